@@ -1,0 +1,67 @@
+# Every target sets up what it needs. `make` alone shows what there is.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+MAKEFLAGS += --no-print-directory
+
+PYTHON ?= python3
+WORKERS ?= 2
+
+# Tools are called as `python -m tool`: scripts in .venv/bin do not work everywhere when the path of
+# the checkout has spaces in it.
+RUN := .venv/bin/python
+READY := .venv/ready
+LOCK := .venv/bin/uv pip compile --quiet --generate-hashes --universal --python-version 3.11 \
+	--no-header --no-annotate --no-emit-index-url --no-emit-find-links
+
+.PHONY: help setup demo test check soak bench audit docs lock clean
+
+help:  ## show this screen
+	@echo "Dodona: a private oracle for data"
+	@echo
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-7s %s\n", $$1, $$2 }' Makefile
+
+setup: $(READY)  ## make .venv with everything that is pinned in requirements/
+
+demo: $(READY)  ## draw exact noise and write a picture to demo/out/
+	@$(RUN) -m demo
+
+test: $(READY)  ## run every test but the soak
+	@$(RUN) -m pytest -n $(WORKERS) -m "not soak"
+
+check: $(READY)  ## format, lint, types, layers and the fast tests; before every commit
+	@$(RUN) -m ruff format --check
+	@$(RUN) -m ruff check
+	@$(RUN) -m mypy
+	@$(RUN) -c "from importlinter.cli import lint_imports_command as c; c()"
+	@$(RUN) -m pytest -n $(WORKERS) -m "not slow and not soak"
+
+soak: $(READY)  ## run the tests that need full counts and long hours
+	@$(RUN) -m pytest -n $(WORKERS) -m soak
+
+bench: $(READY)  ## measure the speed of noise
+	@$(RUN) -m benchmarks noise
+
+audit: $(READY)  ## hold the samplers to their laws
+	@$(RUN) -m pytest -n $(WORKERS) -m distribution
+
+docs: $(READY)  ## build the pages into build/docs; a broken link is an error
+	@$(RUN) -m mkdocs build --strict
+
+lock: $(READY)  ## pin requirements/*.in again, with hashes
+	@$(LOCK) requirements/bootstrap.in -o requirements/bootstrap.txt
+	@$(LOCK) requirements/dev.in -o requirements/dev.txt
+
+clean:  ## remove everything that can be made again
+	rm -rf .venv build dist demo/out .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	find src tests benchmarks demo -name __pycache__ -prune -exec rm -rf {} + 2>/dev/null || true
+
+$(READY): requirements/bootstrap.txt requirements/dev.txt pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("Dodona needs Python 3.11 or newer; $(PYTHON) is " + sys.version.split()[0] + ". Try: make PYTHON=python3.12 setup")'
+	@test -x $(RUN) || $(PYTHON) -m venv .venv
+	@$(RUN) -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/bootstrap.txt
+	@.venv/bin/uv pip install --quiet --python $(RUN) --require-hashes -r requirements/dev.txt
+	@.venv/bin/uv pip install --quiet --python $(RUN) --no-deps --no-build-isolation -e .
+	@touch $(READY)
