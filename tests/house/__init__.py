@@ -1,0 +1,1 @@
+"""Tests of the house itself: its documents, its rules and the ties between theory and code."""

@@ -1,0 +1,70 @@
+"""The Python in the documents runs; the words in the tree are about the product alone."""
+
+import contextlib
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.house.tree import ROOT, blocks
+
+# Written backwards or in parts, so that this file keeps its own rule.
+NAMES = "|".join(name[::-1] for name in ("edualc", "tnatsissa"))
+REGISTRIES = "|".join(rf"{name}\.{top}" for name, top in (("pypi", "org"), ("pythonhosted", "org")))
+WORDS = re.compile(rf"(?i)\b(issue #?\d+|session \d+|{NAMES}|{REGISTRIES})\b")
+HOST_PATH = re.compile(r"(?<![\w.:/-])/(?:home|opt|root|work|Users)/\w")
+
+
+def documents() -> list[Path]:
+    found = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+    return [page for page in found if python_blocks(page)]
+
+
+def python_blocks(page: Path) -> list[tuple[int, str]]:
+    """The (line, code) of each Python block on a page."""
+    return [
+        (block.line, "\n".join(block.lines))
+        for block in blocks(page.read_text(encoding="utf-8"))
+        if block.tag == "python"
+    ]
+
+
+@pytest.mark.parametrize("page", documents(), ids=lambda page: str(page.relative_to(ROOT)))
+def test_the_python_on_a_page_runs_from_top_to_bottom(page: Path, tmp_path: Path) -> None:
+    space: dict[str, object] = {"__name__": "__main__"}
+    with contextlib.chdir(tmp_path):
+        for line, code in python_blocks(page):
+            # Empty lines in front make a traceback point at the line of the page.
+            exec(compile("\n" * (line - 1) + code, str(page), "exec"), space)  # noqa: S102
+
+
+def text_files() -> list[Path]:
+    """The files that are, or are about to be, in the repository, and hold text."""
+    listed = subprocess.run(
+        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],  # noqa: S607
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+    paths = (ROOT / name for name in sorted(set(listed.split("\0"))) if name)
+    return [path for path in paths if path.is_file() and b"\0" not in path.read_bytes()]
+
+
+def test_the_tree_speaks_of_the_product_alone() -> None:
+    found = [
+        f"{path.relative_to(ROOT)}: {match.group()}"
+        for path in text_files()
+        for rule in (WORDS, HOST_PATH)
+        for match in rule.finditer(path.read_text(encoding="utf-8"))
+    ]
+    assert found == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["see issue #" + "12", "session " + "3", "an " + "tnatsissa"[::-1], "at /" + "home/ada/data"],
+)
+def test_words_about_anything_else_are_noticed(text: str) -> None:
+    assert WORDS.search(text) or HOST_PATH.search(text)

@@ -1,0 +1,113 @@
+"""Who may import whom, where the rule is finer than the layers in pyproject.toml.
+
+These rules are about direct imports. Together with the layers they also close the ways round, as
+everything that may import `direct` stands above the modules that may not, the server apart.
+"""
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.house.tree import SOURCE, module_name, python_files
+
+SAMPLING = ("dodona.trusted.entropy", "dodona.trusted.samplers")
+MAY_SAMPLE = ("dodona.trusted", "dodona.direct")
+UNDER_A_LEDGER = tuple(
+    f"dodona.{name}" for name in ("online", "offline", "adaptive", "backends", "opening", "server")
+)
+SILENT = ("dodona.trusted", "dodona.backends")
+SPEAKING = ("logging", "warnings", "print", "sys.stdout", "sys.stderr")
+
+
+def within(module: str, places: tuple[str, ...]) -> bool:
+    """Whether a module is one of these places, or inside one."""
+    return any(module == place or module.startswith(place + ".") for place in places)
+
+
+def used(text: str, package: str) -> Iterator[str]:
+    """The dotted names that a file in `package` imports, and the names of the form a.b it reads."""
+    for node in ast.walk(ast.parse(text)):
+        match node:
+            case ast.Import(names):
+                yield from (alias.name for alias in names)
+            case ast.ImportFrom(module, names, level):
+                parts = package.split(".")[: 1 - level or None] if level else []
+                origin = ".".join([*parts, *([module] if module else [])])
+                yield origin
+                yield from (f"{origin}.{alias.name}" for alias in names)
+            case ast.Name(name):
+                yield name
+            case ast.Attribute(ast.Name(owner), name):
+                yield f"{owner}.{name}"
+
+
+def faults(module: str, text: str, package: str) -> list[str]:
+    """The names that a module uses and may not."""
+    names = set(used(text, package))
+    found = set[str]()
+    if not within(module, MAY_SAMPLE):
+        found |= {name for name in names if within(name, SAMPLING)}
+    if within(module, UNDER_A_LEDGER):
+        found |= {name for name in names if within(name, ("dodona.direct",))}
+    if within(module, SILENT):
+        found |= {name for name in names if within(name, SPEAKING)}
+    return sorted(found)
+
+
+def test_noise_is_drawn_only_where_it_may_be_and_trusted_code_is_silent() -> None:
+    found = {}
+    for path in python_files():
+        module = module_name(path)
+        package = module_name(path.parent / "__init__.py") if path.parent != SOURCE else ""
+        wrong = faults(module, path.read_text(encoding="utf-8"), package)
+        if wrong:
+            found[module] = wrong
+    assert found == {}
+
+
+@pytest.mark.parametrize(
+    ("module", "text"),
+    [
+        ("dodona.online.curator", "from dodona.trusted import entropy"),
+        ("dodona.online.curator", "from dodona.trusted.samplers.law import draw"),
+        ("dodona.online.curator", "from ..trusted import samplers"),
+        ("dodona.local.survey", "import dodona.trusted.entropy"),
+        ("dodona.offline.mwem", "from dodona.direct import run"),
+        ("dodona.server.http", "from dodona import direct"),
+        ("dodona.trusted.release", "import logging"),
+        ("dodona.trusted.release", "print(1)"),
+        ("dodona.backends.memory", "import sys; sys.stderr.write('x')"),
+    ],
+)
+def test_a_forbidden_use_is_noticed(module: str, text: str) -> None:
+    assert faults(module, text, module.rpartition(".")[0])
+
+
+@pytest.mark.parametrize(
+    ("module", "text"),
+    [
+        ("dodona.direct", "from dodona.trusted.samplers import draw"),
+        ("dodona.trusted.release", "from dodona.trusted.entropy import Entropy"),
+        ("dodona.online.curator", "from dodona.trusted.release import release"),
+        ("dodona.local.survey", "from dodona.direct import run"),
+    ],
+)
+def test_an_allowed_use_is_left_alone(module: str, text: str) -> None:
+    assert faults(module, text, module.rpartition(".")[0]) == []
+
+
+def test_importing_dodona_loads_numpy_at_most(tmp_path: Path) -> None:
+    code = (
+        "import sys; before = set(sys.modules); import dodona; "
+        "print(*{name.partition('.')[0] for name in set(sys.modules) - before})"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    loaded = set(done.stdout.split()) - sys.stdlib_module_names
+    assert loaded <= {"dodona", "numpy"}

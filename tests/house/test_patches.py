@@ -1,0 +1,155 @@
+"""The tests that a theory page names fail under every patch that the page lists."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.house.pages import Patch, pages, parse_patch, patches
+from tests.house.patching import NEVER_IMPORTED, PatchFinder, apply
+from tests.house.tree import ROOT, module_path
+
+PATCHES = [
+    pytest.param(page, number, id=f"{page.stem}-{number}")
+    for page in pages()
+    for number, _ in enumerate(patches(page), start=1)
+]
+TESTS_FAILED = 1
+SECONDS = 600
+
+
+@pytest.mark.parametrize(("page", "number"), PATCHES)
+def test_a_patch_still_applies(page: Path, number: int) -> None:
+    patch = patches(page)[number - 1]
+    text = module_path(patch.module).read_text(encoding="utf-8")
+    compile(apply(patch, text), patch.module, "exec")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("page", "number"), PATCHES)
+def test_a_patch_is_caught_by_the_tests_of_its_page(page: Path, number: int) -> None:
+    done = patched_run(page, number)
+    assert done.returncode == TESTS_FAILED, done.stdout + done.stderr
+
+
+def patched_run(page: Path, number: int = 1, root: Path = ROOT) -> subprocess.CompletedProcess[str]:
+    """A fresh process that runs a page's tests under one of its patches."""
+    outside = {name: text for name, text in os.environ.items() if not name.startswith("PYTEST_")}
+    return subprocess.run(
+        [sys.executable, "-m", "tests.house.patching", str(page), str(number)],
+        cwd=root,
+        env=outside,
+        capture_output=True,
+        text=True,
+        timeout=SECONDS,
+        check=False,
+    )
+
+
+# The runner itself.
+
+TEXT = "def half(x):\n    y = x / 2\n    return y\n"
+
+
+def test_old_lines_are_whole_lines_and_occur_once() -> None:
+    whole = Patch("m", ("    y = x / 2",), ("    y = x / 3",))
+    assert apply(whole, TEXT) == "def half(x):\n    y = x / 3\n    return y\n"
+    for old, count in (("y = x / 2", 0), ("    y = x / 2", 2)):
+        with pytest.raises(ValueError, match=f"occur {count} times"):
+            apply(Patch("m", (old,), ()), TEXT + TEXT)
+
+
+def test_lines_can_be_deleted_at_either_end() -> None:
+    text = "a = 1\nb = 2\nc = 3\n"
+    assert apply(Patch("m", ("a = 1",), ()), text) == "b = 2\nc = 3\n"
+    assert apply(Patch("m", ("c = 3",), ()), text) == "a = 1\nb = 2\n"
+
+
+def test_adjacent_copies_count_as_two() -> None:
+    with pytest.raises(ValueError, match="occur 2 times"):
+        apply(Patch("m", ("a = 1",), ()), "a = 1\na = 1\n")
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        ("--- old", "a", "+++ new", "b"),
+        ("module: m", "a", "+++ new", "b"),
+        ("module: m", "--- old", "a"),
+        ("module: m", "--- old", "+++ new", "b"),
+        ("module: m", "--- old", "a", "+++ new", "a"),
+    ],
+)
+def test_a_patch_of_another_form_is_refused(lines: tuple[str, ...]) -> None:
+    with pytest.raises(ValueError, match="patch"):
+        parse_patch(lines)
+
+
+def test_other_modules_are_left_to_the_usual_finders() -> None:
+    finder = PatchFinder(Patch("dodona.nowhere", ("a",), ("b",)))
+    assert finder.find_spec("dodona.errors", None) is None
+    assert not finder.used
+
+
+PAGE = """\
+# A small house
+
+## Tests
+
+`tests/test_half.py::test_half`
+
+## Patch
+
+```patch
+module: half
+--- old
+    return x / 2
++++ new
+    return x / 3
+```
+
+```patch
+module: half
+--- old
+UNUSED = 1
++++ new
+UNUSED = 2
+```
+
+```patch
+module: unrelated
+--- old
+UNUSED = 1
++++ new
+UNUSED = 2
+```
+
+```patch
+module: half
+--- old
+    return x / 2
++++ new
+    return x /
+```
+"""
+
+
+@pytest.mark.parametrize(
+    ("number", "code"),
+    [(1, TESTS_FAILED), (2, 0), (3, NEVER_IMPORTED), (4, 4)],
+    ids=["caught", "unnoticed", "never-imported", "not-python"],
+)
+def test_the_runner_tells_what_became_of_a_patch(tmp_path: Path, number: int, code: int) -> None:
+    (tmp_path / "tests").mkdir()
+    (tmp_path / "tests" / "house").symlink_to(ROOT / "tests" / "house")
+    (tmp_path / "half.py").write_text("UNUSED = 1\n\n\ndef half(x):\n    return x / 2\n")
+    (tmp_path / "unrelated.py").write_text("UNUSED = 1\n")
+    (tmp_path / "tests" / "test_half.py").write_text(
+        "from half import half\n\n\ndef test_half():\n    assert half(4) == 2\n"
+    )
+    page = tmp_path / "page.md"
+    page.write_text(PAGE)
+    done = patched_run(page, number, root=tmp_path)
+    assert done.returncode == code, done.stdout + done.stderr

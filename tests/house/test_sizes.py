@@ -1,0 +1,58 @@
+"""Files stay small, and the trusted part stays small enough to be read in one sitting."""
+
+import ast
+import io
+import tokenize
+
+from tests.house.tree import ROOT, SOURCE, python_files
+
+LINES_IN_A_FILE = 300
+CODE_IN_TRUSTED = 700
+_NO_CODE = frozenset(
+    {
+        tokenize.COMMENT,
+        tokenize.DEDENT,
+        tokenize.ENCODING,
+        tokenize.ENDMARKER,
+        tokenize.INDENT,
+        tokenize.NEWLINE,
+        tokenize.NL,
+    }
+)
+
+
+def code_lines(text: str) -> int:
+    """The number of lines that hold code: not blank, no comment, no docstring."""
+    lines: set[int] = set()
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        if token.type not in _NO_CODE:
+            lines.update(range(token.start[0], token.end[0] + 1))
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            match node.body:
+                case [ast.Expr(ast.Constant(str())) as doc, *_]:
+                    lines.difference_update(range(doc.lineno, (doc.end_lineno or doc.lineno) + 1))
+    return len(lines)
+
+
+def test_no_file_is_long() -> None:
+    long = {
+        str(path.relative_to(ROOT)): count
+        for path in python_files()
+        if (count := len(path.read_text(encoding="utf-8").splitlines())) > LINES_IN_A_FILE
+    }
+    assert long == {}
+
+
+def test_the_trusted_part_is_small() -> None:
+    trusted = python_files(SOURCE / "dodona" / "trusted")
+    total = sum(code_lines(path.read_text(encoding="utf-8")) for path in trusted)
+    assert total <= CODE_IN_TRUSTED
+
+
+def test_comments_blanks_and_docstrings_are_no_code() -> None:
+    text = (
+        '"""Two\nlines."""\n\n# why\ndef f(\n    x,\n):  # here\n'
+        '    """One."""\n    return """a\nb"""\n'
+    )
+    assert code_lines(text) == 5
