@@ -67,11 +67,7 @@ def node_ids(page: Path) -> list[str]:
 
 def patches(page: Path) -> list[Patch]:
     """The patches in a page's Patch section, in order."""
-    return [
-        parse_patch(block.lines)
-        for block in blocks(sections(page).get("Patch", ""))
-        if block.tag == "patch"
-    ]
+    return [parse_patch(block.lines) for block in blocks(sections(page).get("Patch", "")) if block.tag == "patch"]
 
 
 def parse_patch(lines: tuple[str, ...]) -> Patch:
@@ -98,8 +94,7 @@ def is_defined(node_id: str, root: Path = ROOT) -> bool:
         match [
             node
             for node in body
-            if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
-            and node.name == step
+            if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) and node.name == step
         ]:
             case [node]:
                 body = node.body

@@ -30,8 +30,7 @@ NEVER_IMPORTED = 70
 def apply(patch: Patch, text: str) -> str:
     """The source text with the patch applied; ValueError unless `old` occurs exactly once."""
     before, old, new = (
-        "\n" + "".join(line + "\n" for line in lines)
-        for lines in (text.split("\n"), patch.old, patch.new)
+        "\n" + "".join(line + "\n" for line in lines) for lines in (text.split("\n"), patch.old, patch.new)
     )
     count = sum(before.startswith(old, place) for place in range(len(before)))
     if count != 1:

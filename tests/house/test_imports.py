@@ -16,9 +16,7 @@ from tests.house.tree import SOURCE, module_name, python_files
 
 SAMPLING = ("dodona.trusted.entropy", "dodona.trusted.samplers")
 MAY_SAMPLE = ("dodona.trusted", "dodona.direct")
-UNDER_A_LEDGER = tuple(
-    f"dodona.{name}" for name in ("online", "offline", "adaptive", "backends", "opening", "server")
-)
+UNDER_A_LEDGER = tuple(f"dodona.{name}" for name in ("online", "offline", "adaptive", "backends", "opening", "server"))
 SILENT = ("dodona.trusted", "dodona.backends")
 SPEAKING = ("logging", "warnings", "print", "sys.stdout", "sys.stderr")
 
@@ -105,9 +103,7 @@ def test_importing_dodona_loads_numpy_at_most(tmp_path: Path) -> None:
         "import sys; before = set(sys.modules); import dodona; "
         "print(*{name.partition('.')[0] for name in set(sys.modules) - before})"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False
-    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     loaded = set(done.stdout.split()) - sys.stdlib_module_names
     assert loaded <= {"dodona", "numpy"}

@@ -41,9 +41,7 @@ def test_every_list_of_requirements_is_locked() -> None:
 
 def test_every_requirement_that_is_listed_is_pinned() -> None:
     for lock in LOCKS:
-        pinned = set(
-            re.findall(r"^([a-z0-9.-]+)==", lock.read_text(encoding="utf-8"), re.MULTILINE)
-        )
+        pinned = set(re.findall(r"^([a-z0-9.-]+)==", lock.read_text(encoding="utf-8"), re.MULTILINE))
         listed = re.findall(r"^[a-z0-9.-]+", lock.with_suffix(".in").read_text(), re.MULTILINE)
         assert set(listed) <= pinned
 

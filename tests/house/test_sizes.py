@@ -51,8 +51,5 @@ def test_the_trusted_part_is_small() -> None:
 
 
 def test_comments_blanks_and_docstrings_are_no_code() -> None:
-    text = (
-        '"""Two\nlines."""\n\n# why\ndef f(\n    x,\n):  # here\n'
-        '    """One."""\n    return """a\nb"""\n'
-    )
+    text = '"""Two\nlines."""\n\n# why\ndef f(\n    x,\n):  # here\n    """One."""\n    return """a\nb"""\n'
     assert code_lines(text) == 5

@@ -21,12 +21,7 @@ PAGES = [pytest.param(page, id=page.stem) for page in pages()]
 
 
 def claims_of_symbols() -> dict[str, list[str]]:
-    return {
-        symbol: ids
-        for path in python_files()
-        for symbol, text in docstrings(path)
-        if (ids := claims(text))
-    }
+    return {symbol: ids for path in python_files() for symbol, text in docstrings(path) if (ids := claims(text))}
 
 
 def resolve(symbol: str) -> str:
@@ -57,12 +52,7 @@ def resolve(symbol: str) -> str:
 
 def test_every_claim_in_code_has_a_page() -> None:
     known = {page.stem for page in pages()}
-    missing = {
-        f"{symbol}: {name}"
-        for symbol, ids in claims_of_symbols().items()
-        for name in ids
-        if name not in known
-    }
+    missing = {f"{symbol}: {name}" for symbol, ids in claims_of_symbols().items() for name in ids if name not in known}
     assert not missing, f"no page in {THEORY.name}/ for {sorted(missing)}"
 
 
