@@ -1,0 +1,88 @@
+"""The four families of errors. A message is a function of public facts only and says whether anything was charged."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+
+class DodonaError(Exception):
+    """The root of every error that Dodona raises on purpose.
+
+    The class fields are the one table that maps an error to the command line, HTTP and SQL.
+    """
+
+    code: ClassVar[str] = "error"
+    exit_code: ClassVar[int] = 1
+    http_status: ClassVar[int] = 500
+    sqlstate: ClassVar[str] = "XX000"
+
+    def __init__(self, message: str, *, charged: bool = False) -> None:
+        """Keep the message and say after it whether the budget was touched."""
+        self.message = message
+        self.charged = charged
+        super().__init__(f"{message} {'The charge stands.' if charged else 'Nothing was charged.'}")
+
+
+class InvalidRequest(DodonaError):
+    """You can fix it: the request is wrong and the message says what to write instead."""
+
+    code = "invalid-request"
+    exit_code = 2
+    http_status = 400
+    sqlstate = "22023"
+
+
+class Refused(DodonaError):
+    """The request is valid and the policy says no."""
+
+    code = "refused"
+    exit_code = 3
+    http_status = 403
+    sqlstate = "42501"
+
+
+class Unavailable(DodonaError):
+    """Our side failed. The text is constant, so that a failure cannot carry data."""
+
+    code = "unavailable"
+    exit_code = 4
+    http_status = 503
+    sqlstate = "58000"
+
+
+class InvariantBroken(DodonaError):
+    """A bug: serving stops."""
+
+    code = "invariant-broken"
+    exit_code = 70
+    http_status = 500
+    sqlstate = "XX000"
+
+
+class InvalidArgument(InvalidRequest):
+    """An argument is outside what is accepted; nothing was drawn."""
+
+    code = "invalid-argument"
+
+    def __init__(self, argument: str, value: object, accepted: str) -> None:
+        """Name the argument, the value that came and what may be written instead."""
+        self.argument = argument
+        self.value = value
+        self.accepted = accepted
+        super().__init__(f"{argument} = {_shown(value)} is not accepted: {accepted}. Nothing was drawn.")
+
+
+class EntropyFailed(Unavailable):
+    """The source of randomness failed, so no noise was drawn and no answer left."""
+
+    code = "entropy-failed"
+
+    def __init__(self) -> None:
+        """Say it in constant words."""
+        super().__init__("The source of randomness failed. No noise was drawn and nothing was answered.")
+
+
+def _shown(value: object, longest: int = 60) -> str:
+    """Return a short repr, whatever the value is."""
+    text = repr(value)
+    return text if len(text) <= longest else f"{text[: longest - 1]}…"

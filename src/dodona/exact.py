@@ -1,0 +1,81 @@
+"""Exact numbers: what a proof rests on is an integer or a fraction, whatever way it was written."""
+
+from __future__ import annotations
+
+import math
+import re
+import sys
+from decimal import Decimal
+from fractions import Fraction
+from numbers import Integral
+
+from dodona.errors import InvalidArgument
+
+Exact = int | str | Fraction | Decimal | float
+"""A number with one exact meaning. A float means its shortest decimal: 0.1 is one tenth."""
+
+_LONGEST_TEXT = 200
+_WIDEST_BITS = 512
+_DECIMAL_OR_RATIO = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d{1,4})?|[+-]?\d+/\d+", re.ASCII)
+
+
+def exact(value: Exact, *, argument: str, lower: Fraction, upper: Fraction) -> Fraction:
+    """Return the fraction that `value` means, which must lie from `lower` to `upper`.
+
+    >>> exact(0.1, argument="scale", lower=Fraction(0), upper=Fraction(1))
+    Fraction(1, 10)
+    >>> exact("1/3", argument="scale", lower=Fraction(0), upper=Fraction(1))
+    Fraction(1, 3)
+    """
+    accepted = f"write an exact number from {shown(lower)} to {shown(upper)}, such as 2, 0.5, '1/3' or Fraction(1, 3)"
+    number = _parsed(value)
+    if number is None or not lower <= number <= upper:
+        raise InvalidArgument(argument, value, accepted)
+    if max(number.numerator.bit_length(), number.denominator.bit_length()) > _WIDEST_BITS:
+        raise InvalidArgument(argument, value, f"{accepted}, with terms of at most {_WIDEST_BITS} bits")
+    return number
+
+
+def shown(number: Fraction) -> str:
+    """Return the fraction as people write it: powers of ten from a million up, else as a ratio.
+
+    >>> shown(Fraction(1, 1000)), shown(Fraction(10**12))
+    ('1/1000', '10^12')
+    """
+    power = len(str(number.numerator)) - 1
+    long_enough = 6
+    if number == 10**power and power >= long_enough:
+        return f"10^{power}"
+    return str(number)
+
+
+def _parsed(value: object) -> Fraction | None:
+    """Return the fraction, or None where the value has no exact finite meaning."""
+    match value:
+        case bool():
+            return None
+        case Fraction():
+            return value
+        case Integral():
+            return Fraction(int(value))
+        case float():
+            return _from_float(value)
+        case Decimal() | str():
+            return _from_text(str(value).strip())
+        case _:
+            return None
+
+
+def _from_float(value: float) -> Fraction | None:
+    """Return the shortest decimal; a subnormal has lost digits that were meant, so it has none."""
+    if value == 0 or (math.isfinite(value) and abs(value) >= sys.float_info.min):
+        return Fraction(float.__repr__(value))
+    return None
+
+
+def _from_text(text: str) -> Fraction | None:
+    """Return the decimal or ratio; the length is held first, as 1e999999 would be written out in full."""
+    if len(text) > _LONGEST_TEXT or not _DECIMAL_OR_RATIO.fullmatch(text):
+        return None
+    _, _, divisor = text.partition("/")
+    return Fraction(text) if divisor == "" or int(divisor) else None

@@ -1,0 +1,121 @@
+"""The only door to randomness: an AES-256-CTR keystream keyed from the operating system.
+
+Everything drawn in Dodona comes through here. A failed or short fill raises; it never yields zeros.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import weakref
+from typing import TYPE_CHECKING, ClassVar, Protocol
+
+import numpy as np
+from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
+
+from dodona.errors import EntropyFailed
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+KEY_BYTES = 32
+NONCE_BYTES = 16
+REKEY_BYTES = 1 << 34
+"""How much one key may produce; 2^34 bytes is 2^30 blocks, far below where CTR shows its birthday bound."""
+
+_CHUNK = 1 << 16
+_ZEROS = bytes(_CHUNK)
+
+
+class Encryptor(Protocol):
+    """What the keystream needs of a cipher."""
+
+    def update_into(self, data: memoryview, buf: memoryview) -> int:
+        """Encrypt `data` into `buf` and return the number of bytes written."""
+
+
+def aes_ctr(key: bytes, nonce: bytes) -> Encryptor:
+    """Return an AES-256-CTR encryptor: over zeros it writes its keystream."""
+    return Cipher(algorithms.AES(key), modes.CTR(nonce)).encryptor()
+
+
+class Keystream:
+    """Uniform 64-bit words, safe to share between threads; a forked child draws under a key of its own.
+
+    Theorem: keystream
+    """
+
+    _all: ClassVar[weakref.WeakSet[Keystream]] = weakref.WeakSet()
+
+    def __init__(
+        self,
+        *,
+        source: Callable[[int], bytes] = os.urandom,
+        cipher: Callable[[bytes, bytes], Encryptor] = aes_ctr,
+        rekey_bytes: int = REKEY_BYTES,
+    ) -> None:
+        """Take the seams as arguments; nothing is drawn until words are asked for."""
+        self._source = source
+        self._cipher = cipher
+        self._rekey_bytes = rekey_bytes
+        self.forget()
+        self._all.add(self)
+
+    def forget(self) -> None:
+        """Drop the key, so that the next word comes from a new one."""
+        self.epoch = object()
+        """Changes when the key is dropped: what was drawn ahead under another epoch is not used."""
+        self._lock = threading.Lock()
+        self._encryptor: Encryptor | None = None
+        self._owner = 0
+        self._left = 0
+
+    def words(self, count: int) -> NDArray[np.uint64]:
+        """Return `count` fresh uniform 64-bit words."""
+        filled = np.empty(count + count % 2, dtype=np.uint64)  # whole AES blocks
+        target = filled.view(np.uint8).data
+        with self._lock:
+            try:
+                for start in range(0, len(target), _CHUNK):
+                    self._fill(target[start : start + _CHUNK])
+            except Exception:  # noqa: BLE001  whatever went wrong, no word may leave
+                self._encryptor = None
+                raise EntropyFailed from None
+        return filled[:count]
+
+    def word(self) -> int:
+        """Return one fresh word as an integer: the continuation of a number whose first bits did not decide."""
+        return int(self.words(1)[0])
+
+    def _fill(self, target: memoryview) -> None:
+        size = len(target)
+        if self._encryptor is None or self._left < size or self._owner != os.getpid():
+            self._rekey()
+        assert self._encryptor is not None  # noqa: S101  narrows the type; _rekey has just set it
+        written = self._encryptor.update_into(memoryview(_ZEROS)[:size], target)
+        self._left -= size
+        # A last block of zeros has probability 2^-128; seen in practice it means that nothing was written.
+        if written != size or not any(target[-16:]):
+            raise EntropyFailed
+
+    def _rekey(self) -> None:
+        seed = self._source(KEY_BYTES + NONCE_BYTES)
+        if len(seed) != KEY_BYTES + NONCE_BYTES or len(set(seed)) == 1:
+            raise EntropyFailed
+        self._encryptor = self._cipher(seed[:KEY_BYTES], seed[KEY_BYTES:])
+        self._owner = os.getpid()
+        self._left = self._rekey_bytes
+
+    @classmethod
+    def forget_all(cls) -> None:
+        """Drop every key of this process: called in a child right after a fork."""
+        for stream in cls._all:
+            stream.forget()
+
+
+os.register_at_fork(after_in_child=Keystream.forget_all)
+
+SYSTEM = Keystream()
+"""The keystream of this process."""

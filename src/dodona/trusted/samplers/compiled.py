@@ -1,0 +1,109 @@
+"""The numba kernel: the same decisions as the NumPy one, a column at a time. Needs the `fast` extra."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numba
+import numpy as np
+
+from dodona.trusted.samplers.table import GUIDE_BITS, REJECTED, SERIES_TERMS, Table
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+_GUIDE_SHIFT = np.uint64(64 - GUIDE_BITS)
+_ONE = np.uint64(1)
+
+
+def values(ready: Table, words: NDArray[np.uint64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return a value for each column of `words`, and the columns left in doubt.
+
+    Theorem: exact-samplers
+    """
+    law, columns = ready.law, words.shape[1]
+    found, doubtful = np.empty(columns, dtype=np.int64), np.empty(columns, dtype=np.int64)
+    if law.shift:
+        filters = (np.uint64(law.shift), ready.linear, ready.quadratic, ready.band)
+        doubts = _wide(words[0], words[1], ready.guide, ready.bounds, law.signed, *filters, found, doubtful)
+    else:
+        doubts = _narrow(words[0], ready.guide, ready.bounds, law.signed, found, doubtful)
+    return found, doubtful[:doubts]
+
+
+def keys(words: NDArray[np.uint64], gaps: NDArray[np.float64], *, gumbel: bool) -> NDArray[np.float64]:
+    """Return draw - gap in doubles, where the draw is -ln(-ln(1 - U)) or -ln U."""
+    found = np.empty(words.size, dtype=np.float64)
+    _keys(words, gaps, gumbel, found)
+    return found
+
+
+@numba.njit(cache=True, nogil=True)
+def _keys(words, gaps, gumbel, found):  # type: ignore[no-untyped-def]
+    for index in range(words.size):
+        uniform = min(max(np.float64(words[index]) * 2.0**-64, 2.0**-64), 1 - 2.0**-53)
+        if gumbel:
+            uniform = -math.log1p(-uniform)
+        found[index] = -(math.log(uniform) + gaps[index])
+
+
+@numba.njit(cache=True, nogil=True)
+def _top(word, guide, bounds):  # type: ignore[no-untyped-def]
+    """Return the outcome and whether the word equals a threshold."""
+    top = np.int64(guide[word >> _GUIDE_SHIFT])
+    if top >= 0:
+        return top, False
+    wanted = word >> _ONE
+    low, high = 0, bounds.size
+    while low < high:
+        middle = (low + high) // 2
+        if bounds[middle] <= wanted:
+            low = middle + 1
+        else:
+            high = middle
+    return np.int64(low), low > 0 and bounds[low - 1] == wanted
+
+
+@numba.njit(cache=True, nogil=True)
+def _narrow(words, guide, bounds, signed, found, doubtful):  # type: ignore[no-untyped-def]
+    """The table holds the law whole."""
+    doubts = 0
+    for column in range(words.size):
+        word = words[column]
+        top, tied = _top(word, guide, bounds)
+        if tied:
+            doubtful[doubts] = column
+            doubts += 1
+        negative = -np.int64(word & _ONE) if signed else np.int64(0)
+        found[column] = (top ^ negative) - negative
+    return doubts
+
+
+@numba.njit(cache=True, nogil=True)
+def _wide(words, seconds, guide, bounds, signed, shift, linear, quadratic, band, found, doubtful):  # type: ignore[no-untyped-def]
+    """Add a uniform offset to each top and keep it with probability e^-excess."""
+    doubts = 0
+    for column in range(words.size):
+        word, second = words[column], seconds[column]
+        top, doubt = _top(word, guide, bounds)
+        offset = np.int64(second >> (np.uint64(64) - shift))
+        base = top << np.int64(shift)
+        magnitude = base + offset
+        factor = np.float64(base + magnitude) * quadratic if quadratic else linear
+        excess = np.float64(offset) * factor
+        uniform = np.float64(second << shift) * 2.0**-64
+        negative = -np.int64(word & _ONE) if signed else np.int64(0)
+        rejected = magnitude == 0 and negative != 0  # zero has one sign only
+        # e^-x >= 1 - x, so nearly every attempt is kept without looking further.
+        if uniform + excess >= 1 - band:
+            power = 1.0
+            for term in range(SERIES_TERMS, 0, -1):
+                power = 1 - excess * power / term
+            rejected |= uniform - power > band
+            doubt |= abs(uniform - power) <= band
+        if doubt:
+            doubtful[doubts] = column
+            doubts += 1
+        found[column] = REJECTED if rejected else (magnitude ^ negative) - negative
+    return doubts

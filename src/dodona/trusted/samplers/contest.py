@@ -1,0 +1,108 @@
+"""Choosing one of many: each candidate draws a real number, and the largest of score + draw wins.
+
+Gumbel draws choose with probability ∝ e^score (the exponential mechanism); exponential draws are permute-and-flip.
+The draws are real numbers revealed bit by bit: doubles only dismiss candidates that have surely lost, and where more
+than one is left, decimals of growing precision decide.
+"""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from enum import Enum
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dodona.trusted.samplers import vector
+from dodona.trusted.samplers.bounds import WORD, More, arithmetic
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from decimal import Context
+
+    from numpy.typing import NDArray
+
+    from dodona.trusted.samplers.draw import Kernel
+
+
+class Draw(Enum):
+    """The law of the number that each candidate draws."""
+
+    GUMBEL = "gumbel"
+    """-ln(-ln(1 - U)): the winner is the exponential mechanism's choice."""
+    EXPONENTIAL = "exponential"
+    """-ln U: the winner is permute-and-flip's choice."""
+
+
+# A double dismisses a candidate only by this relative margin: 2^13 units in the last place, where libraries promise 4.
+MARGIN = 2.0**-40
+# Near the ends of the unit interval the 64 bits, and the double made of them, leave the number itself uncertain:
+# by 2^13 over the distance to the end at most (page exact-contest).
+_END = np.uint64(1 << 54)
+_END_MARGIN = 2.0**13
+
+
+def winner(  # noqa: PLR0913  the words and their continuation are arguments of every sampler
+    gaps: NDArray[np.float64],
+    gap: Callable[[int], Fraction],
+    words: NDArray[np.uint64],
+    more: More,
+    *,
+    draw: Draw,
+    kernel: Kernel = vector,
+) -> int:
+    """Return the index of the largest draw - gap; `gap(i)` is the exact gap of which `gaps[i]` is the double.
+
+    Theorem: exact-contest
+    """
+    key = kernel.keys(words, gaps, gumbel=draw is Draw.GUMBEL)
+    margin = MARGIN * (gaps + np.abs(key) + 1)
+    ends = np.flatnonzero((words < _END) | (words > ~_END))
+    with np.errstate(divide="ignore"):
+        margin[ends] += _END_MARGIN / np.minimum(words[ends], ~words[ends])
+    contenders = np.flatnonzero(key + margin >= (key - margin).max())
+    if contenders.size == 1:
+        return int(contenders[0])
+    return _decided([(index, gap(index), int(words[index])) for index in contenders.tolist()], more, draw)
+
+
+def _decided(contenders: Sequence[tuple[int, Fraction, int]], more: More, draw: Draw) -> int:
+    """Return the winner's index, revealing 64 more bits of every contender until one is surely ahead."""
+    bits = WORD
+    while True:
+        context = arithmetic(2 * bits)
+        edges = [_edges(word, gap, bits, context, draw) for _, gap, word in contenders]
+        best = max(low for low, _ in edges)
+        contenders = [entry for entry, (_, high) in zip(contenders, edges, strict=True) if high >= best]
+        if len(contenders) == 1:
+            return contenders[0][0]
+        contenders = [(index, gap, word << WORD | more()) for index, gap, word in contenders]
+        bits += WORD
+
+
+def _edges(word: int, gap: Fraction, bits: int, context: Context, draw: Draw) -> tuple[Decimal, Decimal]:
+    """Return bounds on draw - gap over all numbers that begin with these bits; both laws fall as the number grows."""
+    away = _quotient(gap, context)
+    low, high = (context.subtract(_real(Fraction(edge, 1 << bits), context, draw), away) for edge in (word + 1, word))
+    # With twice as many digits as bits, rounding stays far below this share of the terms (page exact-contest).
+    share = Decimal(1).scaleb(8 - bits)
+    slack_low, slack_high = (
+        context.multiply(context.add(context.add(edge.copy_abs(), away), Decimal(1)), share) for edge in (low, high)
+    )
+    return context.subtract(low, slack_low), context.add(high, slack_high)
+
+
+def _real(uniform: Fraction, context: Context, draw: Draw) -> Decimal:
+    """Return the draw that a uniform number means, with its limits at 0 and 1."""
+    if uniform == 0:
+        return Decimal("Infinity")
+    if draw is Draw.EXPONENTIAL:
+        return context.ln(_quotient(uniform, context)).copy_negate()
+    if uniform == 1:
+        return Decimal("-Infinity")
+    return context.ln(context.ln(_quotient(1 - uniform, context)).copy_negate()).copy_negate()
+
+
+def _quotient(number: Fraction, context: Context) -> Decimal:
+    return context.divide(Decimal(number.numerator), Decimal(number.denominator))

@@ -1,0 +1,105 @@
+"""Drawing from a law: blocks of words go through a kernel, and integers decide what it leaves in doubt."""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from importlib import import_module
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Protocol, cast
+
+import numpy as np
+
+from dodona.trusted.samplers import vector
+from dodona.trusted.samplers.table import REJECTED, Table, table
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from dodona.trusted.entropy import Keystream
+    from dodona.trusted.samplers.bounds import More
+    from dodona.trusted.samplers.law import Law
+
+_COLUMNS = 1 << 14  # attempts in a block: what the near caches hold
+_AHEAD = 1 << 10  # values drawn ahead for single draws
+
+
+_WORTH_COMPILING = 1 << 24  # values from which starting the compiler pays
+
+
+def fastest(count: int) -> Kernel:
+    """Return the kernel that draws so many values soonest; both return the same integers for the same words."""
+    if count < _WORTH_COMPILING or find_spec("numba") is None:
+        return vector
+    return cast("Kernel", import_module("dodona.trusted.samplers.compiled"))
+
+
+class Kernel(Protocol):
+    """The vector and the compiled module."""
+
+    def values(self, ready: Table, words: NDArray[np.uint64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return a value for each column of words, and the columns left in doubt."""
+
+    def keys(self, words: NDArray[np.uint64], gaps: NDArray[np.float64], *, gumbel: bool) -> NDArray[np.float64]:
+        """Return draw - gap in doubles for each candidate of a contest."""
+
+
+def decided(law: Law, words: NDArray[np.uint64], more: More, *, kernel: Kernel = vector) -> NDArray[np.int64]:
+    """Return what each column of words means: a value, or REJECTED.
+
+    Theorem: exact-samplers
+    """
+    found, doubtful = kernel.values(table(law), words)
+    for column in doubtful.tolist():
+        value = law.decide(tuple(words[:, column].tolist()), more)
+        found[column] = REJECTED if value is None else value
+    return found
+
+
+def draw(law: Law, count: int, stream: Keystream, *, kernel: Kernel = vector) -> NDArray[np.int64]:
+    """Return `count` independent values of the law.
+
+    Theorem: exact-samplers
+    """
+    drawn = np.empty(count, dtype=np.int64)
+    filled = 0
+    while filled < count:
+        columns = min(_COLUMNS, count - filled)
+        words = stream.words(law.words * columns).reshape(law.words, columns)
+        found = decided(law, words, stream.word, kernel=kernel)
+        words.fill(0)
+        if law.shift:
+            found = found[found != REJECTED]
+        drawn[filled : filled + found.size] = found
+        filled += found.size
+    return drawn
+
+
+class Ahead:
+    """Single values of one law, drawn ahead in blocks, so that the time of a draw does not tell its value.
+
+    Theorem: exact-samplers
+    """
+
+    __slots__ = ("_drawn", "_epoch", "_law", "_owner", "_stream")
+
+    def __init__(self, law: Law, stream: Keystream) -> None:
+        """Draw nothing yet."""
+        self._law = law
+        self._stream = stream
+        self._epoch = object()
+        self._owner = 0
+        self._drawn: list[int] = []
+
+    def one(self) -> int:
+        """Return the next value; no value is ever given twice, in this process or in one forked from it."""
+        # Threads share the list, whose pop is atomic; one that finds it empty brings a list of its own.
+        if self._owner == os.getpid() and self._epoch is self._stream.epoch and self._drawn:
+            with suppress(IndexError):
+                return self._drawn.pop()
+        epoch = self._stream.epoch
+        fresh: list[int] = draw(self._law, _AHEAD, self._stream).tolist()
+        value = fresh.pop()
+        self._drawn = fresh  # before the owner, so that no thread takes an inherited list for its own
+        self._epoch, self._owner = epoch, os.getpid()
+        return value
