@@ -39,6 +39,13 @@ def test_the_python_on_a_page_runs_from_top_to_bottom(page: Path, tmp_path: Path
             exec(compile("\n" * (line - 1) + code, str(page), "exec"), space)  # noqa: S102
 
 
+@pytest.mark.parametrize("page", sorted(ROOT.glob("*.md")), ids=lambda page: page.name)
+def test_links_between_files_lead_somewhere(page: Path) -> None:
+    """Links inside docs/ are checked where the pages are built, anchors too."""
+    links = re.findall(r"\]\(([^)#\s]+)", page.read_text(encoding="utf-8"))
+    assert [link for link in links if "://" not in link and not (ROOT / link).exists()] == []
+
+
 def text_files() -> list[Path]:
     """The files that are, or are about to be, in the repository, and hold text."""
     listed = subprocess.run(
