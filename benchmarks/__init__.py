@@ -1,0 +1,1 @@
+"""Measurements of speed, each beside a peer in the same run."""

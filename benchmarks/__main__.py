@@ -1,0 +1,56 @@
+"""Runs a benchmark by name: `python -m benchmarks noise [--json]`."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from benchmarks import noise
+from benchmarks.report import Row, show
+
+
+@dataclass(frozen=True, slots=True)
+class Benchmark:
+    """What a module offers: a measurement, the rows that it is shown as, and a note below them."""
+
+    about: str
+    measure: Callable[[Callable[[str], None]], dict[str, object]]
+    rows: Callable[[dict[str, object]], list[Row]]
+    note: str
+
+
+BENCHMARKS = {
+    "noise": Benchmark("the speed of exact noise, beside OpenDP", noise.measure, noise.rows, noise.NOTE),
+}
+
+
+def main() -> None:
+    """Measure what was asked for and print it."""
+    names = "\n".join(f"  {name}  {benchmark.about}" for name, benchmark in BENCHMARKS.items())
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks",
+        description="Measures CPU time, side by side with a peer.",
+        epilog=f"benchmarks:\n{names}",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("name", choices=sorted(BENCHMARKS), help="the benchmark to run")
+    parser.add_argument("--json", action="store_true", help="print one JSON object as the last line")
+    arguments = parser.parse_args()
+    benchmark = BENCHMARKS[arguments.name]
+    figures = benchmark.measure(_say)
+    if arguments.json:
+        print(json.dumps(figures))
+    else:
+        show(benchmark.about, benchmark.rows(figures), note=benchmark.note)
+
+
+def _say(step: str) -> None:
+    """Tell on stderr what is being measured, so that stdout holds the figures alone."""
+    print(f"measuring {step} ...", file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    main()
