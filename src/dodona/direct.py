@@ -5,46 +5,124 @@ Nothing is charged here and nothing is remembered; `dodona.open` is the way to p
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
 from functools import lru_cache
-from typing import TYPE_CHECKING, assert_never, overload
+from typing import assert_never, overload
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dodona.errors import InvalidArgument
-from dodona.mechanisms import Gaussian, Laplace
+from dodona.exact import Exact, whole
+from dodona.mechanisms import (
+    Coins,
+    Exponential,
+    Gaussian,
+    Laplace,
+    NoisyMax,
+    PermuteAndFlip,
+    RandomizedResponse,
+    SparseVector,
+)
 from dodona.trusted import samplers
 from dodona.trusted.entropy import SYSTEM
 from dodona.trusted.samplers import law as laws
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import NDArray
-
-    Vector = Sequence[int] | NDArray[np.integer]
+from dodona.trusted.threshold import Watch
 
 Noise = Laplace | Gaussian
+Response = RandomizedResponse | Coins
+Choice = Exponential | PermuteAndFlip
+Integers = Sequence[int] | NDArray[np.integer]
+Booleans = Sequence[bool] | NDArray[np.bool_]
+Scores = Sequence[Exact] | NDArray[np.integer]
+
+
+@dataclass(frozen=True, slots=True)
+class Winner:
+    """What report noisy max tells."""
+
+    index: int
+    gap: int
+    """How far the winner's noisy score is above the least that would have won."""
 
 
 @overload
 def run(mechanism: Noise, value: int, /) -> int: ...
 @overload
-def run(mechanism: Noise, value: Vector, /) -> NDArray[np.int64]: ...
-def run(mechanism: Noise, value: int | Vector, /) -> int | NDArray[np.int64]:
-    """Return the value, or each of the values, with fresh noise.
+def run(mechanism: Noise, value: Integers, /) -> NDArray[np.int64]: ...
+@overload
+def run(mechanism: Response, value: bool, /) -> bool: ...  # noqa: FBT001  the value that is asked about
+@overload
+def run(mechanism: Response, value: Booleans, /) -> NDArray[np.bool_]: ...
+@overload
+def run(mechanism: Choice, value: Scores, /) -> int: ...
+@overload
+def run(mechanism: NoisyMax, value: Integers, /) -> Winner: ...
+def run(
+    mechanism: Noise | Response | Choice | NoisyMax, value: object, /
+) -> int | bool | Winner | NDArray[np.int64] | NDArray[np.bool_]:
+    """Return what the mechanism tells of the value, with fresh randomness.
 
-    >>> from dodona.mechanisms import Laplace
-    >>> noisy = run(Laplace(scale=2), 42)
-    >>> type(noisy)
+    Laplace and Gaussian take an integer or several; randomized response takes a truth value or several; choices take
+    the candidates' scores and return an index, noisy max with its gap.
+
+    >>> type(run(Laplace(scale=2), 42))
     <class 'int'>
+    >>> run(Exponential(scale="1/10"), [0, 1_000, 3])
+    1
     """
-    if isinstance(value, int) and not isinstance(value, bool):
-        return value + _ahead(mechanism).one()
-    if np.ndim(value) == 0:
-        accepted = "write an integer, or a flat list of integers; put other numbers on a grid of your choice first"
-        raise InvalidArgument("value", value, accepted)
-    values = samplers.integers(value, argument="value")  # type: ignore[arg-type]  # a scalar has been dealt with
-    return values + samplers.draw(_law(mechanism), values.size, SYSTEM, kernel=samplers.fastest(values.size))
+    match mechanism:
+        case Laplace() | Gaussian():
+            if type(value) is int:
+                return value + _ahead(mechanism).one()
+            if isinstance(value, np.integer):
+                return int(value) + _ahead(mechanism).one()
+            values = _integers(value)
+            return values + samplers.draw(_law(mechanism), values.size, SYSTEM, kernel=samplers.fastest(values.size))
+        case RandomizedResponse() | Coins():
+            single = isinstance(value, bool | np.bool_)
+            told = _respond(mechanism, _booleans([value] if single else value))
+            return bool(told[0]) if single else told
+        case Exponential() | PermuteAndFlip():
+            return int(repeat(mechanism, value, 1)[0])
+        case NoisyMax():
+            index, gap = repeat(mechanism, value, 1)[0].tolist()
+            return Winner(index, gap)
+        case _:
+            assert_never(mechanism)
+
+
+def repeat(mechanism: Choice | NoisyMax, scores: object, times: int, /) -> NDArray[np.int64]:
+    """Return what `times` independent runs of a choice on the same scores tell: indices, or rows of (index, gap)."""
+    count = whole(times, argument="times", lower=1, upper=10**9)
+    match mechanism:
+        case Exponential():
+            return samplers.contests(_scores(scores), count, unit=1 / mechanism.scale, draw=samplers.Draw.GUMBEL)
+        case PermuteAndFlip():
+            return samplers.contests(_scores(scores), count, unit=1 / mechanism.scale, draw=samplers.Draw.EXPONENTIAL)
+        case NoisyMax():
+            return samplers.noisy_maxima(_scores(scores), mechanism.scale, count)
+        case _:
+            assert_never(mechanism)
+
+
+def watch(mechanism: SparseVector) -> Watch:
+    """Return a sparse vector that can be asked until its last positive.
+
+    >>> from dodona.domain.neighbours import Neighbours
+    >>> from dodona.query.sensitivity import Sensitivity
+    >>> opened = watch(SparseVector.above_threshold(100, Sensitivity.count(Neighbours.ADD_REMOVE)))
+    >>> opened.ask(3, threshold=1_000).above, opened.ask(2_000, threshold=1_000).above
+    (False, True)
+    """
+    return Watch(mechanism, lambda scale: _single(scale).one())
+
+
+@lru_cache(maxsize=1024)
+def _single(scale: Fraction) -> samplers.Ahead:
+    return samplers.Ahead(laws.laplace(scale), SYSTEM)
 
 
 @lru_cache(maxsize=1024)
@@ -61,3 +139,38 @@ def _law(mechanism: Noise) -> laws.Law:
             return laws.gaussian(scale**2)
         case _:
             assert_never(mechanism)
+
+
+def _respond(mechanism: Response, truth: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Return each truth, or its opposite as often as the mechanism says."""
+    words = SYSTEM.words(truth.size)
+    match mechanism:
+        case RandomizedResponse(epsilon=epsilon):
+            honest = samplers.truths(epsilon, words, SYSTEM.word)
+            return np.equal(truth, honest)
+        case Coins():
+            heads, second = (words & np.uint64(1)) > 0, (words & np.uint64(2)) > 0
+            told: NDArray[np.bool_] = np.where(heads, second, truth)
+            return told
+        case _:
+            assert_never(mechanism)
+
+
+def _integers(value: object) -> NDArray[np.int64]:
+    if np.ndim(value) == 0:  # type: ignore[arg-type]  # anything may come
+        accepted = "write an integer, or a flat list of integers; put other numbers on a grid of your choice first"
+        raise InvalidArgument("value", value, accepted)
+    return samplers.integers(value, argument="value")  # type: ignore[arg-type]  # checked there
+
+
+def _booleans(value: object) -> NDArray[np.bool_]:
+    truths = np.asarray(value)
+    if truths.ndim != 1 or truths.size == 0 or truths.dtype != np.bool_:
+        raise InvalidArgument("value", value, "write True or False, or a flat list of them")
+    return truths
+
+
+def _scores(scores: object) -> Scores:
+    if isinstance(scores, str) or not isinstance(scores, Sequence | np.ndarray):
+        raise InvalidArgument("scores", scores, "write a flat list with the score of each candidate")
+    return scores

@@ -72,6 +72,16 @@ class InvalidArgument(InvalidRequest):
         super().__init__(f"{argument} = {_shown(value)} is not accepted: {accepted}. Nothing was drawn.")
 
 
+class Halted(Refused):
+    """A sparse vector has told its last positive."""
+
+    code = "halted"
+
+    def __init__(self, positives: int) -> None:
+        """Say how many positives it was opened for."""
+        super().__init__(f"This threshold was opened for {positives} positives and has told them all. Open a new one.")
+
+
 class EntropyFailed(Unavailable):
     """The source of randomness failed, so no noise was drawn and no answer left."""
 

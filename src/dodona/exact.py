@@ -36,16 +36,31 @@ def exact(value: Exact, *, argument: str, lower: Fraction, upper: Fraction) -> F
     return number
 
 
-def shown(number: Fraction) -> str:
-    """Return the fraction as people write it: powers of ten from a million up, else as a ratio.
+def whole(value: int, *, argument: str, lower: int, upper: int) -> int:
+    """Return the integer that `value` means, which must lie from `lower` to `upper`.
 
-    >>> shown(Fraction(1, 1000)), shown(Fraction(10**12))
-    ('1/1000', '10^12')
+    >>> whole(3, argument="positives", lower=1, upper=10)
+    3
     """
-    power = len(str(number.numerator)) - 1
-    long_enough = 6
-    if number == 10**power and power >= long_enough:
-        return f"10^{power}"
+    number = exact(value, argument=argument, lower=Fraction(lower), upper=Fraction(upper))
+    if number.denominator != 1:
+        accepted = f"write a whole number from {shown(Fraction(lower))} to {shown(Fraction(upper))}"
+        raise InvalidArgument(argument, value, accepted)
+    return int(number)
+
+
+def shown(number: Fraction) -> str:
+    """Return the fraction as people write it: powers of ten and of two from a million up, else as a ratio.
+
+    >>> shown(Fraction(1, 1000)), shown(Fraction(10**12)), shown(Fraction(2**62)), shown(Fraction(1, 10**12))
+    ('1/1000', '10^12', '2^62', '10^-12')
+    """
+    long_enough = 10**6
+    for base in (10, 2):
+        for power, sign in ((number, ""), (1 / number if number else number, "-")):
+            exponent = round(math.log(power, base)) if power >= long_enough else 0
+            if exponent and power == base**exponent:
+                return f"{base}^{sign}{exponent}"
     return str(number)
 
 

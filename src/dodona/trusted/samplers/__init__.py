@@ -6,22 +6,23 @@ Every function checks its arguments before anything is drawn.
 from __future__ import annotations
 
 from fractions import Fraction
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from dodona.errors import InvalidArgument
-from dodona.exact import Exact, exact
+from dodona.exact import Exact, exact, whole
 from dodona.mechanisms.scale import LARGEST, scale_of
 from dodona.trusted.entropy import SYSTEM, Keystream
 from dodona.trusted.samplers import law as laws
 from dodona.trusted.samplers import vector
-from dodona.trusted.samplers.bounds import WORD, below_power, power_floor
-from dodona.trusted.samplers.contest import Draw, winner
+from dodona.trusted.samplers.bounds import WORD, is_below, logistic_floor, power_floor
+from dodona.trusted.samplers.contest import Draw, winners
 from dodona.trusted.samplers.draw import Ahead, Kernel, draw, fastest
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from numpy.typing import NDArray
 
@@ -30,13 +31,15 @@ if TYPE_CHECKING:
     Scores = Sequence[Exact] | NDArray[np.integer]
 
 __all__ = [
-    "Ahead", "Kernel", "below", "bernoulli", "choose", "draw", "fastest", "flips",
-    "gaussian", "geometric", "integers", "laplace", "noisy_max", "permute_and_flip",
+    "Ahead", "Draw", "Kernel", "bernoulli", "choose", "contests", "draw", "fastest", "flips", "gaussian",
+    "geometric", "integers", "laplace", "noisy_max", "noisy_maxima", "permute_and_flip", "truths",
 ]  # fmt: skip
 
 LARGEST_VALUE = 1 << 62
 """Integers in arrays stay within this, so that adding noise to them cannot wrap."""
 LARGEST_COUNT = 1 << 40
+_LAST = np.uint64(2**64 - 1)
+_CONTEST_WORDS = 1 << 18  # words that are in memory at a time for many contests
 
 _ZERO = Fraction(0)
 
@@ -67,45 +70,79 @@ def flips(exponent: Fraction, words: NDArray[np.uint64], more: More) -> NDArray[
 
     Theorem: exact-thresholds
     """
-    threshold = power_floor(exponent, WORD)
+    return _lower(partial(power_floor, exponent), words, more)
+
+
+def truths(epsilon: Fraction, words: NDArray[np.uint64], more: More) -> NDArray[np.bool_]:
+    """Return for each word whether the uniform number it begins is below e^ε/(1 + e^ε): whether to tell the truth.
+
+    Theorem: exact-thresholds
+    """
+    return _lower(partial(logistic_floor, epsilon), words, more)
+
+
+def _lower(floor: Callable[[int], int], words: NDArray[np.uint64], more: More) -> NDArray[np.bool_]:
+    """Return which numbers are below p, where floor(bits) = ⌊2^bits·p⌋."""
+    threshold = floor(WORD)
     if threshold >> WORD:
         return np.ones(words.size, dtype=np.bool_)
-    below: NDArray[np.bool_] = words < np.uint64(threshold)
+    lower: NDArray[np.bool_] = words < np.uint64(threshold)
     for index in np.flatnonzero(words == np.uint64(threshold)).tolist():
-        below[index] = below_power(exponent, threshold, WORD, more)
-    return below
+        lower[index] = is_below(floor, threshold, WORD, more)
+    return lower
 
 
 def choose(scores: Scores, *, unit: Exact = 1, stream: Keystream = SYSTEM, kernel: Kernel = vector) -> int:
     """Return an index drawn with probability ∝ exp(unit·score): the exponential mechanism."""
-    return _contest(scores, unit, stream, kernel, Draw.GUMBEL)
+    return int(contests(scores, 1, unit=unit, draw=Draw.GUMBEL, stream=stream, kernel=kernel)[0])
 
 
 def permute_and_flip(scores: Scores, *, unit: Exact = 1, stream: Keystream = SYSTEM, kernel: Kernel = vector) -> int:
     """Return the index that permute-and-flip chooses, where a candidate is kept with probability exp(-unit·gap)."""
-    return _contest(scores, unit, stream, kernel, Draw.EXPONENTIAL)
+    return int(contests(scores, 1, unit=unit, draw=Draw.EXPONENTIAL, stream=stream, kernel=kernel)[0])
+
+
+def contests(  # noqa: PLR0913  what is drawn, how often, and from where
+    scores: Scores, times: int, *, unit: Exact, draw: Draw, stream: Keystream = SYSTEM, kernel: Kernel = vector
+) -> NDArray[np.int64]:
+    """Return the winners of `times` independent contests, where a gap is unit·(best score - score)."""
+    factor = exact(unit, argument="unit", lower=Fraction(1, 10**12), upper=LARGEST)
+    gaps, gap = _gaps(scores, factor)
+    won = np.empty(_count(times), dtype=np.int64)
+    rows = max(1, _CONTEST_WORDS // gaps.size)
+    for start in range(0, won.size, rows):
+        block = won[start : start + rows]
+        words = stream.words(block.size * gaps.size).reshape(block.size, gaps.size)
+        block[:] = winners(gaps, gap, words, stream.word, draw=draw, kernel=kernel)
+        words.fill(0)
+    return won
 
 
 def noisy_max(scores: Scores, scale: Exact, *, stream: Keystream = SYSTEM, kernel: Kernel = vector) -> int:
-    """Return the index of the largest integer score + discrete Laplace noise, ties broken evenly.
+    """Return the index of the largest integer score + discrete Laplace noise, any of several leaders alike."""
+    return int(noisy_maxima(scores, scale, 1, stream=stream, kernel=kernel)[0, 0])
 
-    Theorem: exact-contest
+
+def noisy_maxima(
+    scores: Scores, scale: Exact, times: int, *, stream: Keystream = SYSTEM, kernel: Kernel = vector
+) -> NDArray[np.int64]:
+    """Return a row (winner, gap) for each of `times` reports of the noisy maximum.
+
+    The candidates stand in random order. The gap is what the winner's noisy score has beyond the least that would have
+    won: one more than any candidate before it, as much as any after it.
+
+    Theorem: choice-privacy
     """
     width, values = scale_of(scale), integers(scores, argument="scores")
-    noisy = values + draw(laws.laplace(width), values.size, stream, kernel=kernel)
-    leaders = np.flatnonzero(noisy == noisy.max())
-    return int(leaders[below(leaders.size, stream.word)])
-
-
-def below(count: int, more: More) -> int:
-    """Return a uniform integer from 0 to count - 1, by rejection.
-
-    Theorem: exact-contest
-    """
-    bits = (count - 1).bit_length()
-    while (found := more() >> WORD - bits if bits else 0) >= count:
-        pass
-    return found
+    noise = draw(laws.laplace(width), _count(times) * values.size, stream, kernel=kernel)
+    noisy = noise.reshape(times, values.size) + values
+    order = stream.words(noisy.size).reshape(noisy.shape)
+    top = noisy.max(axis=1)
+    won = np.where(noisy == top[:, np.newaxis], order, _LAST).argmin(axis=1)
+    rows = np.arange(times)
+    noisy += order < order[rows, won][:, np.newaxis]
+    noisy[rows, won] = noisy.min(axis=1) if values.size > 1 else top  # the winner is not its own runner-up
+    return np.stack((won, top - noisy.max(axis=1)), axis=1)
 
 
 def integers(values: Scores, *, argument: str) -> NDArray[np.int64]:
@@ -119,31 +156,21 @@ def integers(values: Scores, *, argument: str) -> NDArray[np.int64]:
     return found.astype(np.int64)
 
 
-def _contest(scores: Scores, unit: Exact, stream: Keystream, kernel: Kernel, law: Draw) -> int:
-    """Check, draw a word for each candidate, and return the winner."""
-    factor = exact(unit, argument="unit", lower=Fraction(1, 10**12), upper=LARGEST)
+def _gaps(scores: Scores, factor: Fraction) -> tuple[NDArray[np.float64], Callable[[int], Fraction]]:
+    """Return what each candidate lacks to the best: as doubles, and exactly by index."""
     if isinstance(scores, np.ndarray) and scores.dtype.kind in "iu":
         values = integers(scores, argument="scores")
         lags = values.max() - values
-        gaps = lags * float(factor)
-        return winner(
-            gaps, lambda i: int(lags[i]) * factor, stream.words(lags.size), stream.word, draw=law, kernel=kernel
-        )
+        return lags * float(factor), lambda index: int(lags[index]) * factor
     if len(scores) == 0:
         raise InvalidArgument("scores", scores, "write at least one candidate")
     rationals = [
         exact(score, argument=f"scores[{index}]", lower=-LARGEST, upper=LARGEST) for index, score in enumerate(scores)
     ]
     best = max(rationals)
-    exact_gaps = [(best - score) * factor for score in rationals]
-    words = stream.words(len(exact_gaps))
-    return winner(
-        np.array(exact_gaps, dtype=np.float64), exact_gaps.__getitem__, words, stream.word, draw=law, kernel=kernel
-    )
+    gaps = [(best - score) * factor for score in rationals]
+    return np.array(gaps, dtype=np.float64), gaps.__getitem__
 
 
 def _count(count: int) -> int:
-    whole = exact(count, argument="count", lower=_ZERO, upper=Fraction(LARGEST_COUNT))
-    if whole.denominator != 1:
-        raise InvalidArgument("count", count, "write a whole number")
-    return int(whole)
+    return whole(count, argument="count", lower=0, upper=LARGEST_COUNT)

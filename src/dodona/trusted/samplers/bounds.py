@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from decimal import MAX_EMAX, MIN_EMIN, ROUND_FLOOR, Context, Decimal
+from functools import partial
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -49,12 +50,32 @@ def power_floor(exponent: Fraction, bits: int) -> int:
         digits *= 2
 
 
+def logistic_floor(exponent: Fraction, bits: int) -> int:
+    """Return floor(2^bits / (1 + e^-exponent)), exactly, for an exponent > 0.
+
+    Theorem: exact-thresholds
+    """
+    precision = bits + WORD
+    while True:
+        power = power_floor(exponent, precision)
+        one = 1 << precision
+        low, high = (one << bits) // (one + power + 1), (one << bits) // (one + power)
+        if low == high:
+            return low
+        precision *= 2
+
+
 def below_power(exponent: Fraction, word: int, bits: int, more: More) -> bool:
     """Return whether the uniform number whose first bits are `word` is below e^-exponent: a Bernoulli draw.
 
     Theorem: exact-thresholds
     """
-    while (threshold := power_floor(exponent, bits)) == word:
+    return is_below(partial(power_floor, exponent), word, bits, more)
+
+
+def is_below(floor: Callable[[int], int], word: int, bits: int, more: More) -> bool:
+    """Return whether the uniform number whose first bits are `word` is below p, where floor(bits) = ⌊2^bits·p⌋."""
+    while (threshold := floor(bits)) == word:
         word = word << WORD | more()
         bits += WORD
     return word < threshold

@@ -34,21 +34,22 @@ def values(ready: Table, words: NDArray[np.uint64]) -> tuple[NDArray[np.int64], 
 
 def keys(words: NDArray[np.uint64], gaps: NDArray[np.float64], *, gumbel: bool) -> NDArray[np.float64]:
     """Return draw - gap in doubles, where the draw is -ln(-ln(1 - U)) or -ln U."""
-    found = np.empty(words.size, dtype=np.float64)
+    found = np.empty(words.shape, dtype=np.float64)
     _keys(words, gaps, gumbel, found)
     return found
 
 
-@numba.njit(cache=True, nogil=True)
+@numba.njit(nogil=True)
 def _keys(words, gaps, gumbel, found):  # type: ignore[no-untyped-def]
-    for index in range(words.size):
-        uniform = min(max(np.float64(words[index]) * 2.0**-64, 2.0**-64), 1 - 2.0**-53)
-        if gumbel:
-            uniform = -math.log1p(-uniform)
-        found[index] = -(math.log(uniform) + gaps[index])
+    for row in range(words.shape[0]):
+        for index in range(words.shape[1]):
+            uniform = min(max(np.float64(words[row, index]) * 2.0**-64, 2.0**-64), 1 - 2.0**-53)
+            if gumbel:
+                uniform = -math.log1p(-uniform)
+            found[row, index] = -(math.log(uniform) + gaps[index])
 
 
-@numba.njit(cache=True, nogil=True)
+@numba.njit(nogil=True)
 def _top(word, guide, bounds):  # type: ignore[no-untyped-def]
     """Return the outcome and whether the word equals a threshold."""
     top = np.int64(guide[word >> _GUIDE_SHIFT])
@@ -65,7 +66,7 @@ def _top(word, guide, bounds):  # type: ignore[no-untyped-def]
     return np.int64(low), low > 0 and bounds[low - 1] == wanted
 
 
-@numba.njit(cache=True, nogil=True)
+@numba.njit(nogil=True)
 def _narrow(words, guide, bounds, signed, found, doubtful):  # type: ignore[no-untyped-def]
     """The table holds the law whole."""
     doubts = 0
@@ -80,7 +81,7 @@ def _narrow(words, guide, bounds, signed, found, doubtful):  # type: ignore[no-u
     return doubts
 
 
-@numba.njit(cache=True, nogil=True)
+@numba.njit(nogil=True)
 def _wide(words, seconds, guide, bounds, signed, shift, linear, quadratic, band, found, doubtful):  # type: ignore[no-untyped-def]
     """Add a uniform offset to each top and keep it with probability e^-excess."""
     doubts = 0

@@ -56,15 +56,33 @@ def winner(  # noqa: PLR0913  the words and their continuation are arguments of 
 
     Theorem: exact-contest
     """
+    return int(winners(gaps, gap, words[np.newaxis], more, draw=draw, kernel=kernel)[0])
+
+
+def winners(  # noqa: PLR0913  the words and their continuation are arguments of every sampler
+    gaps: NDArray[np.float64],
+    gap: Callable[[int], Fraction],
+    words: NDArray[np.uint64],
+    more: More,
+    *,
+    draw: Draw,
+    kernel: Kernel = vector,
+) -> NDArray[np.int64]:
+    """Return the winner of each of several contests between the same candidates, a row of words for each.
+
+    Theorem: exact-contest
+    """
     key = kernel.keys(words, gaps, gumbel=draw is Draw.GUMBEL)
     margin = MARGIN * (gaps + np.abs(key) + 1)
-    ends = np.flatnonzero((words < _END) | (words > ~_END))
+    ends = np.nonzero((words < _END) | (words > ~_END))
     with np.errstate(divide="ignore"):
         margin[ends] += _END_MARGIN / np.minimum(words[ends], ~words[ends])
-    contenders = np.flatnonzero(key + margin >= (key - margin).max())
-    if contenders.size == 1:
-        return int(contenders[0])
-    return _decided([(index, gap(index), int(words[index])) for index in contenders.tolist()], more, draw)
+    contenders = key + margin >= (key - margin).max(axis=1, keepdims=True)
+    first: NDArray[np.int64] = contenders.argmax(axis=1)
+    for row in np.flatnonzero(contenders.sum(axis=1) > 1).tolist():
+        entries = [(index, gap(index), int(words[row, index])) for index in np.flatnonzero(contenders[row]).tolist()]
+        first[row] = _decided(entries, more, draw)
+    return first
 
 
 def _decided(contenders: Sequence[tuple[int, Fraction, int]], more: More, draw: Draw) -> int:

@@ -1,0 +1,1 @@
+"""What it costs: events, and the theorems that price them."""
