@@ -20,6 +20,9 @@ from dodona.errors import InvalidArgument
 class Event(Protocol):
     """A priced act on the data."""
 
+    def __hash__(self) -> int:
+        """Return a hash: equal events have equal prices, which are computed once."""
+
     @property
     def neighbours(self) -> Neighbours:
         """The relation under which the prices hold."""
