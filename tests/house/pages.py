@@ -2,9 +2,9 @@
 
 import ast
 import re
-from dataclasses import dataclass
 from pathlib import Path
 
+from dodona.audit.patch import Patch
 from tests.house.tree import ROOT, THEORY, blocks
 
 HEADINGS = ("Statement", "Source", "Assumptions", "Proof", "Code", "Tests", "Patch")
@@ -12,15 +12,6 @@ NOT_CLAIMS = frozenset({"README.md", "errata.md"})
 
 _THEOREM = re.compile(r"^\s*Theorem:(.*)$", re.MULTILINE)
 _ID = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
-
-
-@dataclass(frozen=True, slots=True)
-class Patch:
-    """A fault: in `module`, the lines `old`, which occur exactly once, become `new`."""
-
-    module: str
-    old: tuple[str, ...]
-    new: tuple[str, ...]
 
 
 def pages(folder: Path = THEORY) -> list[Path]:

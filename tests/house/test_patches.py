@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.house.pages import Patch, pages, parse_patch, patches
-from tests.house.patching import NEVER_IMPORTED, PatchFinder, apply
+from dodona.audit.patch import Patch, PatchFinder, apply
+from tests.house.pages import pages, parse_patch, patches
+from tests.house.patching import NEVER_IMPORTED
 from tests.house.tree import ROOT, module_path
 
 PATCHES = [
