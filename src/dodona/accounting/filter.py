@@ -15,6 +15,7 @@ from typing import assert_never
 from dodona.accounting import units
 from dodona.accounting.event import Event
 from dodona.accounting.order import best_order, renyi_limit, zcdp_limit
+from dodona.domain.neighbours import Neighbours
 from dodona.errors import InvalidArgument
 
 
@@ -38,6 +39,8 @@ class Spent:
     pure: Fraction | None = Fraction(0)
     units: int = 0
     events: int = 0
+    neighbours: Neighbours | None = None
+    """The relation of the events so far; another cannot be added to it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,9 +64,14 @@ class Filter:
 
     def charged(self, spent: Spent, event: Event, *, times: int = 1) -> Spent:
         """Return the total after the event, whether or not it fits."""
+        if spent.neighbours is not None and spent.neighbours is not event.neighbours:
+            accepted = (
+                f"everything so far was priced under {spent.neighbours.value}, and prices of two relations do not add"
+            )
+            raise InvalidArgument("neighbours", event.neighbours.value, accepted)
         loss = event.epsilon
         pure = None if spent.pure is None or loss is None else spent.pure + times * loss
-        return Spent(pure, spent.units + times * self.cost(event), spent.events + times)
+        return Spent(pure, spent.units + times * self.cost(event), spent.events + times, event.neighbours)
 
     def admits(self, spent: Spent) -> bool:
         """Return whether a total is within the budget."""

@@ -49,7 +49,7 @@ def from_json(text: str) -> Event:
     """
     try:
         event = _event(json.loads(text))
-    except (KeyError, TypeError, ValueError, ZeroDivisionError, RecursionError) as fault:
+    except (InvalidRequest, KeyError, TypeError, ValueError, ZeroDivisionError, RecursionError) as fault:
         raise UnknownEvent(text) from fault
     if to_json(event) != text:
         raise UnknownEvent(text)

@@ -1,4 +1,4 @@
-"""Costs as integers: a unit is 2^-64, costs are rounded up and limits down, so that sums are exact and never too low."""
+"""Costs as integers: a unit is 2^-64, costs are rounded up and limits down, so sums are exact and never too low."""
 
 from __future__ import annotations
 
