@@ -136,7 +136,7 @@ def test_the_game_finds_an_adversary_where_the_limit_is_half_again_too_large():
 
 
 def test_separate_accounts_for_pure_and_renyi_would_be_unsound():
-    """Ten tenths on a pure account, seven more on a Rényi account: the exact δ at 1 is a thousand times the budget's."""
+    """Ten tenths on a pure account, seven more on a Rényi account: the exact δ at 1 is a thousandfold the budget's."""
     steps = 17
     keep = 1 / (1 + math.exp(-0.1))
     exact = math.fsum(
