@@ -1,0 +1,102 @@
+"""What an auditor looks at in an output: each feature turns a block of outputs into integer codes.
+
+A function of what a private mechanism tells is as private, so a feature can only hide a fault, never make one up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+from numpy.typing import NDArray
+
+Outputs = NDArray[np.generic]
+"""A row, or a single number, for each run."""
+Codes = NDArray[np.int64]
+
+_WIDEST = 1 << 20  # codes of a number in a row stay within this, so that a few of them fit an integer
+
+
+@dataclass(frozen=True, slots=True)
+class Feature:
+    """A named view of outputs."""
+
+    name: str
+    of: Callable[[Outputs], Codes]
+
+
+def _value(outputs: Outputs) -> Codes:
+    return np.floor(outputs.astype(np.float64)).astype(np.int64) if outputs.dtype.kind == "f" else outputs.astype("i8")
+
+
+def _lowest_bit(outputs: Outputs) -> Codes:
+    """Return the exponent of the lowest bit that is set; zero has none and gets a code of its own."""
+    fraction, exponent = np.frexp(outputs.astype(np.float64))
+    digits = np.ldexp(fraction, 53).astype(np.int64)
+    lowest = digits & -digits
+    place = np.frexp(lowest.astype(np.float64))[1]
+    return np.where(digits == 0, 1 << 16, exponent.astype(np.int64) - 53 + place)
+
+
+def _row(outputs: Outputs, *, reach: int) -> Codes:
+    """Return one code for each row of numbers, of which those beyond `reach` are taken as `reach`."""
+    width = 2 * reach + 1
+    code = np.zeros(outputs.shape[0], dtype=np.int64)
+    for column in outputs.reshape(outputs.shape[0], -1).T:
+        code = code * width + np.clip(column.astype(np.int64), -reach, reach) + reach
+    return code
+
+
+def _compared(outputs: Outputs, *, at: tuple[int, ...]) -> Codes:
+    powers: Codes = 1 << np.arange(len(at))
+    code: Codes = ((outputs.astype(np.int64) >= np.array(at)) * powers).sum(axis=1)
+    return code
+
+
+def _difference(outputs: Outputs) -> Codes:
+    rows = outputs.astype(np.int64)
+    return rows[:, 0] - rows[:, 1]
+
+
+def _column(outputs: Outputs, *, index: int) -> Codes:
+    return outputs[:, index].astype(np.int64)
+
+
+def _pattern(outputs: Outputs) -> Codes:
+    return _row(outputs[:, :, 0], reach=1)
+
+
+def _pattern_and_number(outputs: Outputs, *, index: int) -> Codes:
+    """Return the pattern together with the number that the last positive told."""
+    rows = outputs.astype(np.int64)
+    runs, questions = rows.shape[:2]
+    last = questions - 1 - (rows[:, ::-1, 0] == 1).argmax(axis=1)
+    number = np.clip(rows[np.arange(runs), last, index], -_WIDEST, _WIDEST) + _WIDEST
+    code: Codes = _pattern(outputs) * (2 * _WIDEST + 1) + number
+    return code
+
+
+VALUE = Feature("value", _value)
+"""The answer itself; a double is rounded down."""
+LOWEST_BIT = Feature("lowest bit", _lowest_bit)
+"""The place of the lowest bit that is set: what gives floating-point noise away."""
+DIFFERENCE = Feature("difference", _difference)
+"""Of two answers: noise that is used twice cancels."""
+INDEX = Feature("index", partial(_column, index=0))
+"""The winner alone."""
+PATTERN = Feature("pattern", _pattern)
+"""Which questions were above the threshold, and where it halted."""
+PATTERN_AND_GAP = Feature("pattern and gap", partial(_pattern_and_number, index=1))
+PATTERN_AND_ANSWER = Feature("pattern and answer", partial(_pattern_and_number, index=2))
+
+
+def pair(reach: int) -> Feature:
+    """Return two successive answers, or an index and its gap, as one code."""
+    return Feature("pair", partial(_row, reach=reach))
+
+
+def compared(*at: int) -> Feature:
+    """Return which answers of a row are at least these."""
+    return Feature("compared", partial(_compared, at=at))
