@@ -5,8 +5,12 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from enum import Enum
+from numbers import Real
 
 from dodona.errors import InvalidArgument
+from dodona.exact import whole
+
+_MOST = 1 << 62
 
 
 class Against(Enum):
@@ -31,15 +35,17 @@ class Accuracy:
     def __post_init__(self) -> None:
         """Refuse what no answer can promise."""
         failure(self.confidence)
-        if not 0 <= self.within < math.inf:
+        if not _is_number(self.within) or not 0 <= self.within < math.inf:
             raise InvalidArgument("within", self.within, "write a number from 0 up, in the answer's unit")
+        if not isinstance(self.against, Against):
+            raise InvalidArgument("against", self.against, "write Against.TABLE or Against.POPULATION")
 
 
 def failure(confidence: float) -> float:
-    """Return 1 - confidence, for a confidence strictly between 0 and 1."""
-    if not 0 < confidence < 1:
+    """Return 1 - confidence, for a confidence strictly between 0 and 1, also after rounding."""
+    if not _is_number(confidence) or not 0 < 1 - float(confidence) < 1:
         raise InvalidArgument("confidence", confidence, "write a number between 0 and 1, such as 0.95")
-    return 1 - confidence
+    return 1 - float(confidence)
 
 
 def sampling_error(failing: float, *, answers: int, sample: int) -> float:
@@ -47,13 +53,22 @@ def sampling_error(failing: float, *, answers: int, sample: int) -> float:
 
     Theorem: sampling-error
     """
-    if sample < 1:
-        raise InvalidArgument("sample", sample, "write the number of rows that were sampled, from 1 up")
-    return math.sqrt(sample * math.log(2 * answers / failing) / 2)
+    rows = number_of(sample, argument="sample")
+    return math.sqrt(rows * math.log(2 * number_of(answers, argument="answers") / failing) / 2)
 
 
-def answers_of(answers: int) -> int:
-    """Return a number of answers, from 1 up."""
-    if isinstance(answers, bool) or answers < 1:
-        raise InvalidArgument("answers", answers, "write how many answers the error must hold for, from 1 up")
-    return answers
+def number_of(value: int, *, argument: str, upper: int = _MOST) -> int:
+    """Return how many there are of something: a whole number from 1 up."""
+    return whole(value, argument=argument, lower=1, upper=upper)
+
+
+def against_table(target: Accuracy) -> Accuracy:
+    """Return a target that noise alone can meet; one against the population would need the number of rows."""
+    if target.against is not Against.TABLE:
+        accepted = "write a target against the table; `accuracy(sample=...)` says what that means for the population"
+        raise InvalidArgument("against", target.against, accepted)
+    return target
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, Real) and not isinstance(value, bool)

@@ -5,7 +5,6 @@ Events are permanent: a class is never removed, a field never changes its meanin
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from decimal import Decimal
 from enum import Enum
@@ -15,6 +14,12 @@ from typing import Protocol
 from dodona.accounting import curves
 from dodona.domain.neighbours import Neighbours
 from dodona.errors import InvalidArgument
+from dodona.exact import shown, whole
+
+# Prices are rounded up reliably in these ranges (page rounding); mechanisms stay well inside.
+_LEAST, _MOST = Fraction(1, 10**15), Fraction(10**30)
+_LONGEST = 1 << 62
+_LOWEST_ORDER, _HIGHEST_ORDER = 1 + Fraction(1, 10**6), Fraction(10**6)
 
 
 class Event(Protocol):
@@ -58,6 +63,11 @@ class PureEvent:
     epsilon: Fraction
     neighbours: Neighbours
 
+    def __post_init__(self) -> None:
+        """Refuse a loss that is not priced reliably."""
+        object.__setattr__(self, "epsilon", _ranged(self.epsilon, "epsilon"))
+        _related(self.neighbours)
+
     def rho(self) -> Decimal:
         """Return ε·tanh(ε/2)."""
         return curves.pure_rho(self.epsilon)
@@ -77,6 +87,12 @@ class LaplaceEvent:
     distance: int
     scale: Fraction
     neighbours: Neighbours
+
+    def __post_init__(self) -> None:
+        """Refuse a distance that is no whole number and a scale that is not priced reliably."""
+        object.__setattr__(self, "distance", whole(self.distance, argument="distance", lower=1, upper=_LONGEST))
+        object.__setattr__(self, "scale", _ranged(self.scale, "scale", most=1 / _LEAST))
+        _related(self.neighbours)
 
     @property
     def epsilon(self) -> Fraction:
@@ -103,6 +119,13 @@ class GaussianEvent:
     variance: Fraction
     neighbours: Neighbours
 
+    def __post_init__(self) -> None:
+        """Refuse a distance that is no whole number and a variance that is none."""
+        squared = whole(self.squared_distance, argument="squared_distance", lower=1, upper=_LONGEST**2)
+        object.__setattr__(self, "squared_distance", squared)
+        object.__setattr__(self, "variance", _ranged(self.variance, "variance", least=_LEAST**2))
+        _related(self.neighbours)
+
     @property
     def epsilon(self) -> None:
         """None: Gaussian noise has no pure price."""
@@ -110,11 +133,11 @@ class GaussianEvent:
 
     def rho(self) -> Decimal:
         """Return squared distance / (2·variance)."""
-        return _share(self.squared_distance / (2 * self.variance))
+        return curves.share(self.squared_distance / (2 * self.variance))
 
     def renyi(self, order: Fraction) -> Decimal:
         """Return order·rho, which discrete Gaussian laws do not exceed."""
-        return _share(checked_order(order) * self.squared_distance / (2 * self.variance))
+        return curves.share(checked_order(order) * self.squared_distance / (2 * self.variance))
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +149,11 @@ class ExponentialEvent:
 
     epsilon: Fraction
     neighbours: Neighbours
+
+    def __post_init__(self) -> None:
+        """Refuse a range that is not priced reliably."""
+        object.__setattr__(self, "epsilon", _ranged(self.epsilon, "epsilon"))
+        _related(self.neighbours)
 
     def rho(self) -> Decimal:
         """Return the price of bounded range, at most ε²/8."""
@@ -147,7 +175,7 @@ class Together:
 
     def __post_init__(self) -> None:
         """Refuse an empty list and mixed relations."""
-        if not self.parts or any(times < 1 for _, times in self.parts):
+        if not self.parts or any(type(times) is not int or times < 1 for _, times in self.parts):
             raise InvalidArgument("parts", self.parts, "write at least one event, each one time or more")
         if len({event.neighbours for event, _ in self.parts}) > 1:
             accepted = "events under add-remove and under replace do not add; state all of them under one relation"
@@ -170,25 +198,27 @@ class Together:
 
     def rho(self) -> Decimal:
         """Return the sum of the zCDP prices."""
-        return _sum(times * event.rho() for event, times in self.parts)
+        return curves.total((event.rho(), times) for event, times in self.parts)
 
     def renyi(self, order: Fraction) -> Decimal:
         """Return the sum of the Rényi prices at this order."""
-        return _sum(times * event.renyi(order) for event, times in self.parts)
+        return curves.total((event.renyi(order), times) for event, times in self.parts)
 
 
-def checked_order(order: Fraction) -> Fraction:
+def checked_order(order: object) -> Fraction:
     """Return an order that a Rényi divergence is stated for here."""
-    if not 1 < order <= 10**6:
-        raise InvalidArgument("order", order, "write an order above 1 and up to 10^6")
-    return order
+    if not isinstance(order, Fraction | int) or not _LOWEST_ORDER <= order <= _HIGHEST_ORDER:
+        raise InvalidArgument("order", order, "write a fraction from 1 + 10^-6 to 10^6")
+    return Fraction(order)
 
 
-def _share(price: Fraction) -> Decimal:
-    """Return an exact price as a decimal, rounded up."""
-    return curves.rounded_up(Decimal(price.numerator) / Decimal(price.denominator))
+def _ranged(value: object, argument: str, *, least: Fraction = _LEAST, most: Fraction = _MOST) -> Fraction:
+    """Return an exact number in the range in which it is priced reliably."""
+    if not isinstance(value, Fraction | int) or isinstance(value, bool) or not least <= value <= most:
+        raise InvalidArgument(argument, value, f"write a fraction from {shown(least)} to {shown(most)}")
+    return Fraction(value)
 
 
-def _sum(prices: Iterable[Decimal]) -> Decimal:
-    """Return the sum, rounded up."""
-    return curves.rounded_up(sum(prices, Decimal(0)))
+def _related(neighbours: object) -> None:
+    if not isinstance(neighbours, Neighbours):
+        raise InvalidArgument("neighbours", neighbours, "write Neighbours.ADD_REMOVE or Neighbours.REPLACE")

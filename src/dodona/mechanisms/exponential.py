@@ -8,7 +8,7 @@ from fractions import Fraction
 from typing import ClassVar, Self
 
 from dodona.accounting.event import ExponentialEvent
-from dodona.accuracy import Accuracy
+from dodona.accuracy import Accuracy, against_table
 from dodona.exact import Exact
 from dodona.mechanisms.scale import epsilon_of, rounded_scale_down, scale_of
 from dodona.mechanisms.theorems import exponential_error
@@ -53,7 +53,7 @@ class Exponential:
     def for_accuracy(cls, target: Accuracy, *, candidates: int) -> Self:
         """Return the mechanism whose chosen score is within the target of the best one."""
         per_scale = exponential_error(1.0, confidence=target.confidence, candidates=candidates)
-        return cls(scale=rounded_scale_down(target.within / per_scale))
+        return cls(scale=rounded_scale_down(against_table(target).within / per_scale))
 
     def event(self, sensitivity: Sensitivity) -> ExponentialEvent:
         """Return what one choice costs."""

@@ -9,7 +9,7 @@ from statistics import NormalDist
 from typing import ClassVar, Self
 
 from dodona.accounting.event import GaussianEvent
-from dodona.accuracy import Accuracy, Against, answers_of, failure, sampling_error
+from dodona.accuracy import Accuracy, Against, against_table, failure, number_of, sampling_error
 from dodona.exact import Exact
 from dodona.mechanisms import gaussian_delta
 from dodona.mechanisms.gaussian_delta import Calibration
@@ -57,11 +57,12 @@ class Gaussian:
     @classmethod
     def for_accuracy(cls, target: Accuracy, *, answers: int = 1) -> Self:
         """Return the mechanism with most noise (to about five digits) that meets the target for all answers at once."""
+        failing, room = failure(target.confidence), against_table(target).within
         low, high = 1e-4, 1e13
         while high / low > 1 + 1e-5:
             middle = math.sqrt(low * high)
-            within = _quantile(middle, failure(target.confidence), answers_of(answers))
-            low, high = (middle, high) if within <= target.within else (low, middle)
+            within = _quantile(middle, failing, number_of(answers, argument="answers"))
+            low, high = (middle, high) if within <= room else (low, middle)
         return cls(scale=rounded_scale_down(low))
 
     def event(self, sensitivity: Sensitivity) -> GaussianEvent:
@@ -81,7 +82,7 @@ class Gaussian:
         """
         failing = failure(confidence) / (1 if sample is None else 2)
         scale = float(self.scale)
-        within = _quantile(scale, failing, answers_of(answers))
+        within = _quantile(scale, failing, number_of(answers, argument="answers"))
         expected = _expected(scale)
         if sample is None:
             return Accuracy(within=within, confidence=confidence, expected=expected)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from enum import Enum
-from statistics import NormalDist
 
 import numpy as np
 
@@ -12,7 +11,7 @@ from dodona.errors import InvalidArgument
 from dodona.query.sensitivity import Sensitivity
 
 _SUMMED = 10.0**5  # largest scale at which δ is summed term by term
-_NORMAL = NormalDist()
+_UP = 1 + 1e-9  # covers the rounding of sums of doubles
 
 
 class Calibration(Enum):
@@ -45,29 +44,36 @@ def calibrated(epsilon: float, delta: float, sensitivity: Sensitivity, calibrati
 
 def continuous(epsilon: float, mu: float) -> float:
     """Return δ(ε) = Φ(μ/2 - ε/μ) - e^ε·Φ(-μ/2 - ε/μ) of continuous Gaussian noise, μ = Δ₂/σ."""
-    below = _NORMAL.cdf(-mu / 2 - epsilon / mu)
+    below = _normal(-mu / 2 - epsilon / mu)
     # Where the second term underflows it is at most the first, times less than one.
-    return _NORMAL.cdf(mu / 2 - epsilon / mu) - (math.exp(epsilon + math.log(below)) if below > 0 else 0.0)
+    return _normal(mu / 2 - epsilon / mu) - (math.exp(epsilon + math.log(below)) if below > 0 else 0.0)
+
+
+def _normal(quantile: float) -> float:
+    """Return Φ; through erfc, which keeps its digits in the lower tail."""
+    return math.erfc(-quantile / math.sqrt(2)) / 2
 
 
 def discrete(epsilon: float, scale: float, sensitivity: Sensitivity) -> float:
-    """Return δ(ε) of discrete Gaussian noise for the worst neighbours of this sensitivity.
+    """Return δ(ε) of discrete Gaussian noise for the worst neighbours of this sensitivity, rounded up.
 
     Theorem: gaussian-delta
     """
-    if sensitivity.l1 == sensitivity.linf:  # one answer moves, by at most linf
-        return _one_answer(epsilon, scale, sensitivity.linf)
-    if sensitivity.linf == 1 and sensitivity.l2_squared == 2:  # noqa: PLR2004  a histogram: two cells move by one
-        return max(_one_answer(epsilon, scale, 1), _two_cells(epsilon, scale))
-    return through_rho(epsilon, sensitivity.l2_squared / (2 * scale**2))
+    bound = through_rho(epsilon, sensitivity.l2_squared / (2 * scale**2))
+    if sensitivity.l1 == sensitivity.linf:  # the worst is that one answer moves by linf
+        return min(bound, _one_answer(epsilon, scale, sensitivity.linf))
+    two = sensitivity.linf == 1 and sensitivity.l2_squared == 2  # noqa: PLR2004  a histogram: two cells move by one
+    if two and scale <= _SUMMED:
+        return min(bound, max(_one_answer(epsilon, scale, 1), _two_cells(epsilon, scale)))
+    return bound
 
 
 def _one_answer(epsilon: float, scale: float, distance: int) -> float:
     """Return Σ max(0, P(x) - e^ε·P(x + d)); a longer shift is never less telling, as the law is log-concave."""
     if scale > _SUMMED:
         # A midpoint sum of the density is off by at most ∫|f''|/24 < 0.0404/σ² on each side.
-        return continuous(epsilon, distance / scale) + (1 + math.exp(epsilon)) * 0.0404 / scale**2
-    edge = math.ceil(40 * scale) + distance
+        return continuous(epsilon, distance / scale) * _UP + (1 + math.exp(epsilon)) * 0.0404 / scale**2
+    edge = math.ceil(40 * scale) + 1
     noise = np.arange(-edge, edge + 1, dtype=np.float64)
     loss = distance * (distance + 2 * noise) / (2 * scale**2)
     return _hockey_stick(epsilon, np.exp(-((noise / scale) ** 2) / 2) / total(scale), loss)
@@ -78,8 +84,6 @@ def _two_cells(epsilon: float, scale: float) -> float:
 
     P(s) = e^{-s²/4σ²}·Σ_x e^{-(x - s/2)²/σ²} / total², where the sum depends on the parity of s alone.
     """
-    if scale > _SUMMED:
-        return through_rho(epsilon, 1 / scale**2)
     edge = math.ceil(60 * scale) + 2
     sums = np.arange(-edge, edge + 1, dtype=np.float64)
     grid = np.arange(-edge, edge + 1, dtype=np.float64)
@@ -89,9 +93,9 @@ def _two_cells(epsilon: float, scale: float) -> float:
 
 
 def _hockey_stick(epsilon: float, weight: np.ndarray, loss: np.ndarray) -> float:
-    """Return E[(1 - e^{ε - loss})₊]."""
+    """Return E[(1 - e^{ε - loss})₊], rounded up."""
     telling = loss > epsilon
-    return math.fsum((weight[telling] * -np.expm1(epsilon - loss[telling])).tolist())
+    return float(np.sum(weight[telling] * -np.expm1(epsilon - loss[telling]))) * _UP
 
 
 def through_rho(epsilon: float, rho: float) -> float:
@@ -108,7 +112,7 @@ def through_rho(epsilon: float, rho: float) -> float:
     while high - low > 1e-9:  # noqa: PLR2004  far finer than the optimum is sharp
         third = (high - low) / 3
         low, high = (low, high - third) if logarithm(low + third) < logarithm(high - third) else (low + third, high)
-    return min(1.0, math.exp(logarithm((low + high) / 2)))
+    return min(1.0, math.exp(logarithm((low + high) / 2)) * _UP)
 
 
 def total(scale: float) -> float:

@@ -8,7 +8,7 @@ from fractions import Fraction
 from typing import ClassVar, Self
 
 from dodona.accounting.event import LaplaceEvent
-from dodona.accuracy import Accuracy, Against, answers_of, failure, sampling_error
+from dodona.accuracy import Accuracy, Against, against_table, failure, number_of, sampling_error
 from dodona.exact import Exact
 from dodona.mechanisms.scale import epsilon_of, rounded_scale_down, scale_of
 from dodona.query.sensitivity import Sensitivity
@@ -48,8 +48,8 @@ class Laplace:
         >>> mechanism.accuracy(0.95).within
         100.0
         """
-        steps = math.floor(target.within) + 1
-        tail = _per_answer(failure(target.confidence), answers_of(answers))
+        steps = math.floor(against_table(target).within) + 1
+        tail = _per_answer(failure(target.confidence), number_of(answers, argument="answers"))
         low, high = 1e-4, 1e13
         while high / low > 1 + 1e-9:  # the tail beyond a fixed distance grows with the scale
             middle = math.sqrt(low * high)
@@ -72,7 +72,7 @@ class Laplace:
         if sample is not None:
             failing /= 2
             sampled = sampling_error(failing, answers=answers, sample=sample)
-        tail = math.log(_per_answer(failing, answers_of(answers)))
+        tail = math.log(_per_answer(failing, number_of(answers, argument="answers")))
         scale = float(self.scale)
         steps = max(1, math.ceil(scale * (math.log(2 / (1 + math.exp(-1 / scale))) - tail)))
         while _log_tail(steps, scale) > tail:

@@ -7,7 +7,7 @@ from fractions import Fraction
 from typing import ClassVar, Self
 
 from dodona.accounting.event import Kind, PureEvent
-from dodona.accuracy import Accuracy
+from dodona.accuracy import Accuracy, against_table
 from dodona.exact import Exact
 from dodona.mechanisms.exponential import choice_epsilon, choice_scale
 from dodona.mechanisms.scale import rounded_scale_down, scale_of
@@ -40,7 +40,7 @@ class NoisyMax:
     def for_accuracy(cls, target: Accuracy, *, candidates: int) -> Self:
         """Return the mechanism whose winner's score is within the target of the best one."""
         # Two draws on the grid may each be one step beyond their real-valued bound.
-        room = max(target.within - 2, 0.0)
+        room = max(against_table(target).within - 2, 0.0)
         per_scale = noisy_max_error(1.0, confidence=target.confidence, candidates=candidates)
         return cls(scale=rounded_scale_down(room / per_scale))
 

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import ClassVar, Self
 
 from dodona.accounting.event import Kind, PureEvent
-from dodona.accuracy import Accuracy, Against, failure
+from dodona.accuracy import Accuracy, Against, failure, number_of
 from dodona.domain.neighbours import Neighbours
 from dodona.errors import InvalidArgument
-from dodona.exact import Exact, exact
+from dodona.exact import Exact, exact, whole
 from dodona.mechanisms.scale import SMALLEST_EPSILON
 
 # ln 3 rounded up: a coin that decides whether to be honest, and a second one for the lie.
 LN3 = Fraction(math.ceil(math.log(3) * 2**40) + 1, 2**40)
 _LARGEST_EPSILON = Fraction(700)
+_INVERTED = 4096  # up to so many respondents the law of the answers is inverted exactly
 
 
 @dataclass(frozen=True, slots=True, init=False)
@@ -53,6 +55,11 @@ class RandomizedResponse:
         """The probability of the truth."""
         return 1 / (1 + math.exp(-float(self.epsilon)))
 
+    @property
+    def _clarity(self) -> float:
+        """2h - 1, h the honesty, without the loss of digits."""
+        return math.tanh(float(self.epsilon) / 2)
+
     def event(self, neighbours: Neighbours = Neighbours.REPLACE) -> PureEvent:
         """Return what one answer costs the person who gives it: one person's answer is replaced by another.
 
@@ -64,13 +71,15 @@ class RandomizedResponse:
         return PureEvent(Kind.RANDOMIZED_RESPONSE, self.epsilon, neighbours)
 
     def share(self, yes: int, respondents: int) -> float:
-        """Return the unbiased estimate of the share of true yes: (observed share - 1 + h)/(2h - 1), h the honesty.
+        """Return the unbiased estimate of the share of true yes: 1/2 + (observed share - 1/2)/tanh(ε/2).
+
+        With h the honesty, tanh(ε/2) = 2h - 1, so that this is (observed share - 1 + h)/(2h - 1).
 
         >>> mechanism = RandomizedResponse(epsilon=1)
         >>> round(mechanism.share(1, 1) - mechanism.share(0, 1), 6), round(mechanism.share(0, 1), 6)
         (2.163953, -0.581977)
         """
-        return (yes / respondents - (1 - self.honesty)) / (2 * self.honesty - 1)
+        return _debiased(_share(yes, respondents), self._clarity)
 
     def accuracy(self, confidence: float = 0.95, *, respondents: int, against: Against = Against.TABLE) -> Accuracy:
         """Return the error of the estimated share; the bound is the same against the table and the population.
@@ -82,29 +91,28 @@ class RandomizedResponse:
 
         Theorem: randomized-response-accuracy
         """
-        within = _half_width(failure(confidence), respondents) / (2 * self.honesty - 1)
-        spread = (
-            1 / (4 * respondents) if against is Against.POPULATION else self.honesty * (1 - self.honesty) / respondents
-        )
-        expected = math.sqrt(spread) / (2 * self.honesty - 1)  # E|e| ≤ √E[e²]
-        return Accuracy(within=within, confidence=confidence, expected=expected, against=against)
+        return _accuracy(self._clarity, confidence, respondents, against)
 
-    def interval(self, yes: int, respondents: int, *, confidence: float = 0.95) -> tuple[float, float]:
-        """Return the exact (Clopper-Pearson) interval for the share of yes in the population.
+    def interval(
+        self, yes: int, respondents: int, *, confidence: float = 0.95, against: Against = Against.POPULATION
+    ) -> tuple[float, float]:
+        """Return an interval for the share of true yes, in the population or among those who were asked.
+
+        The population's is Clopper and Pearson's. That of the table inverts the law of the answers, which is
+        Bin(m, h) + Bin(n - m, 1 - h) if m of n would truly say yes; beyond 4,096 respondents it is Hoeffding's.
 
         Theorem: randomized-response-accuracy
         """
-        from scipy.stats import beta
-
         failing = failure(confidence)
-        if not 0 <= yes <= respondents:
-            raise InvalidArgument("yes", yes, "write how many said yes, from 0 to the number of respondents")
-        low = beta.ppf(failing / 2, yes, respondents - yes + 1) if yes else 0.0
-        high = beta.isf(failing / 2, yes + 1, respondents - yes) if yes < respondents else 1.0
-        lowest, highest = (
-            self.share(1, 1) * edge + self.share(0, 1) * (1 - edge) for edge in (float(low), float(high))
-        )
-        return max(0.0, lowest), min(1.0, highest)
+        observed = _share(yes, respondents)
+        if against is Against.POPULATION:
+            edges = _clopper_pearson(yes, respondents, failing)
+        elif respondents <= _INVERTED:
+            return _inverted(yes, respondents, self.honesty, failing)
+        else:
+            edges = observed - _half_width(failing, respondents), observed + _half_width(failing, respondents)
+        lowest, highest = (min(max(_debiased(edge, self._clarity), 0.0), 1.0) for edge in edges)
+        return lowest, highest
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,15 +135,68 @@ class Coins:
 
     def share(self, yes: int, respondents: int) -> float:
         """Return the unbiased estimate of the share of true yes: 2·(observed share) - 1/2."""
-        return 2 * yes / respondents - 0.5
+        return _debiased(_share(yes, respondents), 0.5)
 
     def accuracy(self, confidence: float = 0.95, *, respondents: int, against: Against = Against.TABLE) -> Accuracy:
         """Return the error of the estimated share."""
-        return RandomizedResponse(epsilon=LN3).accuracy(confidence, respondents=respondents, against=against)
+        return _accuracy(0.5, confidence, respondents, against)
 
 
 def _half_width(failing: float, respondents: int) -> float:
     """Return √(ln(2/β)/(2n)): Hoeffding's bound for a mean of independent numbers from 0 to 1."""
-    if respondents < 1:
-        raise InvalidArgument("respondents", respondents, "write how many people answer, from 1 up")
-    return math.sqrt(math.log(2 / failing) / (2 * respondents))
+    return math.sqrt(math.log(2 / failing) / (2 * number_of(respondents, argument="respondents")))
+
+
+def _share(yes: int, respondents: int) -> float:
+    """Return the observed share of yes."""
+    asked = number_of(respondents, argument="respondents")
+    return whole(yes, argument="yes", lower=0, upper=asked) / asked
+
+
+def _debiased(observed: float, clarity: float) -> float:
+    return 0.5 + (observed - 0.5) / clarity
+
+
+def _accuracy(clarity: float, confidence: float, respondents: int, against: Against) -> Accuracy:
+    """Return the error of a share that was told with 2h - 1 = clarity."""
+    within = _half_width(failure(confidence), respondents) / clarity
+    # The variance of one answer: at most 1/4, and h(1 - h) where only the coin is random.
+    spread = (1 if against is Against.POPULATION else (1 - clarity) * (1 + clarity)) / (4 * respondents)
+    expected = math.sqrt(spread) / clarity  # E|e| ≤ √E[e²]
+    return Accuracy(within=within, confidence=confidence, expected=expected, against=against)
+
+
+def _clopper_pearson(yes: int, respondents: int, failing: float) -> tuple[float, float]:
+    """Return an interval for the probability of an observed yes."""
+    from scipy.stats import beta
+
+    low = beta.ppf(failing / 2, yes, respondents - yes + 1) if yes else 0.0
+    high = beta.isf(failing / 2, yes + 1, respondents - yes) if yes < respondents else 1.0
+    return float(low), float(high)
+
+
+def _inverted(yes: int, respondents: int, honesty: float, failing: float) -> tuple[float, float]:
+    """Return the least and greatest share of true yes under which the answers are not too rare on either side."""
+    import numpy as np
+    from scipy.stats import binom
+
+    rare = failing / 2 * (1 - 1e-9)  # rounding widens the interval
+
+    def at_most(said: int, true: int) -> float:
+        """Return P(no more than so many say yes), if so many truly would."""
+        honest = np.arange(true + 1)
+        others = binom.cdf(said - honest, respondents - true, 1 - honesty)
+        return float(np.sum(binom.pmf(honest, true, honesty) * others))
+
+    def first(holds: Callable[[int], bool]) -> int:
+        """Return the least number of true yes at which it holds; from there on it does."""
+        low, high = 0, respondents + 1
+        while low < high:
+            middle = (low + high) // 2
+            low, high = (low, middle) if middle > respondents or holds(middle) else (middle + 1, high)
+        return low
+
+    # By symmetry, at least `yes` say yes exactly if at most the rest say no.
+    lowest = first(lambda true: at_most(respondents - yes, respondents - true) > rare)
+    highest = first(lambda true: at_most(yes, true) <= rare) - 1
+    return lowest / respondents, highest / respondents

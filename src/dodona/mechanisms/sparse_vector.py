@@ -8,10 +8,10 @@ from fractions import Fraction
 from typing import ClassVar, Self
 
 from dodona.accounting.event import Event, Kind, LaplaceEvent, PureEvent, Together
-from dodona.accuracy import Accuracy, answers_of, failure
+from dodona.accuracy import Accuracy, against_table, failure, number_of
 from dodona.errors import InvalidArgument
-from dodona.exact import Exact, whole
-from dodona.mechanisms.scale import delta_of, epsilon_of, rounded_scale_up, scale_of
+from dodona.exact import Exact
+from dodona.mechanisms.scale import delta_of, epsilon_of, rounded_scale_down, rounded_scale_up, scale_of
 from dodona.query.sensitivity import Sensitivity
 
 _MOST_POSITIVES = 10**6
@@ -47,7 +47,9 @@ class SparseVector:
         """Take exact scales from 1/1000 to 10^12 and the number of positives after which it halts."""
         object.__setattr__(self, "threshold_scale", scale_of(threshold_scale))
         object.__setattr__(self, "question_scale", scale_of(question_scale))
-        object.__setattr__(self, "positives", whole(positives, argument="positives", lower=1, upper=_MOST_POSITIVES))
+        object.__setattr__(self, "positives", _positives(positives))
+        if not isinstance(restarts, bool):
+            raise InvalidArgument("restarts", restarts, "write True or False")
         object.__setattr__(self, "restarts", restarts)
         object.__setattr__(self, "answer_scale", None if answer_scale is None else scale_of(answer_scale))
 
@@ -70,7 +72,7 @@ class SparseVector:
         loss = epsilon_of(epsilon)
         if delta is None:
             sparse = cls.sparse(loss * 8 / 9, sensitivity, positives=positives)
-            answer = positives * sensitivity.linf * 9 / loss
+            answer = sparse.positives * sensitivity.linf * 9 / loss
         else:
             parts = math.isqrt(512 * 10**12) + 1  # √512 in millionths, rounded up, so that the sum stays below ε
             half = delta_of(delta) / 2
@@ -103,44 +105,56 @@ class SparseVector:
         """
         failing = failure(confidence) / 2
         sides = _sides(sensitivity)
+        told = _positives(positives)
         threshold_part = math.sqrt(math.log(1 / failing))
-        question_part = math.sqrt(sides * positives * math.log(answers_of(questions) / failing))
+        question_part = math.sqrt(sides * told * math.log(number_of(questions, argument="questions") / failing))
         # The split may be any fraction; what matters is that the parts sum to ε exactly.
-        share = Fraction(threshold_part / (threshold_part + question_part)).limit_denominator(1000)
+        share = Fraction(threshold_part / (threshold_part + question_part)).limit_denominator(10**5)
         loss = epsilon_of(epsilon)
         return cls(
             threshold_scale=sensitivity.linf / (loss * share),
-            question_scale=sides * positives * sensitivity.linf / (loss * (1 - share)),
-            positives=positives,
+            question_scale=sides * told * sensitivity.linf / (loss * (1 - share)),
+            positives=told,
             restarts=False,
         )
 
     @classmethod
-    def for_accuracy(cls, target: Accuracy, sensitivity: Sensitivity, *, questions: int, positives: int = 1) -> Self:
+    def for_accuracy(
+        cls, target: Accuracy, sensitivity: Sensitivity, *, questions: int, positives: int = 1
+    ) -> SparseVector:
         """Return the one with the smallest zCDP price that is within the target: one threshold, or restarts.
 
         Restarts (ε each) split by A = 2·ln(k/β₁), B = ln(c/β₂).
         """
-        room = target.within - 2  # each of two draws on the grid may be a step beyond its real-valued bound
+        room = against_table(target).within - 2  # each of two draws may be a step of the grid beyond its bound
         if room <= 0:
             raise InvalidArgument("within", target.within, "write more than 2 steps of the grid")
         failing = failure(target.confidence) / 2
-        questioned = math.log(answers_of(questions) / failing)
-        found = []
-        for restarts in (False, True):
-            thresholds, spread = (positives, 1) if restarts else (1, positives)
+        questioned = math.log(number_of(questions, argument="questions") / failing)
+        told = _positives(positives)
+
+        def split(restarts: bool, stretch: float) -> SparseVector:  # noqa: FBT001  a field of what is returned
+            thresholds, spread = (told, 1) if restarts else (1, told)
             threshold_part = math.sqrt(math.log(thresholds / failing))
             question_part = math.sqrt(_sides(sensitivity) * spread * questioned)
-            whole = threshold_part + question_part
             # Errors b₁·ln(c/β₂) and b₂·ln(k/β₁) take the room in the proportion √B : √A.
-            found.append(
-                cls(
-                    threshold_scale=_floored(room * threshold_part / whole / threshold_part**2),
-                    question_scale=_floored(room * question_part / whole / questioned),
-                    positives=positives,
-                    restarts=restarts,
-                )
+            step = stretch * room / (threshold_part + question_part)
+            return SparseVector(
+                threshold_scale=rounded_scale_down(step / threshold_part),
+                question_scale=rounded_scale_down(step * question_part / questioned),
+                positives=told,
+                restarts=restarts,
             )
+
+        found: list[SparseVector] = []
+        for restarts in (False, True):
+            # β need not be split in halves: noise grows until the error is what is wanted.
+            low, high = 1.0, 2.0
+            while high - low > 1e-4:  # noqa: PLR2004  a ten-thousandth more noise is not worth finding
+                middle = (low + high) / 2
+                met = split(restarts, middle).accuracy(target.confidence, questions=questions).within <= target.within
+                low, high = (middle, high) if met else (low, middle)
+            found.append(split(restarts, low))
         return min(found, key=lambda mechanism: mechanism.event(sensitivity).rho())
 
     def event(self, sensitivity: Sensitivity) -> Event:
@@ -157,8 +171,7 @@ class SparseVector:
     def accuracy(self, confidence: float = 0.95, *, questions: int) -> Accuracy:
         """Return α: positives are above T - α, negatives below T + α, numeric answers within α.
 
-        This is if it does not halt early, and it does not if fewer than `positives` questions before the last come
-        within α of their threshold.
+        It may have halted before the last question only if `positives` or more of those before it are above T - α.
 
         Theorem: sparse-vector-accuracy
         """
@@ -168,8 +181,9 @@ class SparseVector:
             failing /= 2
             released = math.ceil(float(self.answer_scale) * math.log(self.positives / failing))
         thresholds = self.positives if self.restarts else 1
+        asked = number_of(questions, argument="questions")
         verdicts = min(
-            _error(self, thresholds / (failing * share), answers_of(questions) / (failing * (1 - share)))
+            _error(self, thresholds / (failing * share), asked / (failing * (1 - share)))
             for share in (index / 100 for index in range(1, 100))
         )
         return Accuracy(within=max(verdicts, released), confidence=confidence)
@@ -187,15 +201,15 @@ def _sides(sensitivity: Sensitivity) -> int:
     return 1 if sensitivity.monotone else 2
 
 
-def _floored(scale: float) -> Fraction:
-    """Return the scale to four decimals, rounded down: less noise than the target allows."""
-    return Fraction(math.floor(scale * 10**4), 10**4)
+def _positives(positives: int) -> int:
+    """Return after how many positives it halts."""
+    return number_of(positives, argument="positives", upper=_MOST_POSITIVES)
 
 
 def _textbook_scale(epsilon: Exact, sensitivity: Sensitivity, positives: int, delta: Exact | None) -> Fraction:
     """Return σ = 2cΔ/ε, or √(32·c·ln(1/δ))Δ/ε rounded up."""
-    loss = epsilon_of(epsilon)
+    loss, told = epsilon_of(epsilon), _positives(positives)
     if delta is None:
-        return 2 * positives * sensitivity.linf / loss
-    root = math.sqrt(32 * positives * -math.log(delta_of(delta)))
+        return 2 * told * sensitivity.linf / loss
+    root = math.sqrt(32 * told * -math.log(delta_of(delta)))
     return rounded_scale_up(root * sensitivity.linf / float(loss))

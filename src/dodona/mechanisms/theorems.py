@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import math
 
-from dodona.accuracy import answers_of, failure
+from dodona.accuracy import failure, number_of
 from dodona.errors import InvalidArgument
+from dodona.exact import Exact
+from dodona.mechanisms.scale import delta_of, epsilon_of
 
 
-def laplace_error(sensitivity: float, *, epsilon: float, confidence: float = 0.95, answers: int = 1) -> float:
+def laplace_error(sensitivity: float, *, epsilon: Exact, confidence: float = 0.95, answers: int = 1) -> float:
     """Return ln(k/β)·Δ/ε: the largest error of k Laplace answers (theorem 3.8).
 
     The 10,000 first names at ε = 1: no count is off by more than 12.2, with probability 95%.
@@ -22,7 +24,10 @@ def laplace_error(sensitivity: float, *, epsilon: float, confidence: float = 0.9
 
     Theorem: laplace-accuracy
     """
-    return math.log(answers_of(answers) / failure(confidence)) * sensitivity / epsilon
+    if not 0 < sensitivity < math.inf:
+        raise InvalidArgument("sensitivity", sensitivity, "write how far one row moves the answers, above 0")
+    logs = math.log(number_of(answers, argument="answers") / failure(confidence))
+    return logs * sensitivity / float(epsilon_of(epsilon))
 
 
 def exponential_error(scale: float, *, confidence: float, candidates: int, best: int = 1) -> float:
@@ -32,11 +37,9 @@ def exponential_error(scale: float, *, confidence: float, candidates: int, best:
 
     Theorem: choice-accuracy
     """
-    if not 1 <= best <= candidates:
-        raise InvalidArgument(
-            "candidates", candidates, "write how many candidates there are, at least as many as are best"
-        )
-    return scale * (math.log(candidates / best) - math.log(failure(confidence)))
+    among = number_of(candidates, argument="candidates")
+    leaders = number_of(best, argument="best", upper=among)
+    return scale * (math.log(among / leaders) - math.log(failure(confidence)))
 
 
 def noisy_max_error(scale: float, *, confidence: float, candidates: int) -> float:
@@ -46,14 +49,12 @@ def noisy_max_error(scale: float, *, confidence: float, candidates: int) -> floa
 
     Theorem: choice-accuracy
     """
-    if candidates < 1:
-        raise InvalidArgument("candidates", candidates, "write how many candidates there are, from 1 up")
     failing = failure(confidence)
-    others = max(candidates - 1, 1)
+    others = max(number_of(candidates, argument="candidates") - 1, 1)
     return scale * (math.log(1 / failing) + math.log(others / failing))
 
 
-def above_threshold_error(*, epsilon: float, questions: int, confidence: float = 0.95) -> float:
+def above_threshold_error(*, epsilon: Exact, questions: int, confidence: float = 0.95) -> float:
     """Return 8(ln k + ln(2/β))/ε for AboveThreshold, if no question but the last comes within it (theorem 3.24).
 
     Theorem: sparse-vector-accuracy
@@ -61,21 +62,22 @@ def above_threshold_error(*, epsilon: float, questions: int, confidence: float =
     return sparse_error(epsilon=epsilon, delta=0, questions=questions, positives=1, confidence=confidence)
 
 
-def sparse_error(*, epsilon: float, delta: float, questions: int, positives: int, confidence: float = 0.95) -> float:
+def sparse_error(*, epsilon: Exact, delta: Exact, questions: int, positives: int, confidence: float = 0.95) -> float:
     """Return α of Sparse, if at most c - 1 questions before the last come within α of the threshold (theorem 3.26).
 
     δ = 0: 8c(ln k + ln(2c/β))/ε. δ > 0: (ln k + ln(2c/β))·√(512·c·ln(1/δ))/ε.
 
     Theorem: sparse-vector-accuracy
     """
-    logs = math.log(answers_of(questions)) + math.log(2 * answers_of(positives) / failure(confidence))
+    logs = _logs(questions, 2 * number_of(positives, argument="positives"), failure(confidence))
+    loss = float(epsilon_of(epsilon))
     if delta == 0:
-        return 8 * positives * logs / epsilon
-    return logs * math.sqrt(512 * positives * math.log(1 / delta)) / epsilon
+        return 8 * positives * logs / loss
+    return logs * math.sqrt(512 * positives * -math.log(delta_of(delta))) / loss
 
 
 def numeric_sparse_error(
-    *, epsilon: float, delta: float, questions: int, positives: int, confidence: float = 0.95
+    *, epsilon: Exact, delta: Exact, questions: int, positives: int, confidence: float = 0.95
 ) -> float:
     """Return α of NumericSparse, if at most c - 1 questions before the last come within α of the threshold (3.28).
 
@@ -85,8 +87,14 @@ def numeric_sparse_error(
     Theorem: sparse-vector-accuracy
     """
     failing = failure(confidence)
-    logs = math.log(answers_of(questions)) + math.log(4 * answers_of(positives) / failing)
+    logs = _logs(questions, 4 * number_of(positives, argument="positives"), failing)
+    loss = float(epsilon_of(epsilon))
     if delta == 0:
-        return 9 * positives * logs / epsilon
+        return 9 * positives * logs / loss
     released = math.sqrt(8) * math.log(2 * positives / failing)
-    return max(logs, released) * math.sqrt(positives * math.log(2 / delta)) * (math.sqrt(512) + 1) / epsilon
+    return max(logs, released) * math.sqrt(positives * -math.log(delta_of(delta) / 2)) * (math.sqrt(512) + 1) / loss
+
+
+def _logs(questions: int, parts: int, failing: float) -> float:
+    """Return ln k + ln(parts/β)."""
+    return math.log(number_of(questions, argument="questions")) + math.log(parts / failing)

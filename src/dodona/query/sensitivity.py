@@ -31,14 +31,17 @@ class Sensitivity:
 
     def __post_init__(self) -> None:
         """Refuse what no answer can have."""
-        for name in ("l1", "l2_squared", "linf"):
-            whole(getattr(self, name), argument=name, lower=1, upper=_LARGEST)
-        if self.neighbours not in Neighbours:
+        for name, largest in (("l1", _LARGEST), ("l2_squared", _LARGEST**2), ("linf", _LARGEST)):
+            object.__setattr__(self, name, whole(getattr(self, name), argument=name, lower=1, upper=largest))
+        relation: object = self.neighbours  # anything may come
+        if not isinstance(relation, Neighbours):
             accepted = "write Neighbours.ADD_REMOVE or Neighbours.REPLACE"
             raise InvalidArgument("neighbours", self.neighbours, accepted)
-        if not self.linf <= self.l1 or not self.linf**2 <= self.l2_squared <= self.l1**2:
-            accepted = "no vector has these norms: linf ≤ l2 ≤ l1 must hold"
+        if not self.linf <= self.l1 <= self.l2_squared <= self.l1**2 or self.linf**2 > self.l2_squared:
+            accepted = "no whole changes have these norms: linf ≤ l1 ≤ l2² ≤ l1² and linf² ≤ l2² must hold"
             raise InvalidArgument("l2_squared", self.l2_squared, accepted)
+        if self.monotone not in (False, True):
+            raise InvalidArgument("monotone", self.monotone, "write True or False")
         if self.monotone and self.neighbours is Neighbours.REPLACE:
             accepted = "under replace-one a row leaves and another comes, so even counts move both ways; write False"
             raise InvalidArgument("monotone", self.monotone, accepted)
@@ -56,7 +59,8 @@ class Sensitivity:
     def counts(cls, answers: int, neighbours: Neighbours) -> Self:
         """Return the sensitivity of several counts, each of which any row may move."""
         monotone = neighbours is Neighbours.ADD_REMOVE
-        return cls(l1=answers, l2_squared=answers, linf=1, neighbours=neighbours, monotone=monotone)
+        moved = whole(answers, argument="answers", lower=1, upper=_LARGEST)
+        return cls(l1=moved, l2_squared=moved, linf=1, neighbours=neighbours, monotone=monotone)
 
     @classmethod
     def histogram(cls, neighbours: Neighbours) -> Self:
@@ -74,4 +78,5 @@ class Sensitivity:
 
         The sum over all candidates is not used by a choice, and is set to the largest that is allowed.
         """
-        return cls(l1=_LARGEST, l2_squared=_LARGEST, linf=largest_change, neighbours=neighbours, monotone=monotone)
+        moved = whole(largest_change, argument="largest_change", lower=1, upper=_LARGEST)
+        return cls(l1=_LARGEST, l2_squared=_LARGEST**2, linf=moved, neighbours=neighbours, monotone=monotone)

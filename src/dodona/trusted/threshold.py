@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 
-from dodona.errors import Halted
+from dodona.errors import Halted, InvalidArgument
 from dodona.mechanisms.sparse_vector import SparseVector
 
 Noise = Callable[[Fraction], int]
@@ -46,6 +46,9 @@ class Watch:
 
     def ask(self, value: int, threshold: int) -> Verdict:
         """Return whether the value, with noise, is at or above the threshold, with noise."""
+        for name, number in (("value", value), ("threshold", threshold)):
+            if type(number) is not int:  # a fraction would shine through the gap; the value itself is not shown
+                raise InvalidArgument(name, type(number), "write an integer")
         with self._lock:
             if self._left == 0:
                 raise Halted(self._mechanism.positives)
