@@ -1,0 +1,81 @@
+"""Every error says what it is to the command line, to HTTP and to SQL, and whether anything was charged."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import dodona.direct  # noqa: F401  brings in every module that could define an error
+from dodona import errors
+from dodona.errors import DodonaError, EntropyFailed, InvalidArgument
+
+CHARGED, NOT_CHARGED = "The charge stands.", "Nothing was charged."
+
+
+def family(root: type[DodonaError]) -> list[type[DodonaError]]:
+    return [root, *(kind for child in root.__subclasses__() for kind in family(child))]
+
+
+KINDS = family(DodonaError)
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
+def test_an_error_has_a_code_an_exit_code_a_status_and_a_state(kind: type[DodonaError]):
+    assert re.fullmatch(r"[a-z]+(-[a-z]+)*", kind.code)
+    assert "code" in vars(kind), "a code of its own"
+    assert 1 <= kind.exit_code <= 125
+    assert 400 <= kind.http_status <= 599
+    assert re.fullmatch(r"[0-9A-Z]{5}", kind.sqlstate)
+    assert kind.__doc__
+
+
+def test_codes_are_unique_and_the_four_families_are_told_apart():
+    codes = [kind.code for kind in KINDS]
+    assert len(set(codes)) == len(codes)
+    families = (errors.InvalidRequest, errors.Refused, errors.Unavailable, errors.InvariantBroken)
+    assert len({kind.exit_code for kind in families}) == 4
+    assert set(DodonaError.__subclasses__()) == set(families)
+
+
+def test_the_message_ends_with_what_was_charged():
+    for kind in (DodonaError, errors.InvalidRequest, errors.Refused, errors.Unavailable, errors.InvariantBroken):
+        assert str(kind("So it is.")) == f"So it is. {NOT_CHARGED}"
+        assert str(kind("So it is.", charged=True)) == f"So it is. {CHARGED}"
+    assert str(InvalidArgument("scale", 0, "write more")).endswith(f"Nothing was drawn. {NOT_CHARGED}")
+    assert str(EntropyFailed()).endswith(NOT_CHARGED)
+    assert str(EntropyFailed()) == str(EntropyFailed())
+
+
+class Mute:
+    """An object that cannot be shown."""
+
+    def __repr__(self) -> str:
+        raise RuntimeError("mute")
+
+
+@pytest.mark.xfail(reason="fault: repr may raise, as it does for integers of 4,300 digits and more")
+@pytest.mark.parametrize(
+    "value",
+    [10**5000, -(10**5000), [10**5000], Mute(), {"a": 10**4999}],
+    ids=["huge", "huge-negative", "huge-inside", "mute", "huge-in-dict"],
+)
+def test_a_value_that_cannot_be_shown_can_still_be_refused(value: object):
+    assert str(InvalidArgument("scale", value, "write a number")).startswith("scale = ")
+
+
+@pytest.mark.parametrize("value", ["x" * 10**6, np.zeros(10**6), [7] * 10**5], ids=["text", "array", "list"])
+def test_a_long_value_is_named_in_a_short_message(value: object):
+    message = str(InvalidArgument("scale", value, "write a number"))
+    assert message.startswith("scale = ")
+    assert len(message) < 250
+
+
+@given(st.text(max_size=300) | st.binary(max_size=300) | st.integers() | st.floats() | st.none())
+def test_a_message_is_short_whatever_came(value: object):
+    message = str(InvalidArgument("scale", value, "write a number"))
+    assert message.startswith("scale = ")
+    assert len(message) < 200

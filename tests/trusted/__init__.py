@@ -1,0 +1,1 @@
+"""Tests of the trusted part, and what they share."""
