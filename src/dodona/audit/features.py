@@ -68,6 +68,13 @@ def _pattern(outputs: Outputs) -> Codes:
     return _row(outputs[:, :, 0], reach=1)
 
 
+def _tally(outputs: Outputs, *, rising: tuple[bool, ...]) -> Codes:
+    """Return how many of the questions that rise were above, and how many of the others."""
+    above = outputs[:, :, 0] == 1
+    groups = np.array(rising)
+    return _row(np.stack((above[:, groups].sum(axis=1), above[:, ~groups].sum(axis=1)), axis=1), reach=len(rising))
+
+
 def _pattern_and_number(outputs: Outputs, *, index: int) -> Codes:
     """Return the pattern together with the number that the last positive told."""
     rows = outputs.astype(np.int64)
@@ -100,3 +107,8 @@ def pair(reach: int) -> Feature:
 def compared(*at: int) -> Feature:
     """Return which answers of a row are at least these."""
     return Feature("compared", partial(_compared, at=at))
+
+
+def tally(*rising: bool) -> Feature:
+    """Return how many questions of each of two groups were above: long streams have too many patterns to count."""
+    return Feature("tally", partial(_tally, rising=rising))

@@ -11,11 +11,15 @@ from dodona.audit.features import Outputs
 from dodona.direct import Noise
 from dodona.errors import InvariantBroken
 
+Sample = Callable[[Noise, tuple[int, ...], int], Outputs]
 
-def answered_across_a_fork(
-    sample: Callable[[Noise, tuple[int, ...], int], Outputs], mechanism: Noise, row: tuple[int, ...], times: int
-) -> Outputs:
-    """Return pairs of answers, the first of each from this process and the second from its child."""
+
+def answered_across_a_fork(sample: Sample, few: int, mechanism: Noise, row: tuple[int, ...], times: int) -> Outputs:
+    """Return pairs of answers, the first of each from this process and the second from a child, one for every few."""
+    return np.concatenate([_few(sample, mechanism, row, min(few, times - at)) for at in range(0, times, few)])
+
+
+def _few(sample: Sample, mechanism: Noise, row: tuple[int, ...], times: int) -> Outputs:
     sample(mechanism, row[:1], 1)  # a key is drawn before the fork, so that there is something to inherit
     receiving, sending = os.pipe()
     child = os.fork()
@@ -30,9 +34,7 @@ def answered_across_a_fork(
     return np.stack((mine, theirs), axis=1)
 
 
-def _tell(
-    sample: Callable[[Noise, tuple[int, ...], int], Outputs], mechanism: Noise, value: int, times: int, sending: int
-) -> None:
+def _tell(sample: Sample, mechanism: Noise, value: int, times: int, sending: int) -> None:
     """Answer in the child and leave without running what the parent has planned for its own end."""
     code = 1
     try:

@@ -20,6 +20,7 @@ from dodona.query.sensitivity import Sensitivity
 Row = tuple[int, ...]
 Pair = tuple[Row, Row]
 _REACH = 200
+_AHEAD = 1 << 9  # half of what is drawn ahead, so that a child could hand out what its parent does
 _SINGLY = 5  # a call for each sample is about ten times as slow as a call for all, less what a bound costs
 
 
@@ -120,8 +121,8 @@ def _twice() -> Iterator[Case]:
     ways: tuple[tuple[str, Callable[[Row, int], Outputs], int], ...] = (
         ("in two calls", partial(_in_two_calls, mechanism), 1),
         ("in two single calls", partial(_in_two_single_calls, mechanism), _SINGLY),
-        ("across a fork", partial(answered_across_a_fork, _answers, mechanism), 1),
-        ("singly across a fork", partial(answered_across_a_fork, _singly, mechanism), _SINGLY),
+        ("across a fork", partial(answered_across_a_fork, _answers, 1 << 17, mechanism), 1),
+        ("singly across a fork", partial(answered_across_a_fork, _singly, _AHEAD, mechanism), _SINGLY),
     )
     for name, sample, share in ways:
         yield Case(

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
 
 from dodona.audit.cases.case import Case, on_both, pure
-from dodona.audit.features import PATTERN, PATTERN_AND_ANSWER, PATTERN_AND_GAP, Feature, Outputs
+from dodona.audit.features import PATTERN, PATTERN_AND_ANSWER, PATTERN_AND_GAP, Feature, Outputs, tally
 from dodona.direct import watch
 from dodona.domain.neighbours import Neighbours
 from dodona.errors import Halted
@@ -29,46 +30,54 @@ def cases() -> Iterator[Case]:
 
 def _everywhere(neighbours: Neighbours) -> Iterator[Case]:
     """Streams on which one person counts everywhere; under replace the last question falls while others rise."""
-    sensitivity = Sensitivity.counts(6, neighbours)
-    rising: tuple[Stream, Stream] = ((0,) * 6, (1,) * 6)
-    mixed: tuple[Stream, Stream] = ((0, 0, 0, 0, 0, 1), (1, 1, 1, 1, 1, 0))
-    tables = rising if neighbours is Neighbours.ADD_REMOVE else mixed
-
-    def case(name: str, mechanism: SparseVector, *features: Feature) -> Case:
-        return _case(name, mechanism, sensitivity, tables, *features)
-
-    yield case("above threshold", SparseVector.above_threshold(1, sensitivity), PATTERN, PATTERN_AND_GAP)
-    yield case("sparse, 3 positives", SparseVector.sparse(6, sensitivity, positives=3), PATTERN, PATTERN_AND_GAP)
-    numeric = SparseVector.numeric_sparse(2, sensitivity, positives=1)
-    yield case("numeric", numeric, PATTERN_AND_ANSWER, PATTERN_AND_GAP)
-    best = SparseVector.for_privacy(1, sensitivity, questions=6)
-    yield case("one threshold", best, PATTERN, PATTERN_AND_GAP)
-    several = SparseVector.for_privacy(3, sensitivity, questions=6, positives=3)
-    yield case("one threshold, 3 positives", several, PATTERN, PATTERN_AND_GAP)
+    questions = 6
+    sensitivity = Sensitivity.counts(questions, neighbours)
+    last = 0 if neighbours is Neighbours.ADD_REMOVE else -2
+    # One step below the threshold and on it: where the grid lets the verdict tell most.
+    tables = ((-1,) * questions, (0,) * (questions - 1) + (last,))
+    one = {
+        "above threshold": SparseVector.above_threshold(1, sensitivity),
+        "one threshold": SparseVector.for_privacy(1, sensitivity, questions=questions),
+    }
+    for name, mechanism in one.items():
+        yield _case(name, mechanism, sensitivity, tables, PATTERN, PATTERN_AND_GAP)
+    longer = Sensitivity.counts(16, neighbours)
+    numeric = SparseVector.numeric_sparse(4, longer, positives=1)
+    # What gives a faulty answer away is a long row of negatives, which is rare: this one is longer and run more often.
+    streams = ((-1,) * 16, (0,) * 15 + (last,))
+    yield replace(_case("numeric", numeric, longer, streams, PATTERN_AND_ANSWER, PATTERN_AND_GAP), share=2)
 
 
 def _swapped() -> Iterator[Case]:
-    """The streams of the paper's counterexamples, whose halves move in opposite directions."""
-    neighbours = Neighbours.REPLACE
-    sensitivity = Sensitivity.counts(12, neighbours)
+    """Streams on which some questions rise and others fall, as in the paper's counterexamples."""
+    for neighbours in Neighbours:
+        sensitivity = Sensitivity.counts(16, neighbours)
+        falling = 0 if neighbours is Neighbours.ADD_REMOVE else -1
+        tables: tuple[Stream, Stream] = ((-1, 0) * 8, (0, falling) * 8)
+        restarting = SparseVector.sparse(16, sensitivity, positives=8)
+        yield _case("8 positives, restarting", restarting, sensitivity, tables, PATTERN)
+        standing = SparseVector.for_privacy(3, sensitivity, questions=16, positives=3)
+        yield _case("3 positives, one threshold", standing, sensitivity, tables, PATTERN, PATTERN_AND_GAP)
+    sensitivity = Sensitivity.counts(12, Neighbours.REPLACE)
     six = SparseVector.for_privacy(1, sensitivity, questions=12, positives=6)
-    yield _case("six positives", six, sensitivity, ((0,) * 12, (1,) * 6 + (-1,) * 6), PATTERN)
+    yield _case("6 positives, halves moved apart", six, sensitivity, ((0,) * 12, (1,) * 6 + (-1,) * 6), PATTERN)
     one = SparseVector.for_privacy(1, sensitivity, questions=12)
     for half in (5, 10):
-        tables = ((0,) * half + (1,) * half, (1,) * half + (0,) * half)
-        yield _case(f"{2 * half} questions, halves swapped", one, sensitivity, tables, PATTERN)
+        swapped = ((0,) * half + (1,) * half, (1,) * half + (0,) * half)
+        yield _case(f"{2 * half} questions, halves swapped", one, sensitivity, swapped, PATTERN)
 
 
 def _case(
     name: str, mechanism: SparseVector, sensitivity: Sensitivity, tables: tuple[Stream, Stream], *features: Feature
 ) -> Case:
+    rising = tuple(after > before for before, after in zip(*tables, strict=True))
     return Case(
         name=f"sparse vector: {name}",
         mechanism="sparse_vector",
         neighbours=sensitivity.neighbours,
         claim=pure(mechanism.event(sensitivity)),
         draw=on_both(partial(_watched, mechanism), *tables),
-        features=features,
+        features=(*features, tally(*rising)),
         share=_SHARE,
     )
 

@@ -1,0 +1,12 @@
+"""The catalogue of faults that the audit must catch: data only, nothing of the product is imported."""
+
+from dodona.audit.mutants import choice, keystream, noise, price, sparse
+from dodona.audit.mutants.mutant import Mutant
+
+MUTANTS: tuple[Mutant, ...] = (
+    *noise.MUTANTS,
+    *keystream.MUTANTS,
+    *choice.MUTANTS,
+    *sparse.MUTANTS,
+    *price.MUTANTS,
+)

@@ -1,0 +1,85 @@
+"""Faults in responses and choices."""
+
+from __future__ import annotations
+
+from dodona.audit.mutants.mutant import Mutant
+from dodona.audit.patch import replacing
+
+_DIRECT = "dodona.direct"
+_SAMPLERS = "dodona.trusted.samplers"
+_CONTESTS = "            return samplers.contests(_scores(scores), count, "
+
+MUTANTS = (
+    Mutant(
+        "responses too honest",
+        "the truth is told as often as 2ε would allow; half of ε would only be wasteful, not a fault",
+        (
+            replacing(
+                _DIRECT,
+                "            honest = samplers.truths(epsilon, words, SYSTEM.word)",
+                "            honest = samplers.truths(2 * epsilon, words, SYSTEM.word)",
+            ),
+        ),
+        ("randomized response", "randomized response singly"),
+    ),
+    Mutant(
+        "first coin biased",
+        "the first coin asks for the truth three times in four",
+        (
+            replacing(
+                _DIRECT,
+                "            heads, second = (words & np.uint64(1)) > 0, (words & np.uint64(2)) > 0",
+                "            heads, second = (words & np.uint64(5)) == np.uint64(5), (words & np.uint64(2)) > 0",
+            ),
+        ),
+        ("coins",),
+    ),
+    Mutant(
+        "noisy max tells the maximum",
+        "the gap's place holds the largest noisy score",
+        (
+            replacing(
+                _SAMPLERS,
+                "    return np.stack((won, top - noisy.max(axis=1)), axis=1)",
+                "    return np.stack((won, top), axis=1)",
+            ),
+        ),
+        ("noisy max of five that all rise",),
+    ),
+    Mutant(
+        "ties to the higher score",
+        "between equal noisy scores the higher true score wins",
+        (
+            replacing(
+                _SAMPLERS,
+                "    order = stream.words(noisy.size).reshape(noisy.shape)",
+                "    order = np.broadcast_to((values.max() - values).astype(np.uint64), noisy.shape)",
+            ),
+        ),
+        ("noisy max of two, monotone",),
+    ),
+    Mutant(
+        "Gaussian noisy max",
+        "Gaussian noise of the same scale, priced as if it were Laplace noise",
+        (
+            replacing(
+                _SAMPLERS,
+                "    noise = draw(laws.laplace(width), _count(times) * values.size, stream, kernel=kernel)",
+                "    noise = draw(laws.gaussian(width**2), _count(times) * values.size, stream, kernel=kernel)",
+            ),
+        ),
+        ("noisy max of many", "noisy max of two"),
+    ),
+    Mutant(
+        "exponential too sharp",
+        "scores count twice",
+        (
+            replacing(
+                _DIRECT,
+                f"{_CONTESTS}unit=1 / mechanism.scale, draw=samplers.Draw.GUMBEL)",
+                f"{_CONTESTS}unit=2 / mechanism.scale, draw=samplers.Draw.GUMBEL)",
+            ),
+        ),
+        ("exponential of two", "exponential of twenty"),
+    ),
+)

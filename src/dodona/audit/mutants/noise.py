@@ -1,0 +1,122 @@
+"""Faults in the noise itself."""
+
+from __future__ import annotations
+
+from dodona.audit.mutants.mutant import Mutant
+from dodona.audit.patch import Patch, replacing
+
+_DIRECT = "dodona.direct"
+_VECTOR_PATH = (
+    "            return values + samplers.draw(_law(mechanism), values.size, SYSTEM, "
+    "kernel=samplers.fastest(values.size))"
+)
+
+
+def _scaled(factor: str) -> tuple[Patch, ...]:
+    old = "            return laws.laplace(scale)"
+    return (replacing(_DIRECT, old, f"            return laws.laplace(scale * {factor})"),)
+
+
+def _instead(*lines: str) -> tuple[Patch, ...]:
+    """Return the patch of the line that adds noise to several values at once."""
+    return (Patch(_DIRECT, (_VECTOR_PATH,), tuple(" " * 12 + line for line in lines)),)
+
+
+MUTANTS = (
+    Mutant("noise halved", "Laplace noise of half the scale", _scaled("1 / 2"), ("laplace count", "laplace singly")),
+    Mutant("noise a tenth too small", "Laplace noise of 9/10 of the scale", _scaled("9 / 10"), ("laplace count",)),
+    Mutant(
+        "noise small behind a clamp",
+        "Laplace noise of 7/10 of the scale, and negative answers shown as zero",
+        _scaled("7 / 10"),
+        ("laplace behind max(0, ·)",),
+    ),
+    Mutant(
+        "noise in doubles",
+        "textbook Laplace noise by inverting its distribution in floating point",
+        _instead(
+            "if isinstance(mechanism, Gaussian):",
+            "    return values + samplers.draw(_law(mechanism), values.size, SYSTEM)",
+            "words = SYSTEM.words(values.size)",
+            "uniform = ((words >> np.uint64(11)) + 0.5) * 2.0**-53 - 0.5",
+            "return values - float(mechanism.scale) * np.sign(uniform) * np.log1p(-2 * np.abs(uniform))",
+        ),
+        ("laplace count",),
+    ),
+    Mutant(
+        "zero told without noise",
+        "an empty group is answered 0",
+        _instead(
+            "noise = samplers.draw(_law(mechanism), values.size, SYSTEM)",
+            "return np.where(values == 0, 0, values + noise)",
+        ),
+        ("laplace count",),
+    ),
+    Mutant(
+        "four draws averaged",
+        "one charge, and the mean of four noisy answers",
+        _instead(
+            "noise = samplers.draw(_law(mechanism), 4 * values.size, SYSTEM)",
+            "return values + noise.reshape(4, values.size).sum(axis=0) // 4",
+        ),
+        ("laplace count", "laplace sum"),
+    ),
+    Mutant(
+        "Gaussian noise halved",
+        "the variance is divided by four: a composition forgot a factor",
+        (
+            replacing(
+                _DIRECT,
+                "            return laws.gaussian(scale**2)",
+                "            return laws.gaussian(scale**2 / 4)",
+            ),
+        ),
+        ("gaussian sum", "gaussian singly"),
+    ),
+    Mutant(
+        "Gaussian noise cut",
+        "noise beyond three standard deviations is moved back there",
+        _instead(
+            "noise = samplers.draw(_law(mechanism), values.size, SYSTEM)",
+            "edge = int(3 * mechanism.scale)",
+            "return values + (noise if isinstance(mechanism, Laplace) else np.clip(noise, -edge, edge))",
+        ),
+        ("gaussian sum",),
+    ),
+    Mutant(
+        "biased sign",
+        "noise is negative once in four times",
+        (
+            replacing(
+                "dodona.trusted.samplers.vector",
+                "    negative: NDArray[np.int64] = -(words[0] & np.uint64(1)).view(np.int64)",
+                "    negative: NDArray[np.int64] = -((words[0] & np.uint64(3)) > 2).astype(np.int64)",
+            ),
+        ),
+        ("laplace count",),
+    ),
+    Mutant(
+        "zero twice, wide noise",
+        "above a scale of 32, zero is kept with both its signs",
+        (
+            replacing(
+                "dodona.trusted.samplers.vector",
+                "        magnitude[zero[negative[zero] < 0]] = REJECTED  # zero has one sign only",
+                "",
+            ),
+        ),
+        ("laplace wide",),
+    ),
+    Mutant(
+        "zero twice, narrow noise",
+        "the table does not know that a magnitude above zero stands for two values",
+        (
+            replacing(
+                "dodona.trusted.samplers.law",
+                "    fold = 2 if law.signed and law.shift == 0 else 1",
+                "    fold = 1",
+            ),
+        ),
+        ("laplace count",),
+    ),
+)

@@ -1,0 +1,109 @@
+"""Faults in what is charged: the mechanism is right and its price is not."""
+
+from __future__ import annotations
+
+from dodona.audit.mutants.mutant import Mutant
+from dodona.audit.patch import replacing
+
+_LAPLACE = "dodona.mechanisms.laplace"
+_EXPONENTIAL = "dodona.mechanisms.exponential"
+
+MUTANTS = (
+    Mutant(
+        "replaced rows priced as added ones",
+        "a histogram has sensitivity 1 although a replaced row moves two cells",
+        (
+            replacing(
+                "dodona.query.sensitivity",
+                "        moved = 1 if neighbours is Neighbours.ADD_REMOVE else 2\n"
+                "        return cls(l1=moved, l2_squared=moved, linf=1, neighbours=neighbours, monotone=moved == 1)",
+                "        monotone = neighbours is Neighbours.ADD_REMOVE\n"
+                "        return cls(l1=1, l2_squared=1, linf=1, neighbours=neighbours, monotone=monotone)",
+            ),
+        ),
+        ("laplace histogram",),
+    ),
+    Mutant(
+        "Laplace noise by the l2 distance",
+        "a vector's Laplace noise is scaled and priced by its l2 sensitivity",
+        (
+            replacing(
+                _LAPLACE,
+                "        return cls(scale=sensitivity.l1 / epsilon_of(epsilon))",
+                "        return cls(scale=math.isqrt(sensitivity.l2_squared) / epsilon_of(epsilon))",
+            ),
+            replacing(
+                _LAPLACE,
+                "        return LaplaceEvent(sensitivity.l1, self.scale, sensitivity.neighbours)",
+                "        return LaplaceEvent(math.isqrt(sensitivity.l2_squared), self.scale, sensitivity.neighbours)",
+            ),
+        ),
+        ("laplace vector",),
+    ),
+    Mutant(
+        "monotone price for any score",
+        "the constant for scores that only rise is used for all",
+        (
+            replacing(
+                _EXPONENTIAL,
+                "    return (1 if sensitivity.monotone else 2) * sensitivity.linf / scale",
+                "    return sensitivity.linf / scale",
+            ),
+            replacing(
+                _EXPONENTIAL,
+                "    return scale_of((1 if sensitivity.monotone else 2) * sensitivity.linf / epsilon_of(epsilon))",
+                "    return scale_of(sensitivity.linf / epsilon_of(epsilon))",
+            ),
+        ),
+        ("permute and flip of two", "exponential of twenty", "noisy max of eight"),
+    ),
+    Mutant(
+        "permute-and-flip at ε²/8",
+        "permute-and-flip has the zCDP price of the exponential mechanism",
+        (
+            replacing(
+                "dodona.mechanisms.permute_and_flip",
+                "        return PureEvent(Kind.PERMUTE_AND_FLIP, epsilon, sensitivity.neighbours)",
+                "        from dodona.accounting.event import ExponentialEvent\n\n"
+                "        return ExponentialEvent(epsilon, sensitivity.neighbours)",
+            ),
+        ),
+        ("permute and flip of two in zCDP",),
+    ),
+    Mutant(
+        "every pure price at ε²/8",
+        "the zCDP price of bounded range is charged for any pure mechanism",
+        (
+            replacing(
+                "dodona.accounting.curves",
+                "        return rounded_up(loss * (1 - power) / (1 + power))",
+                "        return rounded_up(loss * loss / 8)",
+            ),
+        ),
+        ("randomized response in zCDP",),
+    ),
+    Mutant(
+        "responses at half price",
+        "randomized response is charged half its ε",
+        (
+            replacing(
+                "dodona.mechanisms.randomized_response",
+                "        return PureEvent(Kind.RANDOMIZED_RESPONSE, self.epsilon, neighbours)",
+                "        return PureEvent(Kind.RANDOMIZED_RESPONSE, self.epsilon / 2, neighbours)",
+            ),
+        ),
+        ("randomized response", "coins"),
+    ),
+    Mutant(
+        "Gaussian noise by the variance",
+        "the zCDP price divides by the variance twice",
+        (
+            replacing(
+                "dodona.accounting.event",
+                "        return _share(self.squared_distance / (2 * self.variance))",
+                "        return _share(self.squared_distance / (2 * self.variance**2))",
+            ),
+        ),
+        ("gaussian sum", "gaussian sum in zCDP"),
+    ),
+)

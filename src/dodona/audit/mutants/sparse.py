@@ -1,0 +1,96 @@
+"""Faulty sparse vectors: the four of Lyu, Su and Li (2017) that are not private, and more."""
+
+from __future__ import annotations
+
+from dodona.audit.mutants.mutant import Mutant
+from dodona.audit.patch import replacing
+
+_THRESHOLD = "dodona.trusted.threshold"
+_MECHANISM = "dodona.mechanisms.sparse_vector"
+_GAP = "            gap = value + self._noise(self._mechanism.question_scale) - threshold - self._shift"
+_CUTOFF = "            self._left -= 1"
+_TOLD = "            return Verdict(above=True, gap=gap, answer=None if scale is None else value + self._noise(scale))"
+
+MUTANTS = (
+    Mutant(
+        "sparse vector, algorithm 3",
+        "a positive tells the very noisy value that was compared (Roth 2011)",
+        (
+            replacing(_THRESHOLD, _CUTOFF, f"{_CUTOFF}\n            noisy = gap + threshold + self._shift"),
+            replacing(
+                _THRESHOLD,
+                _TOLD,
+                "            return Verdict(above=True, gap=gap, answer=None if scale is None else noisy)",
+            ),
+        ),
+        ("sparse vector: numeric",),
+    ),
+    Mutant(
+        "sparse vector, algorithm 4",
+        "the noise of questions does not grow with the number of positives (Lee and Clifton 2014)",
+        (
+            replacing(
+                _MECHANISM,
+                "            question_scale=sides * positives * sensitivity.linf / (loss * (1 - share)),",
+                "            question_scale=sides * sensitivity.linf / (loss * (1 - share)),",
+            ),
+            replacing(
+                _MECHANISM,
+                "        sides = _sides(sensitivity) * (1 if self.restarts else self.positives)",
+                "        sides = _sides(sensitivity)",
+            ),
+        ),
+        ("sparse vector: 6 positives, halves moved apart",),
+    ),
+    Mutant(
+        "sparse vector, algorithm 5",
+        "no noise on questions and no halt (Stoddard, Chen and Machanavajjhala 2014)",
+        (
+            replacing(_THRESHOLD, _GAP, "            gap = value - threshold - self._shift"),
+            replacing(_THRESHOLD, _CUTOFF, ""),
+        ),
+        ("sparse vector: 10 questions, halves swapped",),
+    ),
+    Mutant(
+        "sparse vector, algorithm 6",
+        "it never halts (Chen and others 2015)",
+        (replacing(_THRESHOLD, _CUTOFF, ""),),
+        ("sparse vector: 20 questions, halves swapped",),
+    ),
+    Mutant(
+        "threshold without noise",
+        "only questions are noisy",
+        (
+            replacing(
+                _THRESHOLD,
+                "        self._shift = noise(mechanism.threshold_scale)",
+                "        self._shift = 0",
+            ),
+        ),
+        ("sparse vector: one threshold",),
+    ),
+    Mutant(
+        "threshold drawn again for nothing",
+        "each positive redraws the threshold, but one instance is charged",
+        (
+            replacing(
+                _MECHANISM,
+                "        parts: list[tuple[Event, int]] = [(instance, self.positives if self.restarts else 1)]",
+                "        parts: list[tuple[Event, int]] = [(instance, 1)]",
+            ),
+        ),
+        ("sparse vector: 8 positives, restarting",),
+    ),
+    Mutant(
+        "sparse vector answers exactly",
+        "the number that a positive tells has no noise",
+        (
+            replacing(
+                _THRESHOLD,
+                _TOLD,
+                "            return Verdict(above=True, gap=gap, answer=None if scale is None else value)",
+            ),
+        ),
+        ("sparse vector: numeric",),
+    ),
+)

@@ -1,0 +1,35 @@
+"""Audits some cases in a fresh process, with a mutant's patches applied if one is named, and prints what it found.
+
+    python -m dodona.audit.trial '{"count": 100000, "mutant": "noise halved", "cases": ["laplace count"]}'
+
+Each finding is one line of JSON, printed as soon as it is made. Exit code 70: a patched module was never imported, so
+that nothing was tried.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import asdict
+
+from dodona.audit.mutants import MUTANTS
+from dodona.audit.patch import install
+
+NEVER_IMPORTED = 70
+
+
+def main(order: str) -> int:
+    """Return the exit code of what is ordered."""
+    ordered = json.loads(order)
+    patches = [patch for mutant in MUTANTS if mutant.name == ordered["mutant"] for patch in mutant.patches]
+    finder = install(patches)
+    from dodona.audit.examine import all_cases, examine  # only now: these import what is patched
+
+    for case in all_cases():
+        if case.name in ordered["cases"]:
+            print(json.dumps(asdict(examine(case, ordered["count"]))), flush=True)  # noqa: T201  its output
+    return 0 if finder.used else NEVER_IMPORTED
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1]))
