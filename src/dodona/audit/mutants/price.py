@@ -100,8 +100,8 @@ MUTANTS = (
         (
             replacing(
                 "dodona.accounting.event",
-                "        return _share(self.squared_distance / (2 * self.variance))",
-                "        return _share(self.squared_distance / (2 * self.variance**2))",
+                "        return curves.share(self.squared_distance / (2 * self.variance))",
+                "        return curves.share(self.squared_distance / (2 * self.variance**2))",
             ),
         ),
         ("gaussian sum", "gaussian sum in zCDP"),

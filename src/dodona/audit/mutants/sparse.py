@@ -31,7 +31,7 @@ MUTANTS = (
         (
             replacing(
                 _MECHANISM,
-                "            question_scale=sides * positives * sensitivity.linf / (loss * (1 - share)),",
+                "            question_scale=sides * told * sensitivity.linf / (loss * (1 - share)),",
                 "            question_scale=sides * sensitivity.linf / (loss * (1 - share)),",
             ),
             replacing(

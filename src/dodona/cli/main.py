@@ -1,0 +1,32 @@
+"""The `dodona` command."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from dodona import __version__
+from dodona.cli.audit import audit
+
+app = typer.Typer(help="A private oracle for data.", no_args_is_help=True, add_completion=False)
+
+
+def _version(wanted: bool) -> None:  # noqa: FBT001  typer gives a flag's value by place
+    if wanted:
+        print(f"dodona {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def main(
+    *,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
+    ] = False,
+) -> None:
+    """A private oracle for data."""
+    del version  # its callback has shown it
+
+
+app.command()(audit)
