@@ -97,6 +97,16 @@ def test_forked_children_share_no_noise_of_a_mechanism():
     assert forked_values(lambda: int(direct.run(Gaussian(scale=WIDE), [0])[0])) == 0
 
 
+def test_a_child_forked_while_the_stream_is_in_use_can_draw():
+    """Another thread of the parent may hold the lock; the child, which has no such thread, must not wait for it."""
+    stream = Keystream()
+    epoch = stream.epoch
+    with stream._lock:
+        drawn = in_children(2, lambda: np.append(stream.words(WORDS), np.uint64(stream.epoch is not epoch)))
+    assert [batch.size for batch in drawn] == [WORDS + 1] * 2
+    assert [int(batch[-1]) for batch in drawn] == [1, 1]
+
+
 def test_children_of_children_share_no_block():
     stream = Keystream()
     stream.words(WORDS)
