@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from dodona.audit.audit import Audit
     from dodona.audit.mutants.mutant import Mutant
 
+_WIDTH = 150  # of a table in a file, where no terminal says how wide it is
 _PICTURES = (".png", ".svg", ".pdf")
 
 
@@ -55,12 +57,14 @@ def _audit(*, as_json: bool, reduced: bool, mutants: bool, only: str | None, plo
     began = time.monotonic()
     done = _shown(REDUCED if reduced else FULL, MUTANTS if mutants else (), only, Console(stderr=True))
     if plot is not None:
-        report.picture(done, plot)
+        from dodona.audit import picture
+
+        picture.draw(done, plot)
     figures = {**report.summary(done), "seconds": round(time.monotonic() - began, 1)}
     if as_json:
         print(json.dumps(figures, ensure_ascii=False))
     else:
-        _tables(done, figures, Console())
+        _tables(done, figures, Console(width=None if sys.stdout.isatty() else _WIDTH))
     return done.passed
 
 
@@ -81,6 +85,7 @@ def _shown(count: int, mutants: tuple[Mutant, ...], only: str | None, console: C
 
 
 def _tables(done: Audit, figures: dict[str, object], console: Console) -> None:
+    from rich.box import SIMPLE_HEAD
     from rich.table import Table
 
     from dodona.audit import report
@@ -90,7 +95,7 @@ def _tables(done: Audit, figures: dict[str, object], console: Console) -> None:
         ("Mutants: certified must pass the claim", report.MUTANT_HEADINGS, report.mutant_rows(done)),
     ):
         if rows:
-            table = Table(*headings, title=title, title_justify="left")
+            table = Table(*headings, title=title, title_justify="left", box=SIMPLE_HEAD, padding=(0, 1))
             for row in rows:
                 table.add_row(*row, style="bold red" if row[-1].isupper() else None)
             console.print(table)

@@ -47,9 +47,9 @@ def _laplace(neighbours: Neighbours) -> Iterator[Case]:
     yield case("sum", total, ((100,), (107,)), VALUE, LOWEST_BIT)
     yield case("histogram", histogram, moved, pair(_REACH), compared(5, 6), DIFFERENCE)
     yield case("vector", vector, ((4,) * 4, (5,) * 4), compared(5, 5, 5, 5))
-    # Above a scale of 32 another branch draws; one answer moves by less than a step of its table.
-    wide = Laplace(scale=33)
-    yield _pure("laplace wide", wide, wide.event(count), ((0,), (1,)), VALUE)
+    # Above a scale of 32 another branch draws.
+    wide = Sensitivity(l1=33, l2_squared=33**2, linf=33, neighbours=neighbours)
+    yield case("wide sum", wide, ((0,), (33,)), VALUE)
     mechanism = Laplace.for_privacy(1, count)
     singly = on_both(partial(_singly, mechanism), (10,), (11,))
     clamped = on_both(lambda row, times: np.maximum(_answers(mechanism, row, times), 0), (2,), (3,))
@@ -70,13 +70,13 @@ def _gaussian(neighbours: Neighbours) -> Iterator[Case]:
     histogram = Sensitivity.histogram(neighbours)
     moved = ((5, 5), (5, 6)) if neighbours is Neighbours.ADD_REMOVE else ((5, 5), (4, 6))
     audited = (
-        ("count", count, Gaussian(scale=2), ((0,), (1,)), VALUE, _answers, 1),
-        ("sum", total, Gaussian(scale=8), ((100,), (108,)), VALUE, _answers, 1),
-        ("wide", total, Gaussian(scale=40), ((100,), (108,)), VALUE, _answers, 1),
-        ("histogram", histogram, Gaussian(scale=4), moved, DIFFERENCE, _answers, 1),
-        ("singly", total, Gaussian(scale=8), ((100,), (108,)), VALUE, _singly, _SINGLY),
+        ("count", count, Gaussian(scale=2), ((0,), (1,)), (VALUE,), _answers, 1),
+        ("sum", total, Gaussian(scale=8), ((100,), (108,)), (VALUE,), _answers, 1),
+        ("wide", total, Gaussian(scale=40), ((100,), (108,)), (VALUE,), _answers, 1),
+        ("histogram", histogram, Gaussian(scale=4), moved, (DIFFERENCE, pair(_REACH)), _answers, 1),
+        ("singly", total, Gaussian(scale=8), ((100,), (108,)), (VALUE,), _singly, _SINGLY),
     )
-    for name, sensitivity, mechanism, tables, feature, sample, share in audited:
+    for name, sensitivity, mechanism, tables, features, sample, share in audited:
         # The discrete law is not exactly μ-Gaussian: below a scale of 2 it has too few steps, and from there its curve
         # passes that of μ = √(2ρ) by a share of at most 1/(22·scale²).
         excess = 1 + 1 / (22 * float(mechanism.scale) ** 2)
@@ -86,7 +86,7 @@ def _gaussian(neighbours: Neighbours) -> Iterator[Case]:
             neighbours=neighbours,
             claim=math.sqrt(2 * float(mechanism.event(sensitivity).rho())) * excess,
             draw=_drawn(mechanism, sample, tables),
-            features=(feature,),
+            features=features,
             currency=Currency.MU,
             share=share,
         )

@@ -59,7 +59,7 @@ def _swapped() -> Iterator[Case]:
         standing = SparseVector.for_privacy(3, sensitivity, questions=16, positives=3)
         yield _case("3 positives, one threshold", standing, sensitivity, tables, PATTERN, PATTERN_AND_GAP)
     sensitivity = Sensitivity.counts(12, Neighbours.REPLACE)
-    six = SparseVector.for_privacy(1, sensitivity, questions=12, positives=6)
+    six = SparseVector.for_privacy(3, sensitivity, questions=12, positives=6)
     yield _case("6 positives, halves moved apart", six, sensitivity, ((0,) * 12, (1,) * 6 + (-1,) * 6), PATTERN)
     one = SparseVector.for_privacy(1, sensitivity, questions=12)
     for half in (5, 10):

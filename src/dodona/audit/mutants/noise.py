@@ -105,7 +105,7 @@ MUTANTS = (
                 "",
             ),
         ),
-        ("laplace wide",),
+        ("laplace wide sum",),
     ),
     Mutant(
         "zero twice, narrow noise",
