@@ -7,6 +7,7 @@ from dodona.audit.patch import replacing
 
 _DIRECT = "dodona.direct"
 _SAMPLERS = "dodona.trusted.samplers"
+_DRAWN = "count * values.size, stream, kernel=kernel).reshape(count, values.size) + values"
 _CONTESTS = "            return samplers.contests(_scores(scores), count, "
 
 MUTANTS = (
@@ -53,7 +54,8 @@ MUTANTS = (
             replacing(
                 _SAMPLERS,
                 "    order = stream.words(noisy.size).reshape(noisy.shape)",
-                "    order = np.broadcast_to((values.max() - values).astype(np.uint64), noisy.shape)",
+                "    rank = np.argsort(np.argsort(-values, kind='stable')).astype(np.uint64)\n"
+                "    order = np.tile(rank, (noisy.shape[0], 1))",
             ),
         ),
         ("noisy max of two, monotone",),
@@ -64,8 +66,8 @@ MUTANTS = (
         (
             replacing(
                 _SAMPLERS,
-                "    noise = draw(laws.laplace(width), _count(times) * values.size, stream, kernel=kernel)",
-                "    noise = draw(laws.gaussian(width**2), _count(times) * values.size, stream, kernel=kernel)",
+                f"    noisy = draw(laws.laplace(width), {_DRAWN}",
+                f"    noisy = draw(laws.gaussian(width**2), {_DRAWN}",
             ),
         ),
         ("noisy max of many", "noisy max of two"),
