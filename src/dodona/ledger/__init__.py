@@ -1,0 +1,1 @@
+"""What has been spent: receipts, releases, and the durable chain that both stand in."""

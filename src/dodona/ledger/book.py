@@ -1,0 +1,202 @@
+"""The book: what the entries of a ledger add up to. The same rules decide what is written and what is believed."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Self, assert_never
+
+from dodona.errors import DodonaError, InvalidArgument
+from dodona.ledger.account import Account
+from dodona.ledger.chain import NOTHING, Line, line_after
+from dodona.ledger.entry import (
+    FORMAT,
+    Admitted,
+    Charged,
+    Closed,
+    Created,
+    Declared,
+    Entry,
+    Raised,
+    Recovered,
+    Redeemed,
+    Released,
+    Stopped,
+)
+from dodona.ledger.faults import (
+    LedgerOfAnother,
+    LedgerUnreadable,
+    NotPermitted,
+    ReceiptMismatch,
+    ReceiptReused,
+    ReceiptVoid,
+)
+from dodona.ledger.limits import kept_filter
+from dodona.ledger.receipt import Receipt
+from dodona.ledger.release import Release
+from dodona.ledger.spelling import from_json
+from dodona.ledger.state import BudgetState, state_of
+
+
+@dataclass(frozen=True, slots=True)
+class Charge:
+    """A receipt and what became of it."""
+
+    receipt: Receipt
+    redeemed: bool = False
+    release: Release | None = None
+    void: bool = False
+
+
+class Book:
+    """A fold over entries. It changes by whole entries only: an entry that is refused leaves it as it was."""
+
+    def __init__(self, first: Line, created: Created) -> None:
+        """Begin with the first line."""
+        if created.format != FORMAT:
+            raise LedgerOfAnother(
+                f"The ledger has format {created.format}; this version reads {FORMAT}. Use the version that wrote it."
+            )
+        names = [name for name, _ in created.datasets]
+        if not names or len(set(names)) != len(names):
+            raise InvalidArgument("datasets", names, "write one name or more, each once")
+        self.number = first.number
+        self.head = first.hash
+        self.created = created
+        self.datasets = dict(created.datasets)
+        self.account = Account(created.budget, kept_filter(created.budget, created.order, created.limit))
+        for analyst in created.analysts:
+            self.account.admit(analyst)
+        self.charges: dict[str, Charge] = {}
+        self.keys: dict[tuple[str | None, str], str] = {}
+        self.releases: defaultdict[tuple[str, str, str], list[Release]] = defaultdict(list)
+        self.closed = False
+
+    @classmethod
+    def read(cls, lines: Iterable[Line]) -> Self:
+        """Return the book that a whole chain adds up to; raises LedgerUnreadable where it breaks a rule."""
+        rest = iter(lines)
+        first = next(rest, None)
+        if first is None or not first.follows(-1, NOTHING):
+            raise LedgerUnreadable("its first line is missing or altered")
+        created = from_json(first.text, number=0)
+        if not isinstance(created, Created):
+            raise LedgerUnreadable("its first line is not a creation")
+        book = cls(first, created)
+        book.follow(rest)
+        return book
+
+    def follow(self, lines: Iterable[Line]) -> None:
+        """Take in lines that others wrote."""
+        for line in lines:
+            if not line.follows(self.number, self.head):
+                raise LedgerUnreadable(f"line {self.number + 1} does not follow from the one before it")
+            try:
+                self._apply(from_json(line.text, number=line.number), line.hash)
+            except DodonaError as fault:
+                raise LedgerUnreadable(f"line {line.number} breaks a rule ({fault.code})") from fault
+            self.number, self.head = line.number, line.hash
+
+    def write(self, entry: Entry, *, time: str) -> Line:
+        """Return the line of a new entry, taken in; raises what the rules say against it."""
+        line = line_after(self.number, self.head, entry, time=time)
+        self._apply(entry, line.hash)
+        self.number, self.head = line.number, line.hash
+        return line
+
+    def state(self) -> BudgetState:
+        """Return what is left."""
+        releases = sum(len(found) for found in self.releases.values())
+        return state_of(self.account, releases=releases, closed=self.closed, head=self.head)
+
+    def charge_of(self, receipt: Receipt) -> Charge:
+        """Return what became of a receipt, which must be as this book wrote it."""
+        found = self.charges.get(receipt.id)
+        if found is None or found.receipt != receipt:
+            raise ReceiptMismatch
+        return found
+
+    def _apply(self, entry: Entry, own_hash: str) -> None:
+        match entry:
+            case Charged():
+                self._charge(entry, own_hash)
+            case Redeemed():
+                self._redeem(entry)
+            case Released():
+                self._release(entry)
+            case Created():
+                raise InvalidArgument("entry", "created", "a ledger is created once")
+            case _:
+                self._act(entry)
+
+    def _act(self, entry: Raised | Recovered | Admitted | Stopped | Declared | Closed) -> None:
+        match entry:
+            case Raised():
+                self.account.extend(entry.epsilon, entry.delta, entry.limit)
+            case Recovered():
+                self.account.exhaust(entry.epsilon, entry.delta, entry.limit)
+                self.charges = {
+                    receipt: charge if charge.release is not None else replace(charge, void=True)
+                    for receipt, charge in self.charges.items()
+                }
+            case Admitted():
+                self.account.admit(entry.analyst)
+            case Stopped():
+                self.account.stop(entry.analyst)
+            case Declared():
+                self.datasets[entry.dataset] = entry.schema
+            case Closed():
+                self.closed = True
+            case _:
+                assert_never(entry)
+
+    def _charge(self, entry: Charged, own_hash: str) -> None:
+        if self.closed:
+            raise NotPermitted("The owner closed this ledger. Earlier answers can still be fetched.")
+        if entry.dataset not in self.datasets:
+            raise InvalidArgument("dataset", entry.dataset, "write the name of a dataset of this ledger")
+        if entry.event.neighbours is not self.created.neighbours:
+            accepted = f"this ledger counts under {self.created.neighbours.value}; the two relations are never mixed"
+            raise InvalidArgument("event", entry.event.neighbours.value, accepted)
+        if entry.key is not None and (entry.analyst, entry.key) in self.keys:
+            raise InvalidArgument("key", entry.key, "a key is charged once")
+        self.account.charge(entry.event, entry.analyst)
+        if entry.key is not None:
+            self.keys[entry.analyst, entry.key] = own_hash
+        self.charges[own_hash] = Charge(
+            Receipt(
+                id=own_hash,
+                dataset=entry.dataset,
+                analyst=entry.analyst,
+                key=entry.key,
+                purpose=entry.purpose,
+                version=entry.version,
+                event=entry.event,
+            )
+        )
+
+    def _redeem(self, entry: Redeemed) -> None:
+        charge = self.charges.get(entry.receipt)
+        if charge is None:
+            raise ReceiptMismatch
+        if charge.redeemed:
+            raise ReceiptReused
+        if charge.void:
+            raise ReceiptVoid
+        if self.closed:
+            raise NotPermitted("The owner closed this ledger. Earlier answers can still be fetched.")
+        self.charges[entry.receipt] = replace(charge, redeemed=True)
+
+    def _release(self, entry: Released) -> None:
+        release = entry.release
+        charge = self.charges.get(release.receipt)
+        if charge is None or not charge.redeemed:
+            raise ReceiptMismatch
+        if charge.release is not None:
+            raise ReceiptReused
+        if charge.void:
+            raise ReceiptVoid
+        self.charges[release.receipt] = replace(charge, release=release)
+        receipt = charge.receipt
+        self.releases[receipt.dataset, receipt.purpose, receipt.version].append(release)

@@ -1,0 +1,82 @@
+"""What every ledger does, wherever its lines are kept."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import Protocol, Self
+
+from dodona.accounting.event import Event
+from dodona.ledger.chain import Line
+from dodona.ledger.receipt import Receipt
+from dodona.ledger.release import Release
+from dodona.ledger.state import BudgetState
+from dodona.policy import Analyst
+
+
+class Ledger(Protocol):
+    """Append-only, hash-chained account of one budget. What a method returns is durable before it returns.
+
+    After a write that failed the object answers nothing more: open the ledger again.
+    """
+
+    def reserve(self, event: Event, *, analyst: str | None, key: str | None, purpose: str, version: str) -> Receipt:
+        """Charge an event for a question and return the receipt; the same key and question is charged once.
+
+        Raises BudgetExhausted or NotPermitted, and KeyReused where the key belongs to another question.
+        """
+
+    def redeem(self, receipt: Receipt) -> None:
+        """Use a receipt, once: ReceiptReused the second time, ReceiptMismatch where it is not of this ledger."""
+
+    def record(self, release: Release) -> None:
+        """Store what a redeemed receipt bought, once, before it is shown."""
+
+    def released(self, purpose: str, version: str) -> tuple[Release, ...]:
+        """Return all answers to a question on a version of the data, oldest first; to tell them again is free."""
+
+    def fetch(self, key: str, *, analyst: str | None) -> Release | None:
+        """Return the answer that was recorded under an analyst's key; None where none was paid for and begun.
+
+        Raises AnswerInterrupted where the receipt was used and no answer is recorded.
+        """
+
+    def receipt(self, key: str, *, analyst: str | None) -> Receipt | None:
+        """Return the receipt of an analyst's key."""
+
+    def state(self) -> BudgetState:
+        """Return what was spent and what is left."""
+
+    def lines(self) -> Sequence[Line]:
+        """Return the whole chain."""
+
+    def verify(self) -> BudgetState:
+        """Return the state, having computed every hash and every total anew from what is stored."""
+
+    @property
+    def head(self) -> str:
+        """The hash of the last line."""
+
+    def raise_budget(self, epsilon: Fraction, delta: Fraction) -> None:
+        """Allow a larger total; the order of the first budget is kept."""
+
+    def admit(self, analyst: Analyst) -> None:
+        """Let an analyst in, or change a share."""
+
+    def stop(self, analyst: str) -> None:
+        """Let an analyst spend no more."""
+
+    def declare(self, dataset: str, schema: str) -> None:
+        """Add a table of the same people, or write down the new digest of a schema that got more columns."""
+
+    def end(self) -> None:
+        """Close the account for ever; answers can still be fetched."""
+
+    def close(self) -> None:
+        """Let go of files and connections; the account goes on when it is opened again."""
+
+    def __enter__(self) -> Self:
+        """Return the ledger."""
+
+    def __exit__(self, *_: object) -> None:
+        """Let go of files and connections."""

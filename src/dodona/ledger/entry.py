@@ -1,0 +1,107 @@
+"""What a ledger is made of: charges, uses, releases and the owner's acts. Nothing is ever taken back."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+
+from dodona.accounting.event import Event
+from dodona.domain.neighbours import Neighbours
+from dodona.ledger.release import Release
+from dodona.policy import Analyst, Budget
+
+FORMAT = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Created:
+    """The first entry: whose privacy is counted, under which relation, within which budget.
+
+    The order and the limit stand here because they are fixed for ever, whichever version reads them later.
+    """
+
+    datasets: tuple[tuple[str, str], ...]
+    """Name and schema digest of each table that holds these people."""
+    neighbours: Neighbours
+    budget: Budget
+    order: Fraction | None
+    limit: int
+    analysts: tuple[Analyst, ...]
+    format: int = FORMAT
+
+
+@dataclass(frozen=True, slots=True)
+class Charged:
+    """An event was paid for; the hash of this entry is the receipt's id."""
+
+    dataset: str
+    analyst: str | None
+    key: str | None
+    purpose: str
+    version: str
+    event: Event
+
+
+@dataclass(frozen=True, slots=True)
+class Redeemed:
+    """A receipt was used: data may have been read under it."""
+
+    receipt: str
+
+
+@dataclass(frozen=True, slots=True)
+class Released:
+    """An answer was drawn; it is stored before it is shown."""
+
+    release: Release
+
+
+@dataclass(frozen=True, slots=True)
+class Raised:
+    """The owner allowed more; the order stays, and the limit is what it gives for the new pair."""
+
+    epsilon: Fraction
+    delta: Fraction
+    limit: int
+
+
+@dataclass(frozen=True, slots=True)
+class Recovered:
+    """The ledger came back from a backup: everything unspent counts as spent, and no older receipt can be used.
+
+    The pair is the largest budget that was ever granted, which the backup may not know of.
+    """
+
+    epsilon: Fraction
+    delta: Fraction
+    limit: int
+
+
+@dataclass(frozen=True, slots=True)
+class Admitted:
+    """The owner let an analyst in, or back in, with this share."""
+
+    analyst: Analyst
+
+
+@dataclass(frozen=True, slots=True)
+class Stopped:
+    """The owner stopped an analyst; what was spent stays spent."""
+
+    analyst: str
+
+
+@dataclass(frozen=True, slots=True)
+class Declared:
+    """The owner added a table of the same people, or changed the schema of one."""
+
+    dataset: str
+    schema: str
+
+
+@dataclass(frozen=True, slots=True)
+class Closed:
+    """The owner ended it: no charge and no release after this."""
+
+
+Entry = Created | Charged | Redeemed | Released | Raised | Recovered | Admitted | Stopped | Declared | Closed

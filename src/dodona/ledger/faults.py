@@ -1,0 +1,185 @@
+"""What a ledger says when it does not do what was asked."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+from dodona.errors import InvalidRequest, InvariantBroken, Refused, Unavailable
+
+
+class BudgetExhausted(Refused):
+    """The event does not fit what is left."""
+
+    code = "budget-exhausted"
+
+    def __init__(self, *, asked: Fraction, left: Fraction, of: str) -> None:
+        """Say what was asked and what is left, as shares of one budget, and whose budget it is."""
+        self.asked = asked
+        self.left = left
+        self.of = of
+        super().__init__(
+            f"This would take {_percent(asked)} of the budget of {of}; {_percent(left)} is left. Ask for less."
+        )
+
+
+class NotPermitted(Refused):
+    """The analyst may not spend, or nobody may any more."""
+
+    code = "not-permitted"
+
+
+class ReceiptVoid(Refused):
+    """The receipt is older than a recovery, so nobody knows whether it was used."""
+
+    code = "receipt-void"
+
+    def __init__(self) -> None:
+        """Say what to do."""
+        super().__init__(
+            "The ledger was recovered from a backup after this receipt was written: it may have been used. Ask again.",
+            charged=True,
+        )
+
+
+class KeyReused(InvalidRequest):
+    """A key names one question for ever."""
+
+    code = "key-reused"
+
+    def __init__(self, key: str) -> None:
+        """Name the key."""
+        super().__init__(f"The key {key[:60]!r} belongs to another question of this analyst. Write a new key.")
+
+
+class AnswerInterrupted(Unavailable):
+    """The receipt was used and no release is recorded: it is being answered now, or its answer was lost."""
+
+    code = "answer-interrupted"
+
+    def __init__(self) -> None:
+        """Say what to do."""
+        super().__init__(
+            "This question was charged and its answer is not recorded. Fetch it again in a moment; if it stays away, "
+            "the answer was lost in a crash: ask with a new key, which is charged again.",
+            charged=True,
+        )
+
+
+class ReceiptReused(InvariantBroken):
+    """A receipt buys one release."""
+
+    code = "receipt-reused"
+
+    def __init__(self) -> None:
+        """Say it."""
+        super().__init__("The receipt was used before. A receipt buys one release.", charged=True)
+
+
+class ReceiptMismatch(InvariantBroken):
+    """The receipt is not one of this ledger, or not as this ledger wrote it."""
+
+    code = "receipt-mismatch"
+
+    def __init__(self) -> None:
+        """Say it."""
+        super().__init__("The receipt is not one that this ledger wrote for this dataset.")
+
+
+class LedgerUnavailable(Unavailable):
+    """A write failed, so that this object answers nothing until the ledger is opened again."""
+
+    code = "ledger-unavailable"
+
+    def __init__(self, *, charged: bool = False) -> None:
+        """Say it in constant words; `charged` where the failed write may have reached the disk."""
+        super().__init__(
+            "The ledger could not be written or read. See to its disk or server, then open it again: "
+            "every charge that was confirmed is kept.",
+            charged=charged,
+        )
+
+
+class LedgerBusy(Unavailable):
+    """Another process holds the ledger and did not let go in time."""
+
+    code = "ledger-busy"
+
+    def __init__(self) -> None:
+        """Say what to do."""
+        super().__init__("Another process is writing to the ledger and did not finish in time. Try again.")
+
+
+class LedgerMissing(Unavailable):
+    """There is no ledger, and opening never makes one."""
+
+    code = "ledger-missing"
+
+    def __init__(self, place: str) -> None:
+        """Name the place and the two ways out."""
+        super().__init__(
+            f"There is no ledger at {place}. If there was one, restore a backup and run `dodona ledger recover`; if "
+            "there never was, run `dodona ledger create`. A lost ledger must not become a fresh budget."
+        )
+
+
+class LedgerExists(InvalidRequest):
+    """Creating never overwrites."""
+
+    code = "ledger-exists"
+
+    def __init__(self, place: str) -> None:
+        """Name the place."""
+        super().__init__(f"There is something at {place} already. Open it, or choose another place.")
+
+
+class LedgerUnreadable(Unavailable):
+    """What is there is not a ledger, or was damaged or altered."""
+
+    code = "ledger-unreadable"
+
+    def __init__(self, fault: str) -> None:
+        """Name the fault in words about the chain alone."""
+        self.fault = fault
+        super().__init__(
+            f"The ledger does not verify: {fault}. Keep the file, restore a backup in its place and run "
+            "`dodona ledger recover`, after which everything unspent counts as spent."
+        )
+
+
+class LedgerRolledBack(Unavailable):
+    """The chain does not hold the head that is kept outside it: it is an old copy, or another ledger."""
+
+    code = "ledger-rolled-back"
+
+    def __init__(self) -> None:
+        """Say what to do."""
+        super().__init__(
+            "The ledger does not contain the head that is kept outside it: it is an old copy or another ledger. Put "
+            "the newest back. If it is lost, run `dodona ledger recover`, after which everything unspent is spent."
+        )
+
+
+class HeadMissing(Unavailable):
+    """The head that is kept outside the ledger is not there."""
+
+    code = "head-missing"
+
+    def __init__(self, place: str) -> None:
+        """Name the place."""
+        super().__init__(
+            f"The ledger's head is not at {place}, so an old copy could not be told from the newest. Put the head file "
+            "back. If it is lost, run `dodona ledger recover`, after which everything unspent counts as spent."
+        )
+
+
+class LedgerOfAnother(InvalidRequest):
+    """The ledger belongs to another dataset, another schema or another format."""
+
+    code = "ledger-of-another"
+
+
+def _percent(share: Fraction) -> str:
+    """Return a share for people: three digits; at the ends it says which side it is on."""
+    if 0 < share < Fraction(1, 10**5):
+        return "less than 0.001 %"
+    return f"{float(100 * share):.3g} %"

@@ -1,0 +1,133 @@
+"""The head outside the ledger: a line, by number and hash, that the chain must contain; so an old copy is refused."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import re
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from dodona.ledger.faults import HeadMissing, LedgerBusy, LedgerExists, LedgerRolledBack, LedgerUnreadable
+
+_FORM = re.compile(rb"dodona-ledger-head 1 (0|[1-9][0-9]{0,18}) ([0-9a-f]{64}) *\n")
+_SLOT = 4096
+_PATIENCE = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """One line of a chain, by number and hash."""
+
+    number: int
+    hash: str
+
+
+class Head(Protocol):
+    """A place outside the ledger that remembers how far it had come."""
+
+    def read(self) -> Mark:
+        """Return the newest mark that was kept."""
+
+    def advance(self, mark: Mark) -> None:
+        """Keep a mark, durably; never go back."""
+
+
+class HeadFile:
+    """A head in a small file of two places, each a block of the disk: a new mark goes where the older one stood.
+
+    So a write that is torn by a crash leaves the other mark, and keeping a mark takes one sync.
+    """
+
+    def __init__(self, path: Path) -> None:
+        """Name the file; nothing is opened yet."""
+        self.path = path
+
+    def create(self, mark: Mark) -> None:
+        """Keep the first mark; a file that is there belongs to a ledger that may be lost, and is left alone."""
+        if os.path.lexists(self.path):
+            raise LedgerExists(str(self.path))
+        self.replace(mark)
+
+    def replace(self, mark: Mark) -> None:
+        """Keep this mark alone, whatever was there: written beside it, synced, renamed, and the folder synced."""
+        new = self.path.with_name(self.path.name + ".new")
+        with new.open("wb") as file:
+            file.write(_slot(mark) * 2)
+            file.flush()
+            os.fsync(file.fileno())
+        new.replace(self.path)
+        sync_folder(self.path.parent)
+
+    def read(self) -> Mark:
+        """Return the newer of the two marks."""
+        with self._held(fcntl.LOCK_SH) as file:
+            return max(_marks(file), key=lambda mark: mark.number)
+
+    def advance(self, mark: Mark) -> None:
+        """Keep the mark, unless another process has kept a later one."""
+        with self._held(fcntl.LOCK_EX) as file:
+            kept = _marks(file)
+            newest = max(kept, key=lambda known: known.number)
+            if newest.number == mark.number and newest.hash != mark.hash:
+                raise LedgerRolledBack
+            if newest.number >= mark.number:
+                return
+            place = _SLOT if kept[0] == newest else 0
+            if os.pwrite(file, _slot(mark), place) != _SLOT:
+                raise OSError
+            os.fdatasync(file)
+
+    @contextmanager
+    def _held(self, lock: int) -> Iterator[int]:
+        """Open the file and wait for its lock, which is let go when the file is closed."""
+        try:
+            file = os.open(self.path, os.O_RDWR | os.O_CLOEXEC)
+        except FileNotFoundError as fault:
+            raise HeadMissing(str(self.path)) from fault
+        try:
+            until = time.monotonic() + _PATIENCE
+            while not _locked(file, lock):
+                if time.monotonic() > until:
+                    raise LedgerBusy
+                time.sleep(0.0005)
+            yield file
+        finally:
+            os.close(file)
+
+
+def sync_folder(folder: Path) -> None:
+    """Make the names in a folder durable."""
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _locked(file: int, lock: int) -> bool:
+    try:
+        fcntl.flock(file, lock | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _slot(mark: Mark) -> bytes:
+    text = f"dodona-ledger-head 1 {mark.number} {mark.hash}"
+    return text.encode().ljust(_SLOT - 1) + b"\n"
+
+
+def _marks(file: int) -> tuple[Mark, Mark]:
+    """Return the marks in both places; one that is torn counts as the other, and two leave nothing to believe."""
+    content = os.pread(file, 2 * _SLOT + 1, 0)
+    found = [_FORM.fullmatch(content[place : place + _SLOT]) for place in (0, _SLOT)]
+    marks = [None if match is None else Mark(int(match[1]), match[2].decode()) for match in found]
+    first, second = marks[0] or marks[1], marks[1] or marks[0]
+    if first is None or second is None or len(content) != 2 * _SLOT:
+        raise LedgerUnreadable("its head file is damaged")
+    return first, second

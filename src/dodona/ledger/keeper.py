@@ -1,0 +1,117 @@
+"""The keeper of a book: nothing is told that is not durable, and after one failed write nothing is told at all."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from threading import RLock
+from typing import TypeVar, cast
+
+from dodona.errors import DodonaError, InvalidRequest
+from dodona.ledger.book import Book
+from dodona.ledger.chain import Line
+from dodona.ledger.entry import Entry
+from dodona.ledger.faults import HeadMissing, LedgerBusy, LedgerRolledBack, LedgerUnavailable, LedgerUnreadable
+from dodona.ledger.group import Group, Ticket
+from dodona.ledger.head import Head, Mark
+from dodona.ledger.store import Store
+
+Clock = Callable[[], datetime]
+Write = Callable[[Entry], Line]
+Act = Callable[[Book, Write], object]
+"""Looks at the book and writes at most one entry; what it returns is handed over after the commit."""
+Found = TypeVar("Found")
+
+
+def utc() -> datetime:
+    """Return the time of this machine, which is written down and never relied on."""
+    return datetime.now(UTC)
+
+
+class Keeper:
+    """A book, the store that its lines are in and the head outside. Threads share it; a forked process may not."""
+
+    def __init__(self, store: Store, head: Head, book: Book, *, clock: Clock) -> None:
+        """Take a book that was read from the store and found to contain the head."""
+        self._store = store
+        self._head = head
+        self._book = book
+        self._clock = clock
+        self._broken = False
+        self._process = os.getpid()
+        self._guard = RLock()
+        self._group: Group[Act] = Group(self._serve)
+
+    def run(self, act: Act) -> object:
+        """Return what an act returns, once what it wrote is durable."""
+        return self._group.run(act)
+
+    def read(self, look: Callable[[Book, Store, Head], Found]) -> Found:
+        """Return what is seen in the book, brought up to what other processes wrote."""
+        with self._guard:
+            self._usable()
+            try:
+                self._follow(self._store.lines(self._book.number))
+                return look(self._book, self._store, self._head)
+            except (LedgerBusy, InvalidRequest):
+                raise
+            except BaseException as fault:
+                raise self._fail(fault, charged=False) from fault
+
+    def close(self) -> None:
+        """Let go of the store, unless it belongs to the process that this one was forked from."""
+        with self._guard:
+            self._broken = True
+            if self._process == os.getpid():
+                self._store.close()
+
+    def _serve(self, batch: list[Ticket[Act]]) -> None:
+        """Decide upon all requests in order, make the outcome durable, then move the head."""
+        appended: list[Line] = []
+
+        def write(entry: Entry) -> Line:
+            appended.append(self._book.write(entry, time=time))
+            return appended[-1]
+
+        def decide(lines: Sequence[Line]) -> Sequence[Line]:
+            self._follow(lines)
+            for ticket in batch:
+                try:
+                    ticket.answer = ticket.request(self._book, write)
+                except DodonaError as refusal:
+                    ticket.fault = refusal
+            return appended
+
+        with self._guard:
+            self._usable()
+            time = self._clock().isoformat()
+            try:
+                self._store.append(self._book.number, decide)
+                if appended:
+                    self._head.advance(Mark(self._book.number, self._book.head))
+            except BaseException as fault:
+                if isinstance(fault, LedgerBusy) and not appended:
+                    raise
+                raise self._fail(fault, charged=bool(appended)) from fault
+
+    def _follow(self, lines: Sequence[Line]) -> None:
+        """Take in what others wrote; the line that was last here must still be there."""
+        if not lines or (lines[0].number, lines[0].hash) != (self._book.number, self._book.head):
+            raise LedgerRolledBack
+        self._book.follow(lines[1:])
+
+    def _usable(self) -> None:
+        if self._broken or self._process != os.getpid():
+            raise LedgerUnavailable
+
+    def _fail(self, fault: BaseException, *, charged: bool) -> DodonaError:
+        """Refuse everything from now on, and return what to say: a failure's own text could carry anything."""
+        self._broken = True
+        told = isinstance(fault, LedgerRolledBack | LedgerUnreadable | HeadMissing) and not charged
+        return cast("DodonaError", fault) if told else LedgerUnavailable(charged=charged)
+
+
+def contains(lines: Sequence[Line], mark: Mark) -> bool:
+    """Return whether a chain has the marked line."""
+    return mark.number < len(lines) and lines[mark.number].hash == mark.hash

@@ -1,0 +1,178 @@
+"""The ledger: the book's rules behind a keeper, for one dataset of the account."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Self, cast
+
+from dodona.accounting.event import Event
+from dodona.errors import InvalidArgument
+from dodona.exact import Exact
+from dodona.ledger.book import Book, Charge
+from dodona.ledger.chain import Line
+from dodona.ledger.entry import Admitted, Charged, Closed, Declared, Entry, Raised, Redeemed, Released, Stopped
+from dodona.ledger.faults import AnswerInterrupted, KeyReused, LedgerRolledBack, ReceiptMismatch
+from dodona.ledger.head import Head
+from dodona.ledger.keeper import Keeper, Write, contains
+from dodona.ledger.limits import raised_budget, raised_limit
+from dodona.ledger.receipt import Receipt
+from dodona.ledger.release import Release
+from dodona.ledger.spelling import spelled_event
+from dodona.ledger.state import BudgetState
+from dodona.ledger.store import Store
+from dodona.policy import Analyst
+
+_LONGEST = 500
+
+
+class KeptLedger:
+    """A ledger over any store. Threads may share it; a process that was forked must open its own."""
+
+    def __init__(self, keeper: Keeper, *, dataset: str | None) -> None:
+        """Take the keeper of the book, and the dataset that questions are about where there are several."""
+        self._keeper = keeper
+        self._dataset = dataset
+
+    def reserve(self, event: Event, *, analyst: str | None, key: str | None, purpose: str, version: str) -> Receipt:
+        """Charge an event for a question and return the receipt; the same key and question is charged once."""
+        spelled_event(event)
+        for name, value in (("analyst", analyst), ("key", key)):
+            if value is not None:
+                worded(name, value)
+        purpose, version = worded("purpose", purpose), worded("version", version)
+
+        def act(book: Book, write: Write) -> Receipt:
+            wanted = Charged(self._one(book), analyst, key, purpose, version, event)
+            known = None if key is None else book.keys.get((analyst, key))
+            if known is None:
+                return book.charges[write(wanted).hash].receipt
+            found = book.charges[known].receipt
+            if Charged(found.dataset, found.analyst, found.key, found.purpose, found.version, found.event) != wanted:
+                raise KeyReused(str(key))
+            return found
+
+        return cast("Receipt", self._keeper.run(act))
+
+    def redeem(self, receipt: Receipt) -> None:
+        """Use a receipt, once."""
+
+        def act(book: Book, write: Write) -> None:
+            book.charge_of(receipt)
+            write(Redeemed(receipt.id))
+
+        if type(receipt) is not Receipt or self._dataset not in {None, receipt.dataset}:
+            raise ReceiptMismatch
+        self._keeper.run(act)
+
+    def record(self, release: Release) -> None:
+        """Store what a redeemed receipt bought, once."""
+        if type(release) is not Release:
+            raise InvalidArgument("release", release, "write a Release")
+        worded("mechanism", release.mechanism)
+        worded("receipt", release.receipt)
+        self._write(Released(release))
+
+    def released(self, purpose: str, version: str) -> tuple[Release, ...]:
+        """Return all answers to a question on a version of the data, oldest first."""
+        return self._keeper.read(lambda book, _, __: tuple(book.releases.get((self._one(book), purpose, version), ())))
+
+    def fetch(self, key: str, *, analyst: str | None) -> Release | None:
+        """Return the answer that was recorded under an analyst's key."""
+        charge = self._charge(key, analyst)
+        if charge is not None and charge.redeemed and charge.release is None:
+            raise AnswerInterrupted
+        return None if charge is None else charge.release
+
+    def receipt(self, key: str, *, analyst: str | None) -> Receipt | None:
+        """Return the receipt of an analyst's key."""
+        charge = self._charge(key, analyst)
+        return None if charge is None else charge.receipt
+
+    def state(self) -> BudgetState:
+        """Return what was spent and what is left."""
+        return self._keeper.read(lambda book, _, __: book.state())
+
+    @property
+    def head(self) -> str:
+        """The hash of the last line."""
+        return self._keeper.read(lambda book, _, __: book.head)
+
+    def lines(self) -> Sequence[Line]:
+        """Return the whole chain."""
+        return self._keeper.read(lambda _, store, __: store.lines(0))
+
+    def verify(self) -> BudgetState:
+        """Return the state, having computed every hash and every total anew from what is stored."""
+        return self._keeper.read(_anew)
+
+    def raise_budget(self, epsilon: Exact, delta: Exact) -> None:
+        """Allow a larger total; the order of the first budget is kept."""
+
+        def act(book: Book, write: Write) -> None:
+            budget = raised_budget(book.account.budget, epsilon, delta)
+            write(Raised(budget.epsilon, budget.delta, raised_limit(book.account.filter, budget)))
+
+        self._keeper.run(act)
+
+    def admit(self, analyst: Analyst) -> None:
+        """Let an analyst in, or change a share."""
+        self._write(Admitted(analyst))
+
+    def stop(self, analyst: str) -> None:
+        """Let an analyst spend no more."""
+        self._write(Stopped(worded("analyst", analyst)))
+
+    def declare(self, dataset: str, schema: str) -> None:
+        """Add a table of the same people, or write down the new digest of a schema that got more columns."""
+        self._write(Declared(worded("dataset", dataset), worded("schema", schema)))
+
+    def end(self) -> None:
+        """Close the account for ever."""
+        self._write(Closed())
+
+    def close(self) -> None:
+        """Let go of files and connections."""
+        self._keeper.close()
+
+    def __enter__(self) -> Self:
+        """Return the ledger."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Let go of files and connections."""
+        self.close()
+
+    def _write(self, entry: Entry) -> None:
+        self._keeper.run(lambda _, write: write(entry))
+
+    def _charge(self, key: str, analyst: str | None) -> Charge | None:
+        def find(book: Book, *_: object) -> Charge | None:
+            known = book.keys.get((analyst, key))
+            return None if known is None else book.charges[known]
+
+        return self._keeper.read(find)
+
+    def _one(self, book: Book) -> str:
+        if self._dataset is not None:
+            return self._dataset
+        names = tuple(book.datasets)
+        if len(names) > 1:
+            raise InvalidArgument("dataset", None, f"open the ledger for one of its datasets: {', '.join(names)}")
+        return names[0]
+
+
+def worded(name: str, value: str) -> str:
+    """Return a text that may stand in an entry."""
+    if type(value) is not str or not 0 < len(value) <= _LONGEST:
+        raise InvalidArgument(name, value, f"write a text of 1 to {_LONGEST} characters")
+    return value
+
+
+def _anew(book: Book, store: Store, head: Head) -> BudgetState:
+    store.check()
+    mark = head.read()
+    lines = store.lines(0)
+    found = Book.read(lines)
+    if found.number < book.number or lines[book.number].hash != book.head or not contains(lines, mark):
+        raise LedgerRolledBack
+    return found.state()

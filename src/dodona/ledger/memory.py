@@ -1,0 +1,62 @@
+"""A ledger in memory, for experiments: it is forgotten when the process ends, and the budget with it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from threading import Lock
+
+from dodona.ledger.chain import Line
+from dodona.ledger.faults import LedgerRolledBack
+from dodona.ledger.head import Mark
+from dodona.ledger.keeper import Clock, utc
+from dodona.ledger.kept import KeptLedger
+from dodona.ledger.opening import Terms, first_line, opened
+from dodona.ledger.store import Decide
+
+
+class MemoryStore:
+    """Lines in a list. It keeps the store's promises among threads, and none beyond the process."""
+
+    def __init__(self, first: Line) -> None:
+        """Begin with the first line."""
+        self._lines = [first]
+        self._lock = Lock()
+
+    def lines(self, since: int) -> Sequence[Line]:
+        """Return the lines from this number on."""
+        return self._lines[since:]
+
+    def append(self, since: int, decide: Decide) -> None:
+        """Append what is decided."""
+        with self._lock:
+            self._lines.extend(decide(self._lines[since:]))
+
+    def check(self) -> None:
+        """Find nothing wrong: a list is as it is."""
+
+    def close(self) -> None:
+        """Let go of nothing."""
+
+
+class MemoryHead:
+    """A head in memory."""
+
+    def __init__(self, mark: Mark) -> None:
+        """Begin with a mark."""
+        self._mark = mark
+
+    def read(self) -> Mark:
+        """Return the newest mark."""
+        return self._mark
+
+    def advance(self, mark: Mark) -> None:
+        """Keep a later mark."""
+        if mark.number == self._mark.number and mark != self._mark:
+            raise LedgerRolledBack
+        self._mark = max(mark, self._mark, key=lambda kept: kept.number)
+
+
+def create(terms: Terms, *, clock: Clock = utc) -> KeptLedger:
+    """Return a new ledger in memory."""
+    first = first_line(terms, clock=clock)
+    return opened(MemoryStore(first), MemoryHead(Mark(first.number, first.hash)), clock=clock)

@@ -1,0 +1,40 @@
+"""A line as a row of a table: beside the line itself, what lets the database hold rules of its own."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from typing import Any
+
+from dodona.ledger.chain import Line
+from dodona.ledger.faults import LedgerUnreadable
+
+Row = tuple[int, str, str, str, str | None, str | None, str]
+"""Number, previous hash, hash, kind, receipt (of a use or a release), key (of a charge), text."""
+
+_WITH_RECEIPT = frozenset({"redeemed", "released"})
+
+
+def row_of(line: Line) -> Row:
+    """Return the row of a line."""
+    fields = json.loads(line.text)
+    kind = fields["entry"]
+    receipt = fields["receipt"] if kind in _WITH_RECEIPT else None
+    key = fields["key"] if kind == "charged" else None
+    scoped = None if key is None else json.dumps([fields["analyst"], key])
+    return line.number, line.previous, line.hash, kind, receipt, scoped, line.text
+
+
+def lines_of(rows: Iterable[tuple[Any, ...]]) -> list[Line]:
+    """Return the lines of rows, each of which must say the same as its line."""
+    lines = []
+    for row in rows:
+        try:
+            line = Line(row[0], row[1], row[2], row[6])
+            same = row_of(line) == row and type(row[0]) is int
+        except (LookupError, TypeError, ValueError, RecursionError) as fault:
+            raise LedgerUnreadable("a row is damaged") from fault
+        if not same:
+            raise LedgerUnreadable("a row does not say what its line says")
+        lines.append(line)
+    return lines

@@ -1,0 +1,190 @@
+"""A ledger in one SQLite file: write-ahead log, a sync with every commit, one writer at a time."""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TypeVar
+
+from dodona.ledger.chain import Line
+from dodona.ledger.faults import LedgerBusy, LedgerMissing, LedgerUnavailable, LedgerUnreadable
+from dodona.ledger.row import lines_of, row_of
+from dodona.ledger.store import Decide
+
+Found = TypeVar("Found")
+
+APPLICATION = 0x444F444F
+VERSION = 1
+SCHEMA = (
+    """CREATE TABLE entries (
+    number INTEGER PRIMARY KEY CHECK (number >= 0),
+    previous TEXT NOT NULL CHECK (length(previous) = 64),
+    hash TEXT NOT NULL UNIQUE CHECK (length(hash) = 64),
+    kind TEXT NOT NULL,
+    receipt TEXT REFERENCES entries (hash),
+    key TEXT UNIQUE,
+    text TEXT NOT NULL CHECK (text LIKE '{%}'),
+    UNIQUE (kind, receipt)
+) STRICT""",
+    """CREATE TRIGGER entries_follow BEFORE INSERT ON entries
+WHEN NEW.number <> (SELECT coalesce(max(number) + 1, 0) FROM entries)
+    OR (NEW.number > 0 AND NEW.previous IS NOT (SELECT hash FROM entries WHERE number = NEW.number - 1))
+BEGIN SELECT RAISE(ABORT, 'a line follows the last one'); END""",
+    """CREATE TRIGGER entries_stay BEFORE UPDATE ON entries
+BEGIN SELECT RAISE(ABORT, 'a line is never changed'); END""",
+    """CREATE TRIGGER entries_remain BEFORE DELETE ON entries
+BEGIN SELECT RAISE(ABORT, 'a line is never removed'); END""",
+)
+PRAGMAS: dict[str, str | int] = {
+    "journal_mode": "wal",
+    "synchronous": 2,
+    "fullfsync": 1,
+    "checkpoint_fullfsync": 1,
+    "foreign_keys": 1,
+    "trusted_schema": 0,
+    "cell_size_check": 1,
+    "wal_autocheckpoint": 0,
+    "busy_timeout": 2,
+}
+"""Checkpoints are called for: SQLite keeps silent about a failed sync in an automatic one."""
+
+_MAGIC = b"SQLite format 3\0"
+_CORRUPT = frozenset({"SQLITE_CORRUPT", "SQLITE_NOTADB", "SQLITE_ERROR", "SQLITE_FORMAT"})
+_COMMITS_BETWEEN_CHECKPOINTS = 200
+_PAUSE = 0.0005
+
+
+class SqliteStore:
+    """Lines in a table that can only grow."""
+
+    def __init__(self, path: Path, *, patience: float = 30.0) -> None:
+        """Open a file that is there; wait at most `patience` seconds for other writers."""
+        self._patience = patience
+        self._commits = 0
+        if not path.is_file():
+            raise LedgerMissing(str(path))
+        try:
+            with path.open("r+b") as file:
+                magic = file.read(len(_MAGIC))
+            if magic != _MAGIC:
+                raise LedgerUnreadable("the file is not a ledger")
+            self._connection = connect(path)
+            self._patient(self._settle)
+        except (OSError, sqlite3.Error, UnicodeDecodeError) as fault:
+            raise _told(fault) from fault
+
+    def lines(self, since: int) -> Sequence[Line]:
+        """Return the lines from this number on."""
+        try:
+            return self._patient(lambda: self._lines(since))
+        except (sqlite3.Error, UnicodeDecodeError) as fault:
+            raise _told(fault) from fault
+
+    def append(self, since: int, decide: Decide) -> None:
+        """Append what is decided in one transaction that no other writer can enter."""
+        execute = self._connection.execute
+        self._patient(lambda: execute("BEGIN IMMEDIATE"))
+        try:
+            appended = decide(self._lines(since))
+            if appended:
+                insert(self._connection, appended)
+            execute("COMMIT" if appended else "ROLLBACK")
+        except BaseException:
+            if self._connection.in_transaction:
+                execute("ROLLBACK")
+            raise
+        self._commits += 1
+        if self._commits >= _COMMITS_BETWEEN_CHECKPOINTS:
+            self._commits = 0
+            execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
+
+    def check(self) -> None:
+        """Raise LedgerUnreadable where the file is damaged, or its rules were taken out."""
+        try:
+            self._patient(self._check)
+        except (sqlite3.Error, UnicodeDecodeError) as fault:
+            raise _told(fault) from fault
+
+    def close(self) -> None:
+        """Let go of the file."""
+        self._connection.close()
+
+    def _settle(self) -> None:
+        self._known()  # before anything is set, as another's file is to be left as it is
+        for name, wanted in PRAGMAS.items():
+            self._connection.execute(f"PRAGMA {name} = {wanted}").fetchall()
+            ((found,),) = self._connection.execute(f"PRAGMA {name}")
+            if found != wanted:
+                raise LedgerUnreadable(f"the file does not take {name} = {wanted}")
+
+    def _lines(self, since: int) -> list[Line]:
+        query = "SELECT number, previous, hash, kind, receipt, key, text FROM entries WHERE number >= ? ORDER BY number"
+        return lines_of(self._connection.execute(query, (since,)))
+
+    def _known(self) -> None:
+        found = [self._connection.execute(f"PRAGMA {name}").fetchone() for name in ("application_id", "user_version")]
+        if found != [(APPLICATION,), (VERSION,)]:
+            raise LedgerUnreadable("the file is not a ledger of this format")
+
+    def _check(self) -> None:
+        def rows(query: str) -> list[tuple[object, ...]]:
+            return list(self._connection.execute(query))
+
+        self._known()
+        if rows("SELECT sql FROM sqlite_schema WHERE sql IS NOT NULL ORDER BY rowid") != [(text,) for text in SCHEMA]:
+            raise LedgerUnreadable("the rules in the file were changed")
+        if rows("PRAGMA integrity_check(1)") != [("ok",)] or rows("PRAGMA foreign_key_check") != []:
+            raise LedgerUnreadable("the file is damaged")
+
+    def _patient(self, work: Callable[[], Found]) -> Found:
+        """Return what the work returns, tried again while another process holds the file."""
+        until = time.monotonic() + self._patience
+        while True:
+            try:
+                return work()
+            except sqlite3.OperationalError as fault:
+                if not getattr(fault, "sqlite_errorname", "").startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
+                    raise
+                if time.monotonic() > until:
+                    raise LedgerBusy from fault
+            time.sleep(_PAUSE)
+
+
+def connect(path: Path) -> sqlite3.Connection:
+    """Return a connection to a file that is there; threads take turns on it."""
+    address = f"{path.resolve().as_uri()}?mode=rw"
+    return sqlite3.connect(address, uri=True, timeout=0, isolation_level=None, check_same_thread=False)
+
+
+def insert(connection: sqlite3.Connection, lines: Sequence[Line]) -> None:
+    """Insert lines; the caller commits."""
+    query = "INSERT INTO entries (number, previous, hash, kind, receipt, key, text) VALUES (?, ?, ?, ?, ?, ?, ?)"
+    connection.executemany(query, [row_of(line) for line in lines])
+
+
+def write_new(path: Path, first: Line) -> None:
+    """Write a file that holds the first line; it is in use only once it has its place."""
+    path.touch(mode=0o600)
+    connection = connect(path)
+    try:
+        for statement in (
+            f"PRAGMA application_id = {APPLICATION}",
+            f"PRAGMA user_version = {VERSION}",
+            "PRAGMA synchronous = 2",
+            "BEGIN IMMEDIATE",
+            *SCHEMA,
+        ):
+            connection.execute(statement)
+        insert(connection, [first])
+        connection.execute("COMMIT")
+    finally:
+        connection.close()
+
+
+def _told(fault: Exception) -> LedgerUnreadable | LedgerUnavailable:
+    """Return what to say of a failure to open or read: a damaged file is told apart from a failing disk."""
+    if isinstance(fault, UnicodeDecodeError) or getattr(fault, "sqlite_errorname", "") in _CORRUPT:
+        return LedgerUnreadable("the file is damaged or not a ledger")
+    return LedgerUnavailable()

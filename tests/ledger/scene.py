@@ -1,0 +1,112 @@
+"""The scene that the ledger's tests play in: an event, terms, a question, and places to keep a ledger."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from fractions import Fraction
+from pathlib import Path
+from typing import Protocol
+
+from dodona.accounting.event import Event, LaplaceEvent
+from dodona.domain.neighbours import Neighbours
+from dodona.ledger import file, memory
+from dodona.ledger.contract import Ledger
+from dodona.ledger.head import Mark
+from dodona.ledger.keeper import Clock, utc
+from dodona.ledger.opening import Terms, first_line, opened, recovered
+from dodona.ledger.receipt import Receipt
+from dodona.ledger.release import Release
+from dodona.policy import Analyst, Budget
+
+TENTH = LaplaceEvent(1, Fraction(10), Neighbours.ADD_REMOVE)
+"""Costs a pure ε of 1/10."""
+PURE_ONE = Budget(1, 0, "pure")
+"""Room for exactly ten of them."""
+
+
+def terms_of(budget: Budget = PURE_ONE, *analysts: Analyst, datasets: tuple[str, ...] = ("stays",)) -> Terms:
+    return Terms(
+        datasets={name: f"schema of {name}" for name in datasets},
+        neighbours=Neighbours.ADD_REMOVE,
+        budget=budget,
+        analysts=analysts,
+    )
+
+
+def ask(
+    ledger: Ledger,
+    key: str | None = None,
+    *,
+    event: Event = TENTH,
+    analyst: str | None = None,
+    purpose: str = "question",
+) -> Receipt:
+    """Reserve with what matters to the test alone."""
+    return ledger.reserve(event, analyst=analyst, key=key, purpose=purpose, version="1")
+
+
+def answer(ledger: Ledger, receipt: Receipt, *values: int | Fraction) -> Release:
+    """Redeem and record."""
+    ledger.redeem(receipt)
+    release = Release(receipt=receipt.id, values=values or (42,), mechanism="laplace, scale 10")
+    ledger.record(release)
+    return release
+
+
+class Place(Protocol):
+    """Somewhere to keep one ledger."""
+
+    def create(self, terms: Terms, *, clock: Clock = utc) -> None: ...
+
+    def open(self, *, dataset: str | None = None, schema: str | None = None, clock: Clock = utc) -> Ledger: ...
+
+    def recover(self, **largest: Fraction) -> None: ...
+
+
+@dataclass
+class MemoryPlace:
+    store: memory.MemoryStore | None = None
+    head: memory.MemoryHead | None = None
+
+    def create(self, terms: Terms, *, clock: Clock = utc) -> None:
+        first = first_line(terms, clock=clock)
+        self.store = memory.MemoryStore(first)
+        self.head = memory.MemoryHead(Mark(first.number, first.hash))
+
+    def open(self, *, dataset: str | None = None, schema: str | None = None, clock: Clock = utc) -> Ledger:
+        assert self.store is not None
+        assert self.head is not None
+        return opened(self.store, self.head, dataset=dataset, schema=schema, clock=clock)
+
+    def recover(self, **largest: Fraction) -> None:
+        assert self.store is not None
+        self.head = memory.MemoryHead(recovered(self.store, **largest))
+
+
+@dataclass
+class FilePlace:
+    folder: Path
+    path: Path = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.folder.mkdir(exist_ok=True)
+        self.path = self.folder / "stays.ledger"
+
+    def create(self, terms: Terms, *, clock: Clock = utc) -> None:
+        file.create(self.path, terms, clock=clock)
+
+    def open(self, *, dataset: str | None = None, schema: str | None = None, clock: Clock = utc) -> Ledger:
+        return file.open_ledger(self.path, dataset=dataset, schema=schema, clock=clock)
+
+    def recover(self, **largest: Fraction) -> None:
+        file.recover(self.path, **largest)
+
+
+PLACES: dict[str, Callable[[Path], Place]] = {
+    "memory": lambda _: MemoryPlace(),
+    "sqlite": lambda folder: FilePlace(folder / "sqlite"),
+}
+
+
+def long_ago() -> datetime:
+    return datetime(1970, 1, 1, tzinfo=UTC)

@@ -1,0 +1,160 @@
+"""A chain that breaks a rule is not believed, even when every hash in it is right."""
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from fractions import Fraction
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dodona.domain.neighbours import Neighbours
+from dodona.errors import DodonaError
+from dodona.ledger.book import Book
+from dodona.ledger.chain import NOTHING, Line, line_after
+from dodona.ledger.entry import Charged, Closed, Created, Entry, Raised, Redeemed, Released, Stopped
+from dodona.ledger.faults import LedgerOfAnother, LedgerUnreadable
+from dodona.ledger.opening import first_line, read_book
+from dodona.ledger.release import Release
+from dodona.ledger.spelling import UnknownEntry, from_json, to_json
+from dodona.policy import Analyst, Budget
+from tests.ledger.scene import TENTH, long_ago, terms_of
+
+CREATED = from_json(first_line(terms_of(), clock=long_ago).text, number=0)
+CHARGE = Charged("stays", None, None, "question", "1", TENTH)
+
+
+def chain(*entries: Entry) -> list[Line]:
+    """The lines of these entries, with right hashes, whatever they say."""
+    lines: list[Line] = []
+    for entry in entries:
+        number, previous = (lines[-1].number, lines[-1].hash) if lines else (-1, NOTHING)
+        lines.append(line_after(number, previous, entry, time="now"))
+    return lines
+
+
+def charged() -> str:
+    """The id of the receipt of a first charge."""
+    return chain(CREATED, CHARGE)[-1].hash
+
+
+def release() -> Released:
+    return Released(Release(receipt=charged(), values=(1,), mechanism="laplace"))
+
+
+def test_a_chain_that_keeps_the_rules_is_read():
+    book = read_book(chain(CREATED, CHARGE, Redeemed(charged()), release(), *[CHARGE] * 9, Closed()))
+    assert book.state().left == 0
+
+
+BROKEN: dict[str, Callable[[], list[Entry]]] = {
+    "more charges than the budget": lambda: [CREATED, *[CHARGE] * 11],
+    "a charge after the end": lambda: [CREATED, Closed(), CHARGE],
+    "a receipt used twice": lambda: [CREATED, CHARGE, Redeemed(charged()), Redeemed(charged())],
+    "two releases for a receipt": lambda: [CREATED, CHARGE, Redeemed(charged()), release(), release()],
+    "a release before its use": lambda: [CREATED, CHARGE, release()],
+    "a use of nothing": lambda: [CREATED, Redeemed("0" * 64)],
+    "two creations": lambda: [CREATED, CREATED],
+    "no creation": lambda: [CHARGE],
+    "a key charged twice": lambda: [CREATED, *[replace(CHARGE, key="k")] * 2],
+    "a charge by a stranger": lambda: [CREATED, replace(CHARGE, analyst="ada")],
+    "a charge to a stranger": lambda: [CREATED, replace(CHARGE, dataset="visits")],
+    "a stranger stopped": lambda: [CREATED, Stopped("ada")],
+    "a budget that falls": lambda: [CREATED, Raised(Fraction(1, 2), Fraction(0), 0)],
+    "a budget raised by nothing": lambda: [CREATED, Raised(Fraction(1), Fraction(0), 0)],
+    "a limit that does not follow": lambda: [renyi(limit=1)],
+    "a raised limit that does not follow": lambda: [renyi(), Raised(Fraction(2), Fraction(1, 10**6), 1 << 80)],
+    "an order that is not the limit's": lambda: [renyi(order=Fraction(2))],
+    "no order": lambda: [renyi(order=None)],
+    "no table": lambda: [replace(CREATED, datasets=())],
+    "a table twice": lambda: [replace(CREATED, datasets=(("a", "x"), ("a", "y")))],
+}
+
+
+def renyi(**changed: object) -> Created:
+    budget = Budget(1, "1e-6", "renyi")
+    whole = budget.filter()
+    made = replace(CREATED, budget=budget, order=whole.order, limit=whole.limit)
+    return replace(made, **changed)
+
+
+@pytest.mark.parametrize("entries", BROKEN.values(), ids=BROKEN)
+def test_a_chain_that_breaks_a_rule_is_refused(entries: Callable[[], list[Entry]]):
+    with pytest.raises(LedgerUnreadable):
+        read_book(chain(*entries()))
+
+
+def test_an_entry_that_is_refused_leaves_the_book_as_it_was():
+    book = read_book(chain(replace(CREATED, analysts=(Analyst("ada", "1/2"),))))
+    before = book.state()
+    for entry in (CHARGE, Redeemed("0" * 64), Stopped("eve"), Raised(Fraction(1), Fraction(0), 0), CREATED):
+        with pytest.raises(DodonaError):
+            book.write(entry, time="now")
+        assert book.state() == before
+
+
+def test_lines_left_out_swapped_or_altered_are_noticed():
+    lines = chain(CREATED, CHARGE, CHARGE, Closed())
+    assert read_book(lines).closed
+    altered = [
+        [],
+        lines[1:],
+        [lines[0], *lines[2:]],
+        [lines[0], lines[2], lines[1], lines[3]],
+        [*lines[:3], replace(lines[3], number=4)],
+        [*lines[:3], replace(lines[3], previous=NOTHING)],
+        [*lines[:3], replace(lines[3], text=lines[3].text.replace("now", "then"))],
+        [*lines[:3], replace(lines[3], hash=NOTHING)],
+        [*lines, lines[3]],
+    ]
+    for one in altered:
+        with pytest.raises(LedgerUnreadable):
+            read_book(one)
+
+
+def test_a_ledger_of_another_format_says_so():
+    with pytest.raises(LedgerOfAnother, match="format 2"):
+        read_book(chain(replace(CREATED, format=2)))
+
+
+SPELLINGS = [
+    lambda fields: fields | {"more": 1},
+    lambda fields: {name: value for name, value in fields.items() if name != "version"},
+    lambda fields: fields | {"entry": "unheard-of"},
+    lambda fields: fields | {"number": 2},
+    lambda fields: fields | {"event": {"event": "unheard-of"}},
+    lambda fields: fields | {"event": fields["event"] | {"scale": "10/1"}},
+    lambda fields: fields | {"key": 1},
+    lambda fields: fields | {"time": 0},
+    lambda fields: [fields],
+]
+
+
+@pytest.mark.parametrize("change", SPELLINGS)
+def test_an_entry_has_one_spelling(change: Callable[[dict[str, object]], object]):
+    text = to_json(CHARGE, number=1, time="now")
+    assert from_json(text, number=1) == CHARGE
+    changed = json.dumps(change(json.loads(text)), sort_keys=True, separators=(",", ":"))
+    for wrong in (changed, text + " ", text.replace(",", ", "), "", "null", "[" * 5000):
+        with pytest.raises(UnknownEntry):
+            from_json(wrong, number=1)
+
+
+words = st.text(min_size=1, max_size=20)
+
+
+@given(words, words, st.none() | words, st.lists(st.integers() | st.fractions(), max_size=5))
+def test_what_is_spelled_is_read_again(purpose: str, version: str, key: str | None, values: list[int | Fraction]):
+    charge = replace(CHARGE, purpose=purpose, version=version, key=key)
+    answer = Released(Release(receipt="r", values=tuple(values), mechanism=purpose))
+    for entry in (charge, answer):
+        found = from_json(to_json(entry, number=5, time=version), number=5)
+        assert found == entry
+    assert [type(value) for value in found.release.values] == [type(value) for value in values]
+
+
+def test_the_relation_is_part_of_the_terms():
+    replaced = replace(CREATED, neighbours=Neighbours.REPLACE)
+    with pytest.raises(LedgerUnreadable):
+        Book.read(chain(replaced, CHARGE))

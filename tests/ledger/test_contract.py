@@ -1,0 +1,424 @@
+"""What every ledger does, wherever its lines are kept."""
+
+import os
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from fractions import Fraction
+from pathlib import Path
+
+import pytest
+
+from dodona.accounting.event import GaussianEvent, LaplaceEvent
+from dodona.accounting.record import UnknownEvent
+from dodona.domain.neighbours import Neighbours
+from dodona.errors import DodonaError, InvalidArgument, InvalidRequest, InvariantBroken, Refused
+from dodona.ledger.contract import Ledger
+from dodona.ledger.faults import (
+    AnswerInterrupted,
+    BudgetExhausted,
+    KeyReused,
+    LedgerOfAnother,
+    LedgerUnavailable,
+    NotPermitted,
+    ReceiptMismatch,
+    ReceiptReused,
+    ReceiptVoid,
+)
+from dodona.ledger.opening import Terms
+from dodona.ledger.release import Release
+from dodona.policy import Analyst, Budget
+from tests.ledger.scene import PLACES, TENTH, Place, answer, ask, long_ago, terms_of
+
+
+@pytest.fixture(params=PLACES)
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
+    return PLACES[request.param](tmp_path)
+
+
+def begun(place: Place, terms: Terms | None = None, **options: str) -> Ledger:
+    place.create(terms_of() if terms is None else terms)
+    return place.open(**options)
+
+
+def test_a_charge_is_there_when_the_ledger_is_opened_again(place: Place):
+    with begun(place) as ledger:
+        receipt = ask(ledger, "first")
+        assert receipt.event == TENTH
+        assert (receipt.dataset, receipt.purpose, receipt.version) == ("stays", "question", "1")
+    with place.open() as again:
+        assert again.receipt("first", analyst=None) == receipt
+        assert again.state().spent == Fraction(1, 10)
+
+
+def test_the_whole_budget_can_be_spent_and_nothing_more(place: Place):
+    with begun(place) as ledger:
+        for _ in range(10):
+            ask(ledger)
+        with pytest.raises(
+            BudgetExhausted, match=r"10 % of the budget of the dataset; 0 % is left.*Nothing was"
+        ) as caught:
+            ask(ledger)
+        assert (caught.value.asked, caught.value.left) == (Fraction(1, 10), 0)
+        assert isinstance(caught.value, Refused)
+        state = ledger.state()
+        assert (state.spent, state.left, state.charges, state.epsilon_spent) == (1, 0, 10, 1.0)
+
+
+def test_a_receipt_buys_one_release(place: Place):
+    with begun(place) as ledger:
+        receipt = ask(ledger)
+        release = answer(ledger, receipt, 3, Fraction(1, 3))
+        for again in (lambda: ledger.redeem(receipt), lambda: ledger.record(release)):
+            with pytest.raises(ReceiptReused) as caught:
+                again()
+            assert isinstance(caught.value, InvariantBroken)
+            assert caught.value.charged
+        assert ledger.verify().releases == 1
+
+
+def test_nothing_is_recorded_under_a_receipt_that_was_not_used(place: Place):
+    with begun(place) as ledger:
+        receipt = ask(ledger)
+        with pytest.raises(ReceiptMismatch):
+            ledger.record(Release(receipt=receipt.id, values=(1,), mechanism="none"))
+
+
+def test_a_receipt_that_this_ledger_did_not_write_is_refused(place: Place):
+    other = PLACES["memory"](Path())
+    other.create(terms_of(), clock=long_ago)
+    with begun(place) as ledger:
+        receipt = ask(ledger)
+        forged = (
+            ask(other.open()),
+            replace(receipt, id="0" * 64),
+            replace(receipt, event=LaplaceEvent(1, Fraction(1), Neighbours.ADD_REMOVE)),
+            replace(receipt, purpose="another"),
+            replace(receipt, version="2"),
+            None,
+        )
+        for one in forged:
+            with pytest.raises(ReceiptMismatch):
+                ledger.redeem(one)
+        ledger.redeem(receipt)
+
+
+def test_the_same_key_and_question_is_charged_once(place: Place):
+    with begun(place) as ledger:
+        receipt = ask(ledger, "mine")
+        assert ask(ledger, "mine") == receipt
+        release = answer(ledger, receipt)
+        assert ask(ledger, "mine") == receipt
+        assert ledger.fetch("mine", analyst=None) == release
+        assert ledger.state().charges == 1
+    with place.open() as again:
+        assert ask(again, "mine") == receipt
+        assert again.fetch("mine", analyst=None) == release
+        assert again.fetch("other", analyst=None) is None
+        assert again.state().charges == 1
+
+
+def test_a_key_names_one_question_for_ever(place: Place):
+    with begun(place) as ledger:
+        ask(ledger, "mine")
+        others = (
+            {"purpose": "another"},
+            {"event": LaplaceEvent(1, Fraction(20), Neighbours.ADD_REMOVE)},
+        )
+        for other in others:
+            with pytest.raises(KeyReused):
+                ask(ledger, "mine", **other)
+        with pytest.raises(KeyReused):
+            ledger.reserve(TENTH, analyst=None, key="mine", purpose="question", version="2")
+        assert ledger.state().charges == 1
+
+
+def test_keys_belong_to_an_analyst(place: Place):
+    with begun(place, terms_of(Budget(1, 0, "pure"), Analyst("ada"), Analyst("bob"))) as ledger:
+        first = ask(ledger, "mine", analyst="ada")
+        assert ask(ledger, "mine", analyst="bob", purpose="another") != first
+        assert ledger.receipt("mine", analyst="ada") == first
+
+
+def test_an_answer_that_was_lost_on_the_way_is_said_to_be(place: Place):
+    with begun(place) as ledger:
+        receipt = ask(ledger, "mine")
+        assert ledger.fetch("mine", analyst=None) is None
+        ledger.redeem(receipt)
+        with pytest.raises(AnswerInterrupted, match="The charge stands"):
+            ledger.fetch("mine", analyst=None)
+
+
+def test_answers_are_found_by_question_and_version(place: Place):
+    with begun(place) as ledger:
+        first = answer(ledger, ask(ledger), 1)
+        second = answer(ledger, ask(ledger), 2)
+        assert ledger.released("question", "1") == (first, second)
+        assert ledger.released("question", "2") == ledger.released("another", "1") == ()
+    with place.open() as again:
+        assert again.released("question", "1") == (first, second)
+
+
+def test_an_analyst_spends_a_share_and_together_they_never_pass_the_whole(place: Place):
+    analysts = (Analyst("ada", "1/2"), Analyst("bob", "3/10"), Analyst("eve", "1"))
+    with begun(place, terms_of(Budget(1, 0, "pure"), *analysts)) as ledger:
+        for _ in range(5):
+            ask(ledger, analyst="ada")
+        with pytest.raises(BudgetExhausted, match="budget of ada") as caught:
+            ask(ledger, analyst="ada")
+        assert caught.value.asked == Fraction(1, 5)
+        for _ in range(3):
+            ask(ledger, analyst="bob")
+        for _ in range(2):
+            ask(ledger, analyst="eve")
+        with pytest.raises(BudgetExhausted, match="budget of the dataset"):
+            ask(ledger, analyst="eve")
+        spent = {analyst.name: analyst.spent for analyst in ledger.verify().analysts}
+        assert spent == {"ada": 1, "bob": 1, "eve": Fraction(1, 5)}
+
+
+def test_only_those_who_were_let_in_may_spend(place: Place):
+    with begun(place, terms_of(Budget(1, 0, "pure"), Analyst("ada"))) as ledger:
+        for stranger in ("bob", None):
+            with pytest.raises(NotPermitted):
+                ask(ledger, analyst=stranger)
+        ledger.admit(Analyst("bob", "1/10"))
+        ask(ledger, "kept", analyst="bob")
+        ledger.stop("bob")
+        with pytest.raises(NotPermitted):
+            ask(ledger, analyst="bob")
+        assert ask(ledger, "kept", analyst="bob").analyst == "bob"
+        ledger.admit(Analyst("bob", "1/10"))
+        with pytest.raises(BudgetExhausted, match="of bob"):
+            ask(ledger, analyst="bob")
+        with pytest.raises(InvalidArgument):
+            ledger.stop("eve")
+
+
+@pytest.mark.parametrize("accountant", ["zcdp", "renyi", "either"])
+def test_a_raised_budget_keeps_its_order_and_what_was_spent(place: Place, accountant: str):
+    small = Budget("1/2", "1e-6", accountant)
+    with begun(place, terms_of(small, Analyst("ada", "1/2"))) as ledger:
+        first = _fill(ledger)
+        ledger.raise_budget(1, "1e-6")
+        assert 0 < ledger.state().left < 1
+        second = _fill(ledger)
+        state = ledger.verify()
+        assert state.total == Budget(1, "1e-6", accountant)
+    whole = PLACES["memory"](Path())
+    whole.create(terms_of(Budget(1, "1e-6", accountant), Analyst("ada", "1/2")))
+    assert 0 < first < first + second <= _fill(whole.open())
+
+
+def _fill(ledger: Ledger) -> int:
+    event = LaplaceEvent(1, Fraction(50), Neighbours.ADD_REMOVE)
+    count = 0
+    while True:
+        try:
+            ask(ledger, analyst="ada", event=event)
+        except BudgetExhausted:
+            return count
+        count += 1
+
+
+@pytest.mark.parametrize("pair", [("1/2", "1e-6"), ("1/4", "1e-5"), ("1", "1e-7"), ("nan", "1e-6"), (0, 0)])
+def test_a_budget_is_only_ever_raised(place: Place, pair: tuple[str, str]):
+    with begun(place, terms_of(Budget("1/2", "1e-6", "renyi"))) as ledger:
+        with pytest.raises(InvalidArgument):
+            ledger.raise_budget(*pair)
+        assert ledger.verify().total == Budget("1/2", "1e-6", "renyi")
+
+
+def test_what_is_kept_for_plans_is_not_for_questions(place: Place):
+    with begun(place, terms_of(Budget(1, 0, "pure", plans=("1/2", 0)))) as ledger:
+        for _ in range(5):
+            ask(ledger)
+        with pytest.raises(BudgetExhausted):
+            ask(ledger)
+
+
+def test_a_closed_ledger_tells_old_answers_and_nothing_else(place: Place):
+    with begun(place) as ledger:
+        release = answer(ledger, ask(ledger, "told"))
+        unused = ask(ledger)
+        ledger.end()
+        for refused in (lambda: ask(ledger), lambda: ledger.redeem(unused)):
+            with pytest.raises(NotPermitted):
+                refused()
+        assert ledger.fetch("told", analyst=None) == release
+        assert ledger.verify().closed
+
+
+def test_tables_of_the_same_people_share_one_budget(place: Place):
+    place.create(terms_of(datasets=("stays", "visits")))
+    with place.open(dataset="stays", schema="schema of stays") as stays, place.open(dataset="visits") as visits:
+        for _ in range(5):
+            ask(stays)
+            receipt = ask(visits)
+        for ledger in (stays, visits):
+            with pytest.raises(BudgetExhausted):
+                ask(ledger)
+        with pytest.raises(ReceiptMismatch):
+            stays.redeem(receipt)
+        answer(visits, receipt)
+        assert len(visits.released("question", "1")) == 1
+        assert stays.released("question", "1") == ()
+    with place.open() as neither, pytest.raises(InvalidArgument, match="stays, visits"):
+        ask(neither)
+
+
+@pytest.mark.parametrize(("dataset", "schema"), [("visits", None), ("stays", "another schema")])
+def test_a_ledger_of_another_dataset_or_schema_is_refused(place: Place, dataset: str, schema: str | None):
+    place.create(terms_of())
+    with pytest.raises(LedgerOfAnother, match="declare"):
+        place.open(dataset=dataset, schema=schema)
+    with place.open() as ledger:
+        ledger.declare(dataset, schema or "a schema")
+    place.open(dataset=dataset, schema=schema or "a schema").close()
+
+
+def test_the_two_relations_are_never_mixed(place: Place):
+    with begun(place) as ledger:
+        with pytest.raises(InvalidArgument, match="add-remove"):
+            ask(ledger, event=LaplaceEvent(1, Fraction(10), Neighbours.REPLACE))
+        assert ledger.state().charges == 0
+
+
+def test_an_event_without_a_pure_price_does_not_fit_a_pure_budget(place: Place):
+    with begun(place) as ledger, pytest.raises(BudgetExhausted):
+        ask(ledger, event=GaussianEvent(1, Fraction(10**9), Neighbours.ADD_REMOVE))
+
+
+BAD = {
+    "an unknown event": {"event": object()},
+    "no event": {"event": None},
+    "an empty key": {"key": ""},
+    "a long key": {"key": "k" * 501},
+    "a key that is a number": {"key": 7},
+    "an empty purpose": {"purpose": ""},
+    "an analyst that is a list": {"analyst": ["ada"]},
+}
+
+
+@pytest.mark.parametrize("bad", BAD.values(), ids=BAD)
+def test_a_bad_request_is_refused_and_does_no_harm(place: Place, bad: dict[str, object]):
+    with begun(place) as ledger:
+        with pytest.raises((InvalidRequest, UnknownEvent)):
+            ask(ledger, **bad)
+        with pytest.raises(InvalidRequest):
+            ledger.record(None)
+        ask(ledger, "strange: \udc80 \0 ' \" é")
+        assert ledger.verify().charges == 1
+
+
+def test_after_a_recovery_everything_unspent_is_spent(place: Place):
+    analysts = (Analyst("ada", "1/2"),)
+    with begun(place, terms_of(Budget(1, 0, "pure"), *analysts)) as ledger:
+        release = answer(ledger, ask(ledger, "told", analyst="ada"))
+        unused = ask(ledger, analyst="ada")
+        begun_receipt = ask(ledger, analyst="ada")
+        ledger.redeem(begun_receipt)
+    place.recover()
+    with place.open() as ledger:
+        state = ledger.verify()
+        assert (state.spent, state.left, state.recovered, state.epsilon_spent) == (1, 0, True, 1.0)
+        with pytest.raises(BudgetExhausted):
+            ask(ledger, analyst="ada")
+        with pytest.raises(ReceiptVoid):
+            ledger.redeem(unused)
+        with pytest.raises(ReceiptVoid):
+            ledger.record(Release(receipt=begun_receipt.id, values=(1,), mechanism="late"))
+        assert ledger.fetch("told", analyst="ada") == release
+        ledger.raise_budget("6/5", 0)
+        ask(ledger, analyst="ada")
+        with pytest.raises(BudgetExhausted, match="of ada"):
+            ask(ledger, analyst="ada")
+
+
+def test_a_recovery_counts_the_largest_budget_that_was_ever_granted(place: Place):
+    begun(place).close()
+    place.recover(epsilon=Fraction(2), delta=Fraction(0))
+    with place.open() as ledger:
+        assert (ledger.state().total, ledger.state().left) == (Budget(2, 0, "pure"), 0)
+
+
+def test_after_a_recovery_a_budget_of_either_kind_is_not_raised(place: Place):
+    begun(place, terms_of(Budget(1, "1e-6", "either"))).close()
+    place.recover()
+    with place.open() as ledger, pytest.raises(InvalidArgument, match="new ledger"):
+        ledger.raise_budget(2, "1e-6")
+
+
+def test_the_head_names_everything_before_it(place: Place):
+    with begun(place) as ledger:
+        heads = [ledger.head]
+        receipt = ask(ledger)
+        heads.append(ledger.head)
+        assert receipt.id == heads[-1]
+        answer(ledger, receipt)
+        heads.append(ledger.head)
+        assert len(set(heads)) == 3
+        assert [line.hash for line in ledger.lines()][-1] == ledger.state().head == heads[-1]
+
+
+def test_a_clock_that_goes_back_grants_nothing(place: Place):
+    place.create(terms_of())
+    with place.open() as ledger:
+        for _ in range(10):
+            ask(ledger)
+    with place.open(clock=long_ago) as ledger:
+        with pytest.raises(BudgetExhausted):
+            ask(ledger)
+        ledger.end()
+        assert '"time":"1970-01-01T00:00:00+00:00"' in ledger.lines()[-1].text
+        assert ledger.verify().charges == 10
+
+
+def test_two_who_have_it_open_see_each_other_at_once(place: Place):
+    place.create(terms_of())
+    with place.open() as one, place.open() as other:
+        receipt = ask(one, "mine")
+        assert other.state().charges == 1
+        assert ask(other, "mine") == receipt
+        other.redeem(receipt)
+        with pytest.raises(ReceiptReused):
+            one.redeem(receipt)
+        assert one.head == other.head
+
+
+def test_threads_that_race_for_the_last_of_a_budget_get_exactly_what_is_left(place: Place):
+    with begun(place) as ledger:
+
+        def attempt(_: int) -> str | None:
+            try:
+                return ask(ledger).id
+            except BudgetExhausted:
+                return None
+
+        with ThreadPoolExecutor(16) as threads:
+            got = [receipt for receipt in threads.map(attempt, range(48)) if receipt is not None]
+        assert len(set(got)) == len(got) == 10
+        assert ledger.verify().left == 0
+
+
+def test_a_closed_object_answers_nothing(place: Place):
+    ledger = begun(place)
+    ledger.close()
+    for asked in (lambda: ask(ledger), ledger.state, ledger.verify, lambda: ledger.fetch("k", analyst=None)):
+        with pytest.raises(LedgerUnavailable, match="Nothing was charged"):
+            asked()
+
+
+def test_a_forked_process_must_open_its_own(place: Place):
+    with begun(place) as ledger:
+        child = os.fork()
+        if child == 0:
+            try:
+                ask(ledger)
+            except LedgerUnavailable:
+                os._exit(0)
+            except DodonaError:
+                os._exit(2)
+            os._exit(1)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+        ask(ledger)
+        assert ledger.verify().charges == 1
