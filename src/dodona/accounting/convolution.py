@@ -33,15 +33,15 @@ def composed(parts: Parts, tilt: float) -> Tail:
     grid = _lattice(parts, window)
     size = 1 << math.ceil(math.log2(float(window / grid) + 2))
     spectrum = np.ones(size // 2 + 1, dtype=np.complex128)
-    factors = 0
+    factors, growth = 0, 0.0
     for (law, times), shape in zip(parts, shapes, strict=True):
-        if len(shape) == 2:  # noqa: PLR2004  two losses: the sum is binomial and needs no transform to a power
-            law_of_sum = binomial(float(law.top) * (1 + 2 * tilt), times)
-            spectrum *= np.fft.rfft(_placed(law_of_sum, law.step, grid, tilt, size))
-            factors += 1
-        else:
-            spectrum *= np.fft.rfft(_placed(shape, law.step, grid, tilt, size)) ** times
-            factors += times
+        # Of two losses the sum is binomial, and needs no power of a transform.
+        two = len(shape) == 2  # noqa: PLR2004
+        one, power = (binomial(float(law.top) * (1 + 2 * tilt), times), 1) if two else (shape, times)
+        placed = _placed(one, law.step, grid, tilt, size)
+        spectrum *= np.fft.rfft(placed) ** power
+        factors += power
+        growth += power * math.log(max(1.0, float(placed.sum())))
     weights = np.maximum(np.fft.irfft(spectrum, size), 0.0)
     top = sum((law.top * times for law, times in parts), Fraction(0))
     full = sum((law.width * times for law, times in parts), Fraction(0))
@@ -49,17 +49,21 @@ def composed(parts: Parts, tilt: float) -> Tail:
         (float(law.top) - _mean(law, shape)) * times for (law, times), shape in zip(parts, shapes, strict=True)
     )
     start = 0 if full <= window else max(0, math.floor((float(top) - centre - float(window) / 2) / float(grid)))
-    # The transform is periodic: what lies below the window comes in again at its top, which only adds to δ.
+    # The transform is periodic: what lies below the window comes in again at its top, which only adds to δ; what lies
+    # above it has to be counted.
     weights = np.roll(weights, -(start % size))
     losses: Array = float(top - start * grid) - float(grid) * np.arange(size, dtype=np.float64)
+    lost = sum(law.lost * times for law, times in parts)
+    if start > 0:
+        lost += _past(parts, float(losses[0]), tilt, float(window) / _DEVIATIONS)
     return Tail(
         losses=losses,
         weights=weights,
         tilt=tilt,
         scale=sum(log_moment(law, tilt) * times for law, times in parts),
         # Normwise error of one transform: below 7·log2(size)·2^-53 (Higham 2002, theorem 24.2).
-        spread=10 * math.log2(size) * 2.0**-53 * (factors + 2),
-        beyond=sum(law.lost * times for law, times in parts) + _past(parts, float(losses[0]), tilt, start),
+        spread=10 * math.log2(size) * 2.0**-53 * (factors + 2) * math.exp(growth),
+        beyond=lost,
     )
 
 
@@ -130,6 +134,8 @@ def _lattice(parts: Parts, window: Fraction) -> Fraction:
     """Return the common step of all laws, or a finer lattice that fits the law that is used most often."""
     common = parts[0][0].step
     for law, _ in parts[1:]:
+        if window / common > _LONGEST:
+            break
         common = Fraction(
             math.gcd(common.numerator * law.step.denominator, law.step.numerator * common.denominator),
             common.denominator * law.step.denominator,
@@ -166,9 +172,7 @@ def _gathered(index: Indices, weights: Array, size: int) -> Array:
     return np.bincount(index, weights=weights, minlength=size).astype(np.float64)
 
 
-def _past(parts: Parts, highest: float, tilt: float, start: int) -> float:
+def _past(parts: Parts, highest: float, tilt: float, deviation: float) -> float:
     """Return a bound on P(loss > highest), by Chernoff at a few larger tilts."""
-    if start == 0:
-        return 0.0
-    exponents = (_moments(parts, value) - value * highest for value in (tilt * factor for factor in (1.5, 2, 3, 4, 6)))
-    return math.exp(min(0.0, *exponents) + 1e-6)
+    tilts = (tilt + factor / deviation for factor in (2, 4, 8, 16))
+    return math.exp(min(0.0, *(_moments(parts, value) - value * highest for value in tilts)) + 1e-6)
