@@ -91,7 +91,7 @@ def run(
             index, gap = repeat(mechanism, value, 1)[0].tolist()
             return Winner(index, gap)
         case _:
-            assert_never(mechanism)
+            raise InvalidArgument("mechanism", mechanism, "write one of dodona.mechanisms; a sparse vector is watched")
 
 
 def repeat(mechanism: Choice | NoisyMax, scores: object, times: int, /) -> NDArray[np.int64]:
@@ -157,10 +157,10 @@ def _respond(mechanism: Response, truth: NDArray[np.bool_]) -> NDArray[np.bool_]
 
 
 def _integers(value: object) -> NDArray[np.int64]:
-    if np.ndim(value) == 0:  # type: ignore[arg-type]  # anything may come
+    if not isinstance(value, Sequence | np.ndarray) or isinstance(value, str):
         accepted = "write an integer, or a flat list of integers; put other numbers on a grid of your choice first"
         raise InvalidArgument("value", value, accepted)
-    return samplers.integers(value, argument="value")  # type: ignore[arg-type]  # checked there
+    return samplers.integers(value, argument="value")
 
 
 def _booleans(value: object) -> NDArray[np.bool_]:

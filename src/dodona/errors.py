@@ -93,6 +93,9 @@ class EntropyFailed(Unavailable):
 
 
 def _shown(value: object, longest: int = 60) -> str:
-    """Return a short repr, whatever the value is."""
-    text = repr(value)
+    """Return a short repr, whatever the value is: a repr may raise, as it does for integers of thousands of digits."""
+    try:
+        text = repr(value)
+    except Exception:  # noqa: BLE001  the error at hand must not be lost for another one
+        text = f"a {type(value).__name__} that cannot be shown"
     return text if len(text) <= longest else f"{text[: longest - 1]}…"

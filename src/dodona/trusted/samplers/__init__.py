@@ -5,9 +5,10 @@ Every function checks its arguments before anything is drawn.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from fractions import Fraction
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
@@ -22,7 +23,7 @@ from dodona.trusted.samplers.contest import Draw, winners
 from dodona.trusted.samplers.draw import Ahead, Kernel, draw, fastest
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
     from numpy.typing import NDArray
 
@@ -133,22 +134,34 @@ def noisy_maxima(
 
     Theorem: choice-privacy
     """
-    width, values = scale_of(scale), integers(scores, argument="scores")
-    noise = draw(laws.laplace(width), _count(times) * values.size, stream, kernel=kernel)
-    noisy = noise.reshape(times, values.size) + values
+    width, values, count = scale_of(scale), integers(scores, argument="scores"), _count(times)
+    noisy = draw(laws.laplace(width), count * values.size, stream, kernel=kernel).reshape(count, values.size) + values
     order = stream.words(noisy.size).reshape(noisy.shape)
-    top = noisy.max(axis=1)
-    won = np.where(noisy == top[:, np.newaxis], order, _LAST).argmin(axis=1)
-    rows = np.arange(times)
+    top = noisy.max(axis=1, initial=-LARGEST_VALUE * 2)
+    leading = noisy == top[:, np.newaxis]
+    while (tied := np.flatnonzero((first := _first(order, leading)).sum(axis=1) > 1)).size:
+        order[tied] = stream.words(tied.size * values.size).reshape(tied.size, values.size)
+    won = first.argmax(axis=1)
+    rows = np.arange(count)
     noisy += order < order[rows, won][:, np.newaxis]
     noisy[rows, won] = noisy.min(axis=1) if values.size > 1 else top  # the winner is not its own runner-up
     return np.stack((won, top - noisy.max(axis=1)), axis=1)
 
 
+def _first(order: NDArray[np.uint64], leading: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Return in each row the leaders that stand first in the order: one, or in one of 2^64 rows more."""
+    ranked = np.where(leading, order, _LAST)
+    first: NDArray[np.bool_] = leading & (ranked == ranked.min(axis=1, keepdims=True))
+    return first
+
+
 def integers(values: Scores, *, argument: str) -> NDArray[np.int64]:
     """Return the values as a non-empty array of integers that noise cannot make wrap."""
     accepted = "write a non-empty flat list of integers from -2^62 to 2^62"
-    found = np.asarray(values)
+    try:
+        found = np.asarray(values)
+    except ValueError:  # rows of different lengths
+        raise InvalidArgument(argument, values, accepted) from None
     if found.ndim != 1 or found.size == 0 or found.dtype.kind not in "iu":
         raise InvalidArgument(argument, values, accepted)
     if int(found.max()) > LARGEST_VALUE or int(found.min()) < -LARGEST_VALUE:
@@ -156,16 +169,19 @@ def integers(values: Scores, *, argument: str) -> NDArray[np.int64]:
     return found.astype(np.int64)
 
 
-def _gaps(scores: Scores, factor: Fraction) -> tuple[NDArray[np.float64], Callable[[int], Fraction]]:
+def _gaps(scores: object, factor: Fraction) -> tuple[NDArray[np.float64], Callable[[int], Fraction]]:
     """Return what each candidate lacks to the best: as doubles, and exactly by index."""
     if isinstance(scores, np.ndarray) and scores.dtype.kind in "iu":
-        values = integers(scores, argument="scores")
-        lags = values.max() - values
-        return lags * float(factor), lambda index: int(lags[index]) * factor
-    if len(scores) == 0:
-        raise InvalidArgument("scores", scores, "write at least one candidate")
+        values = integers(scores, argument="scores").astype(np.uint64)
+        lags = np.uint64(int(np.asarray(scores).max()) % 2**64) - values  # unsigned, so that 2^63 does not wrap
+        return lags.astype(np.float64) * float(factor), lambda index: int(lags[index]) * factor
+    listed = scores.ndim == 1 if isinstance(scores, np.ndarray) else isinstance(scores, Sequence)
+    candidates = cast("Sequence[Exact]", scores) if listed and not isinstance(scores, str) else ()
+    if len(candidates) == 0:
+        raise InvalidArgument("scores", scores, "write a flat list with the score of each candidate")
     rationals = [
-        exact(score, argument=f"scores[{index}]", lower=-LARGEST, upper=LARGEST) for index, score in enumerate(scores)
+        exact(score, argument=f"scores[{index}]", lower=-LARGEST, upper=LARGEST)
+        for index, score in enumerate(candidates)
     ]
     best = max(rationals)
     gaps = [(best - score) * factor for score in rationals]

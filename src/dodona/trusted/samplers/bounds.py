@@ -42,7 +42,7 @@ def power_floor(exponent: Fraction, bits: int) -> int:
         scaled = context.multiply(power, Decimal(1 << bits))
         # Quotient, exponential and product are each rounded by at most 10^(1-digits)/2 relative, the quotient's share
         # being multiplied by the exponent (< bits).
-        margin = context.multiply(scaled, Decimal(bits + 4).scaleb(1 - digits))
+        margin = context.multiply(scaled, Decimal((0, tuple(map(int, str(bits + 4))), 1 - digits)))
         low = context.subtract(scaled, margin).to_integral_value(ROUND_FLOOR, context)
         high = context.add(scaled, margin).to_integral_value(ROUND_FLOOR, context)
         if low == high:

@@ -104,7 +104,7 @@ def _edges(word: int, gap: Fraction, bits: int, context: Context, draw: Draw) ->
     away = _quotient(gap, context)
     low, high = (context.subtract(_real(Fraction(edge, 1 << bits), context, draw), away) for edge in (word + 1, word))
     # With twice as many digits as bits, rounding stays far below this share of the terms (page exact-contest).
-    share = Decimal(1).scaleb(8 - bits)
+    share = Decimal((0, (1,), 8 - bits))
     slack_low, slack_high = (
         context.multiply(context.add(context.add(edge.copy_abs(), away), Decimal(1)), share) for edge in (low, high)
     )
