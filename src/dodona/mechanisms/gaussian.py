@@ -13,7 +13,7 @@ from dodona.accuracy import Accuracy, Against, against_table, failure, number_of
 from dodona.exact import Exact
 from dodona.mechanisms import gaussian_delta
 from dodona.mechanisms.gaussian_delta import Calibration
-from dodona.mechanisms.scale import delta_of, epsilon_of, rounded_scale_down, rounded_scale_up, scale_of
+from dodona.mechanisms.scale import BEYOND, delta_of, epsilon_of, rounded_scale_down, rounded_scale_up, scale_of
 from dodona.query.sensitivity import Sensitivity
 
 _SUMMED = 1000.0  # up to this scale tails are sums; beyond, a bound that is off by less than a step
@@ -100,7 +100,7 @@ class Gaussian:
         0.3989423
         """
         scale = float(self.scale)
-        return math.exp(-((noise / scale) ** 2) / 2) / gaussian_delta.total(scale)
+        return math.exp(-((min(abs(noise), BEYOND) / scale) ** 2) / 2) / gaussian_delta.total(scale)
 
 
 def _quantile(scale: float, failing: float, answers: int) -> float:

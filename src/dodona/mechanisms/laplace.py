@@ -10,7 +10,7 @@ from typing import ClassVar, Self
 from dodona.accounting.event import LaplaceEvent
 from dodona.accuracy import Accuracy, Against, against_table, failure, number_of, sampling_error
 from dodona.exact import Exact
-from dodona.mechanisms.scale import epsilon_of, rounded_scale_down, scale_of
+from dodona.mechanisms.scale import BEYOND, epsilon_of, rounded_scale_down, scale_of
 from dodona.query.sensitivity import Sensitivity
 
 
@@ -96,7 +96,7 @@ class Laplace:
         0.7615941559557649
         """
         scale = float(self.scale)
-        return math.tanh(0.5 / scale) * math.exp(-abs(noise) / scale)
+        return math.tanh(0.5 / scale) * math.exp(-min(abs(noise), BEYOND) / scale)
 
 
 def _log_tail(steps: int, scale: float) -> float:

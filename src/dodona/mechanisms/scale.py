@@ -11,6 +11,8 @@ from dodona.exact import Exact, exact, shown
 
 SMALLEST = Fraction(1, 1000)
 LARGEST = Fraction(10**12)
+BEYOND = 10**20
+"""Noise this far out has probability zero to every digit of a double."""
 SMALLEST_EPSILON = Fraction(1, 10**12)
 LARGEST_EPSILON = Fraction(10**4)
 
