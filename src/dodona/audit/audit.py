@@ -12,6 +12,7 @@ from dataclasses import asdict, dataclass
 from dodona.audit.examine import Finding, all_cases
 from dodona.audit.mutants import MUTANTS
 from dodona.audit.mutants.mutant import Mutant
+from dodona.audit.patch import Patch
 from dodona.errors import InvalidArgument, InvariantBroken
 
 FULL = 1_000_000
@@ -27,9 +28,10 @@ Told = Callable[[int, int, str], None]
 class Trial:
     """What one fresh process is asked to examine."""
 
+    name: str
     count: int
     cases: tuple[str, ...]
-    mutant: str | None = None
+    patches: tuple[Patch, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,18 +75,18 @@ def audited(
 ) -> Audit:
     """Return the audit with `count` samples of each table, for what `only` names or for everything."""
     chosen = [mutant for mutant in mutants if only is None or only.casefold() in mutant.name.casefold()]
-    right = list(_right(count, only))
+    right = list(right_trials(count, only))
     if not right and not chosen:
         raise InvalidArgument("only", only, "write (part of) the name of a mechanism, a case or a mutant")
-    wrong = [Trial(min(count, REDUCED), mutant.cases, mutant.name) for mutant in chosen]
+    wrong = [Trial(mutant.name, min(count, REDUCED), mutant.cases, mutant.patches) for mutant in chosen]
     found: dict[Trial, tuple[Finding, ...]] = {}
     with ThreadPoolExecutor(max_workers=workers) as pool:
-        running = {pool.submit(_tried, trial): trial for trial in (*right, *wrong)}
+        running = {pool.submit(tried, trial): trial for trial in (*right, *wrong)}
         try:
             for done in as_completed(running):
                 trial = running[done]
                 found[trial] = done.result()
-                told(len(found), len(running), trial.mutant or trial.cases[0])
+                told(len(found), len(running), trial.name)
         except BaseException:
             pool.shutdown(cancel_futures=True)
             raise
@@ -92,22 +94,22 @@ def audited(
     return Audit(tuple(finding for trial in right for finding in found[trial]), captures)
 
 
-def _right(count: int, only: str | None) -> Iterator[Trial]:
+def right_trials(count: int, only: str | None = None) -> Iterator[Trial]:
     """Return the trials of right mechanisms: slow cases alone, quick ones together to save starting a process."""
     groups: dict[str, dict[str, None]] = {}
     for case in all_cases():
         if only is None or only in case.mechanism or only.casefold() in case.name.casefold():
             groups.setdefault(case.mechanism if case.share == 1 else case.name, {})[case.name] = None
-    for names in groups.values():
-        yield Trial(count, tuple(names))
+    for name, names in groups.items():
+        yield Trial(name, count, tuple(names))
 
 
-def _tried(trial: Trial) -> tuple[Finding, ...]:
+def tried(trial: Trial) -> tuple[Finding, ...]:
     """Return what a fresh process found; one that failed is a fault of the audit, not a mutant caught."""
     command = [sys.executable, "-m", "dodona.audit.trial", json.dumps(asdict(trial))]
     done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603  our own module
     findings = tuple(Finding(**json.loads(line)) for line in done.stdout.splitlines())
     if done.returncode != 0 or {finding.case for finding in findings} != set(trial.cases):
         reason = (done.stderr.strip().splitlines() or [f"exit code {done.returncode}"])[-1]
-        raise InvariantBroken(f"The trial of {trial.mutant or trial.cases[0]} did not finish: {reason}.")
+        raise InvariantBroken(f"The trial of {trial.name} did not finish: {reason}")
     return findings

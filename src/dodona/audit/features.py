@@ -109,6 +109,6 @@ def compared(*at: int) -> Feature:
     return Feature("compared", partial(_compared, at=at))
 
 
-def tally(*rising: bool) -> Feature:
+def tally(rising: tuple[bool, ...]) -> Feature:
     """Return how many questions of each of two groups were above: long streams have too many patterns to count."""
     return Feature("tally", partial(_tally, rising=rising))

@@ -1,6 +1,6 @@
-"""Audits some cases in a fresh process, with a mutant's patches applied if one is named, and prints what it found.
+"""Audits some cases in a fresh process, with patches applied if there are any, and prints what it found.
 
-    python -m dodona.audit.trial '{"count": 100000, "mutant": "noise halved", "cases": ["laplace count"]}'
+    python -m dodona.audit.trial '{"count": 100000, "cases": ["laplace count"], "patches": []}'
 
 Each finding is one line of JSON, printed as soon as it is made. Exit code 70: a patched module was never imported, so
 that nothing was tried.
@@ -12,8 +12,7 @@ import json
 import sys
 from dataclasses import asdict
 
-from dodona.audit.mutants import MUTANTS
-from dodona.audit.patch import install
+from dodona.audit.patch import Patch, install
 
 NEVER_IMPORTED = 70
 
@@ -21,8 +20,7 @@ NEVER_IMPORTED = 70
 def main(order: str) -> int:
     """Return the exit code of what is ordered."""
     ordered = json.loads(order)
-    patches = [patch for mutant in MUTANTS if mutant.name == ordered["mutant"] for patch in mutant.patches]
-    finder = install(patches)
+    finder = install(Patch(patch["module"], tuple(patch["old"]), tuple(patch["new"])) for patch in ordered["patches"])
     from dodona.audit.examine import all_cases, examine  # only now: these import what is patched
 
     for case in all_cases():

@@ -77,7 +77,7 @@ def _case(
         neighbours=sensitivity.neighbours,
         claim=pure(mechanism.event(sensitivity)),
         draw=on_both(partial(_watched, mechanism), *tables),
-        features=(*features, tally(*rising)),
+        features=(*features, tally(rising)),
         share=_SHARE,
     )
 

@@ -1,0 +1,123 @@
+"""A reduced audit: nothing right is refuted, every mutant is caught, and a trial that breaks counts as neither."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from dodona.audit import report
+from dodona.audit.audit import REDUCED, Audit, Capture, Trial, audited, right_trials, tried
+from dodona.audit.cases.case import Case
+from dodona.audit.examine import Finding, all_cases
+from dodona.audit.mutants import MUTANTS
+from dodona.audit.mutants.mutant import Mutant
+from dodona.audit.patch import replacing
+from dodona.domain.neighbours import Neighbours
+from dodona.errors import InvalidArgument, InvariantBroken
+
+RIGHT = list(right_trials(REDUCED))
+QUICK = 2_000
+FINDING = Finding(
+    case="laplace count",
+    mechanism="laplace",
+    neighbours="replace",
+    currency="epsilon",
+    claim=1.0,
+    certified=0.9,
+    feature="value",
+    count=1,
+)
+
+
+@pytest.mark.slow
+@pytest.mark.distribution
+@pytest.mark.parametrize("trial", RIGHT, ids=lambda trial: trial.name)
+def test_a_right_mechanism_stays_below_its_claim(trial: Trial):
+    """2·10^5 samples a table, or a share of that; false alarm 1e-6 a case, 10^-4 in all."""
+    for finding in tried(trial):
+        assert not finding.violated, finding
+
+
+@pytest.mark.slow
+@pytest.mark.distribution
+@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
+def test_a_mutant_is_caught(mutant: Mutant):
+    """2·10^5 samples a table, or a share of that; a mutant is missed less than once in 10^4 runs."""
+    findings = tried(Trial(mutant.name, REDUCED, mutant.cases, mutant.patches))
+    assert Capture(mutant, findings).caught, findings
+
+
+def test_every_mechanism_is_audited_under_every_relation_that_it_has():
+    audited_under = {(case.mechanism, case.neighbours) for case in all_cases()}
+    responses = {("randomized_response", Neighbours.REPLACE), ("coins", Neighbours.REPLACE)}
+    others = ("laplace", "gaussian", "exponential", "permute_and_flip", "noisy_max", "sparse_vector")
+    assert audited_under == responses | {(name, neighbours) for name in others for neighbours in Neighbours}
+
+
+def test_a_case_has_a_name_of_its_own_under_each_relation():
+    names = [(case.name, case.neighbours) for case in all_cases()]
+    assert len(set(names)) == len(names)
+
+
+@pytest.mark.parametrize("case", list(all_cases()), ids=lambda case: f"{case.name}-{case.neighbours.value}")
+def test_both_tables_tell_as_many_outputs_as_asked_for(case: Case):
+    first, second = case.draw(150)
+    for feature in case.features:
+        assert feature.of(first).shape == feature.of(second).shape == (150,)
+
+
+def test_a_patch_that_does_not_apply_is_an_error_and_no_capture():
+    with pytest.raises(InvariantBroken, match="occur 0 times"):
+        tried(Trial("x", QUICK, ("coins",), (replacing("dodona.direct", "no such line", "x"),)))
+
+
+def test_a_patch_of_a_module_that_is_never_imported_is_an_error_and_no_capture():
+    with pytest.raises(InvariantBroken, match="exit code 70"):
+        tried(Trial("x", QUICK, ("coins",), (replacing("dodona.cli.main", "a", "b"),)))
+
+
+def test_a_case_that_does_not_exist_is_an_error_and_no_capture():
+    with pytest.raises(InvariantBroken, match="did not finish"):
+        tried(Trial("x", QUICK, ("coin",)))
+
+
+def test_a_part_of_the_audit_can_be_run_and_tells_how_far_it_is():
+    heard: list[tuple[int, int, str]] = []
+    done = audited(QUICK, only="coin", told=lambda *words: heard.append(words))
+    assert {finding.mechanism for finding in done.findings} == {"coins"}
+    assert [capture.mutant.name for capture in done.captures] == ["first coin biased"]
+    assert [(finished, total) for finished, total, _ in heard] == [(1, 3), (2, 3), (3, 3)]
+
+
+def test_a_name_that_nothing_has_is_refused():
+    with pytest.raises(InvalidArgument, match="part of"):
+        audited(QUICK, only="nonsense", told=lambda *_: None)
+
+
+def test_an_audit_passes_only_if_all_is_below_and_all_is_caught():
+    above = replace(FINDING, certified=1.1)
+    caught, missed = Capture(MUTANTS[0], (FINDING, above)), Capture(MUTANTS[0], (FINDING,))
+    assert Audit((FINDING,), (caught,)).passed
+    assert not Audit((FINDING,), (missed,)).passed
+    assert not Audit((above,), (caught,)).passed
+    assert caught.clearest is above
+
+
+def test_the_summary_counts_and_keeps_the_best_tightness():
+    tighter = replace(FINDING, certified=0.97)
+    assert report.summary(Audit((FINDING, tighter), (Capture(MUTANTS[0], (FINDING,)),))) == {
+        "mechanisms": 2,
+        "violations": 0,
+        "mutants": 1,
+        "caught": 0,
+        "tightness": {"laplace": 0.97},
+    }
+
+
+def test_rows_say_what_a_reader_must_not_miss():
+    above = replace(FINDING, certified=1.1)
+    rows = report.case_rows(Audit((FINDING, above), ()))
+    assert [row[-1] for row in rows] == ["holds", "VIOLATED"]
+    captures = (Capture(MUTANTS[0], (FINDING,)), Capture(MUTANTS[0], (above,)))
+    assert [row[-1] for row in report.mutant_rows(Audit((), captures))] == ["MISSED", "caught"]
