@@ -55,11 +55,11 @@ def test_an_error_is_a_number_from_nought_up(within: float) -> None:
 
 @pytest.mark.parametrize("number", [0, -1, 1.5, True, "x", None, 1 << 63])
 def test_a_number_of_things_is_whole_and_positive(number: int) -> None:
-    with pytest.raises(InvalidArgument, match="^questions = "):
+    with pytest.raises(InvalidArgument, match=r"^questions = "):
         number_of(number, argument="questions")
-    with pytest.raises(InvalidArgument, match="^sample = "):
+    with pytest.raises(InvalidArgument, match=r"^sample = "):
         sampling_error(0.05, answers=1, sample=number)
-    with pytest.raises(InvalidArgument, match="^answers = "):
+    with pytest.raises(InvalidArgument, match=r"^answers = "):
         sampling_error(0.05, answers=number, sample=1)
 
 

@@ -53,9 +53,7 @@ def test_two_releases_tell_the_sum_of_what_each_tells() -> None:
     """The product of two laws: losses and divergences add, and reach what the two events say together."""
     first = laws.exponential_law((0, 1, 5), 2.0), laws.exponential_law((1, 0, 4), 2.0)
     second = laws.permute_and_flip_law((0, 2), 3.0), laws.permute_and_flip_law((1, 1), 3.0)
-    here, there = (
-        {(a, b): one[a] * two[b] for a in one for b in two} for one, two in zip(first, second, strict=True)
-    )
+    here, there = ({(a, b): one[a] * two[b] for a in one for b in two} for one, two in zip(first, second, strict=True))
     price = Together(((ExponentialEvent(Fraction(1), HERE), 1), (PureEvent(Kind.NOISY_MAX, Fraction(2, 3), HERE), 1)))
     assert price.epsilon is not None
     assert laws.largest_loss(here, there) <= float(price.epsilon)
@@ -72,7 +70,7 @@ def test_three_releases_cost_more_than_two() -> None:
 
 def test_events_under_two_relations_do_not_add() -> None:
     mixed = tuple((PureEvent(Kind.NOISY_MAX, Fraction(1), relation), 1) for relation in Neighbours)
-    with pytest.raises(InvalidArgument, match="parts = .*one relation"):
+    with pytest.raises(InvalidArgument, match=r"parts = .*one relation"):
         Together(mixed)
 
 

@@ -8,6 +8,7 @@ import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +16,7 @@ from numpy.typing import NDArray
 from dodona.mechanisms import SparseVector
 
 REACH = 60
-Law = dict[object, float]
+Law = dict[Any, float]
 Floats = NDArray[np.float64]
 
 
@@ -45,7 +46,7 @@ def exponential_law(scores: Sequence[int], scale: float) -> Law:
 def permute_and_flip_law(scores: Sequence[int], scale: float) -> Law:
     """Goes through every order of the candidates."""
     keep = [math.exp((score - max(scores)) / scale) for score in scores]
-    law: dict[object, float] = dict.fromkeys(range(len(scores)), 0.0)
+    law: Law = dict.fromkeys(range(len(scores)), 0.0)
     orders = list(itertools.permutations(range(len(scores))))
     for order in orders:
         reached = 1 / len(orders)
@@ -111,13 +112,13 @@ def sparse_law(mechanism: SparseVector, values: Sequence[int], thresholds: Seque
     return dict(walk(0, fresh, mechanism.positives, ()))
 
 
-def largest_loss(first: Mapping[object, float], second: Mapping[object, float]) -> float:
+def largest_loss(first: Mapping[Any, float], second: Mapping[Any, float]) -> float:
     """The largest absolute log-ratio."""
     assert first.keys() == second.keys()
     return max(abs(math.log(first[told] / second[told])) for told in first)
 
 
-def renyi(first: Mapping[object, float], second: Mapping[object, float], order: Fraction) -> float:
+def renyi(first: Mapping[Any, float], second: Mapping[Any, float], order: Fraction) -> float:
     """The Rényi divergence in the worse direction."""
     alpha = float(order)
     return max(
@@ -126,11 +127,10 @@ def renyi(first: Mapping[object, float], second: Mapping[object, float], order: 
     )
 
 
-def kullback_leibler(first: Mapping[object, float], second: Mapping[object, float]) -> float:
+def kullback_leibler(first: Mapping[Any, float], second: Mapping[Any, float]) -> float:
     """The divergence of order 1 in the worse direction."""
     return max(
-        math.fsum(p[told] * math.log(p[told] / q[told]) for told in p)
-        for p, q in ((first, second), (second, first))
+        math.fsum(p[told] * math.log(p[told] / q[told]) for told in p) for p, q in ((first, second), (second, first))
     )
 
 

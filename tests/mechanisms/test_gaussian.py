@@ -28,7 +28,7 @@ SEVEN = Sensitivity(l1=7, l2_squared=49, linf=7, neighbours=Neighbours.ADD_REMOV
 def weights(scale: Fraction, reach: int) -> list[mpmath.mpf]:
     """The law on -reach, …, reach, by its definition."""
     double = 2 * mp.mpf(scale.numerator**2) / scale.denominator**2
-    raw = [mp.exp(-mp.mpf(noise) ** 2 / double) for noise in range(reach + 1)]
+    raw = [mp.exp(-(mp.mpf(noise) ** 2) / double) for noise in range(reach + 1)]
     total = raw[0] + 2 * mp.fsum(raw[1:])
     return [weight / total for weight in [*reversed(raw[1:]), *raw]]
 
@@ -42,9 +42,7 @@ def delta(epsilon: str, scale: Fraction, change: tuple[int, ...]) -> mpmath.mpf:
         shifted = {noise: law[noise + reach] for noise in range(-reach, reach + 1)}
         grids.append([(shifted[x], shifted[x + step]) for x in range(-reach + step, reach - step + 1)])
     factor = mp.exp(mp.mpf(epsilon))
-    terms = (
-        mp.fprod(p for p, _ in cell) - factor * mp.fprod(q for _, q in cell) for cell in itertools.product(*grids)
-    )
+    terms = (mp.fprod(p for p, _ in cell) - factor * mp.fprod(q for _, q in cell) for cell in itertools.product(*grids))
     return mp.fsum(term for term in terms if term > 0)
 
 
@@ -102,7 +100,8 @@ def test_delta_through_zcdp_covers_a_vector() -> None:
 @pytest.mark.parametrize("scale", [Fraction(3, 10), Fraction(1), Fraction(5, 2)])
 def test_one_answer_that_moves_far_is_worse_than_several_that_share_the_way(scale: Fraction) -> None:
     """Sensitivities with l1 = linf = d allow a change to be split. Computed, not proved: no split is worse than d."""
-    for whole, splits in {2: [(1, 1)], 3: [(2, 1), (1, 1, 1)], 4: [(3, 1), (2, 2)]}.items():
+    every: dict[int, list[tuple[int, ...]]] = {2: [(1, 1)], 3: [(2, 1), (1, 1, 1)], 4: [(3, 1), (2, 2)]}
+    for whole, splits in every.items():
         one = Sensitivity(l1=whole, l2_squared=whole**2, linf=whole, neighbours=Neighbours.ADD_REMOVE)
         for epsilon in (0.05, 0.5, 1.0, 3.0, 8.0):
             stated = gaussian_delta.discrete(epsilon, float(scale), one)

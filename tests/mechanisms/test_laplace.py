@@ -44,7 +44,7 @@ def test_no_move_of_two_answers_tells_more_than_the_event_says(change: tuple[int
     event = LaplaceEvent(distance, Fraction(3, 2), Neighbours.REPLACE)
     grid = np.arange(-90.0, 91.0)
     pairs = [(laws.laplace(grid, scale), laws.laplace(grid - step, scale)) for step in change]
-    here, there = ({told: chance for told, chance in np.ndenumerate(np.outer(*half))} for half in zip(*pairs, strict=True))
+    here, there = (dict(np.ndenumerate(np.outer(*half))) for half in zip(*pairs, strict=True))
     assert laws.largest_loss(here, there) <= float(event.epsilon) * (1 + 1e-12)
     assert laws.kullback_leibler(here, there) <= float(event.rho()) * (1 + 1e-12)
     for order in (Fraction(3, 2), Fraction(4)):
@@ -102,7 +102,7 @@ def test_noise_for_a_target_meets_it_and_a_hundredth_more_does_not(
 
 
 def test_the_bound_of_the_text_holds_on_the_grid_only_when_it_is_rounded_up() -> None:
-    """t = 1, β = e^-2.999: P(|x| > 2.999) is .0728, not .0498."""
+    """Scale 1, β = e^-2.999: P(|x| > 2.999) is .0728, not .0498."""
     failing = math.exp(-2.999)
     bound = laplace_error(1, epsilon=1, confidence=1 - failing)
     assert bound == pytest.approx(2.999)
@@ -113,7 +113,7 @@ def test_the_bound_of_the_text_holds_on_the_grid_only_when_it_is_rounded_up() ->
 
 @pytest.mark.parametrize("share", [0.5, 0.1])
 def test_the_error_against_the_population_covers_what_is_sampled(share: float) -> None:
-    """4,000 tables of 400 rows. At the bound's confidence of 80%, 4,000 trials fall below 3,000 with probability 10^-14."""
+    """4,000 tables of 400 rows: at the stated 80%, fewer than 3,000 covered tables have probability below 10^-13."""
     generator = np.random.default_rng(7)
     stated = Laplace(scale=20).accuracy(0.8, sample=400)
     assert stated.against is Against.POPULATION

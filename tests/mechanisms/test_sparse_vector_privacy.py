@@ -48,7 +48,8 @@ def test_no_pair_of_neighbours_tells_more_than_the_event_says(
 @pytest.mark.parametrize("restarts", [False, True])
 @RELATIONS
 def test_the_price_is_nearly_reached_by_many_questions_before_each_positive(
-    restarts: bool, sensitivity: Sensitivity  # noqa: FBT001
+    restarts: bool,  # noqa: FBT001
+    sensitivity: Sensitivity,
 ) -> None:
     """Questions far above what they are asked for all go down, and those that cross go up: every part is needed."""
     mechanism = SparseVector(threshold_scale=1, question_scale=2, positives=2, restarts=restarts)

@@ -100,7 +100,7 @@ def test_norms_that_no_change_has_are_refused(l1: int, l2_squared: int, linf: in
 
 
 def test_a_monotone_claim_under_replace_is_refused() -> None:
-    with pytest.raises(InvalidArgument, match="monotone = True .*both ways"):
+    with pytest.raises(InvalidArgument, match=r"monotone = True .*both ways"):
         Sensitivity.scores(1, Neighbours.REPLACE, monotone=True)
 
 

@@ -199,4 +199,5 @@ def _inverted(yes: int, respondents: int, honesty: float, failing: float) -> tup
     # By symmetry, at least `yes` say yes exactly if at most the rest say no.
     lowest = first(lambda true: at_most(respondents - yes, respondents - true) > rare)
     highest = first(lambda true: at_most(yes, true) <= rare) - 1
-    return lowest / respondents, highest / respondents
+    # Where no number of true yes explains the answers, the nearest one is all that can be said.
+    return min(lowest, respondents) / respondents, max(highest, 0) / respondents
