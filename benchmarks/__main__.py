@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from benchmarks import noise
+from benchmarks import accounting, noise
 from benchmarks.report import Row, show
 
 
@@ -23,6 +23,9 @@ class Benchmark:
 
 
 BENCHMARKS = {
+    "accounting": Benchmark(
+        "the speed and the tightness of accounting", accounting.measure, accounting.rows, accounting.NOTE
+    ),
     "noise": Benchmark("the speed of exact noise, beside OpenDP", noise.measure, noise.rows, noise.NOTE),
 }
 

@@ -5,6 +5,7 @@ Vectors go in as NumPy arrays of 64-bit integers, which OpenDP takes over whole 
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from importlib.metadata import version
 from typing import Literal
@@ -21,6 +22,7 @@ Noise = Literal["laplace", "gaussian"]
 Selection = Literal["permute_and_flip", "exponential"]
 
 _INTEGER = "i64"
+_TIMED = 50
 
 
 def vector(noise: Noise, scale: float) -> Release:
@@ -47,6 +49,27 @@ def noisy_max(selection: Selection, scale: float) -> Release:
     domain = dp.vector_domain(dp.atom_domain(T=_INTEGER))
     measurement: Release = dp.m.make_noisy_max(domain, dp.linf_distance(T=_INTEGER), measures[selection], scale=scale)
     return measurement
+
+
+def filter_decision(*, earlier: tuple[int, ...]) -> dict[str, float]:
+    """Return the CPU microseconds of a query through OpenDP's privacy filter after so many earlier ones.
+
+    A query is a Gaussian count; its noise, a few tens of microseconds, is part of the figure.
+    """
+    domain, metric = dp.atom_domain(T=_INTEGER), dp.absolute_distance(T=float)
+    odometer = dp.c.make_fully_adaptive_composition(domain, metric, dp.zero_concentrated_divergence())
+    filtered = dp.c.make_privacy_filter(odometer, d_in=1.0, d_out=1.0)(42)
+    count = dp.m.make_gaussian(domain, metric, scale=10.0**4)
+    found, asked = {}, 0
+    for wanted in earlier:
+        for _ in range(wanted - asked):
+            filtered(count)
+        asked = wanted + _TIMED
+        start = time.process_time()
+        for _ in range(_TIMED):
+            filtered(count)
+        found[f"{wanted}"] = (time.process_time() - start) / _TIMED * 1e6
+    return found
 
 
 def zeros(count: int) -> object:
