@@ -44,8 +44,9 @@ soak: $(READY)  ## run the tests that need full counts and long hours
 bench: $(READY)  ## measure the speed of noise
 	@$(RUN) -m benchmarks noise
 
-audit: $(READY)  ## hold the samplers to their laws
-	@$(RUN) -m pytest -n $(WORKERS) -m distribution
+audit: $(READY)  ## try to prove the mechanisms wrong, and catch every broken copy of them; ten minutes at most
+	@mkdir -p build
+	@$(RUN) -m dodona.cli audit --plot build/audit.png
 
 docs: $(READY)  ## build the pages into build/docs; a broken link is an error
 	@$(RUN) -m mkdocs build --strict

@@ -19,6 +19,7 @@ FULL = 1_000_000
 """Samples of each table for the right mechanisms."""
 REDUCED = 200_000
 """Samples for mutants, which are further from their claims, and for a quick audit."""
+_SLOW = 400_000  # of which slow cases take their share; more would take minutes and prove little more
 
 Told = Callable[[int, int, str], None]
 """Hears how many trials are done, of how many, and the name of the last."""
@@ -96,12 +97,13 @@ def audited(
 
 def right_trials(count: int, only: str | None = None) -> Iterator[Trial]:
     """Return the trials of right mechanisms: slow cases alone, quick ones together to save starting a process."""
-    groups: dict[str, dict[str, None]] = {}
+    groups: dict[tuple[str, int], dict[str, None]] = {}
     for case in all_cases():
         if only is None or only in case.mechanism or only.casefold() in case.name.casefold():
-            groups.setdefault(case.mechanism if case.share == 1 else case.name, {})[case.name] = None
-    for name, names in groups.items():
-        yield Trial(name, count, tuple(names))
+            group = (case.mechanism, count) if case.share == 1 else (case.name, min(count, _SLOW))
+            groups.setdefault(group, {})[case.name] = None
+    for (name, samples), names in groups.items():
+        yield Trial(name, samples, tuple(names))
 
 
 def tried(trial: Trial) -> tuple[Finding, ...]:
