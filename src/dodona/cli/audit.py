@@ -80,6 +80,8 @@ def _shown(count: int, mutants: tuple[Mutant, ...], only: str | None, console: C
 
         def told(finished: int, total: int, name: str) -> None:
             progress.update(task, completed=finished, total=total, description=name)
+            if not console.is_terminal:  # a log shows no bar
+                console.print(f"{finished}/{total} {name}", markup=False, highlight=False)
 
         return audited(count, mutants=mutants, only=only, told=told)
 
