@@ -64,6 +64,7 @@ def test_unequal_parts_have_the_values_of_the_mixed_row() -> None:
     assert float(advanced(MIXED, slack="1e-6").epsilon) == pytest.approx(3.446228, abs=6e-7)
 
 
+@settings(deadline=None)
 @given(parts)
 def test_basic_composition_is_the_exact_sum_and_no_composition_exceeds_it(found: list[Part]) -> None:
     pair = basic(found)
@@ -78,6 +79,7 @@ def test_basic_composition_is_reached_where_nothing_is_approximate() -> None:
     assert enumerated_delta(pairs, least - 1e-3) > 0
 
 
+@settings(deadline=None)
 @given(parts, st.integers(1, 60))
 def test_no_composition_exceeds_advanced_composition(found: list[Part], slack: int) -> None:
     for theorem in (advanced, advanced_sharp):
@@ -85,6 +87,7 @@ def test_no_composition_exceeds_advanced_composition(found: list[Part], slack: i
         assert enumerated(found, float(pair.epsilon)) <= float(pair.delta) + 1e-12
 
 
+@settings(deadline=None)
 @given(parts, st.integers(1, 100))
 def test_the_two_directions_of_advanced_composition_agree(found: list[Part], level: int) -> None:
     epsilon = Fraction(level, 10)
@@ -103,6 +106,7 @@ def test_the_drifts_are_in_their_order() -> None:
         assert sharp == pytest.approx(value * math.tanh(value / 2), rel=1e-11)
 
 
+@settings(deadline=None)
 @given(st.integers(1, 100), st.integers(1, 99), st.integers(1, 50))
 def test_the_corollary_keeps_what_it_promises_up_to_its_range(epsilon: int, slack: int, times: int) -> None:
     target, spare = Fraction(epsilon, 10), Fraction(slack, 100)

@@ -118,6 +118,7 @@ def test_no_order_proves_less_in_fifty_digits(rho: str, delta: str) -> None:
     assert exact <= found <= exact * (1 + mpf("1e-8")) + mpf("1e-12")
 
 
+@settings(deadline=None)
 @given(st.integers(1, 500), st.integers(1, 3000))
 def test_the_two_directions_agree(rho: int, level: int) -> None:
     price, epsilon = Fraction(rho, 100), Fraction(level, 100)

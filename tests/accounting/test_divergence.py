@@ -57,11 +57,13 @@ def brute_maximum(first: Array, second: Array, delta: float) -> float:
     return best
 
 
+@settings(deadline=None)
 @given(pairs, st.integers(0, 40))
 def test_the_hockey_stick_is_the_largest_over_all_sets(laws: tuple[Array, Array], level: int) -> None:
     assert hockey_stick(*laws, epsilon=level / 10) == pytest.approx(brute_hockey_stick(*laws, level / 10), abs=1e-12)
 
 
+@settings(deadline=None)
 @given(pairs, st.sampled_from([0.0, 0.01, 0.1, 0.3]))
 def test_the_max_divergence_is_the_largest_over_all_sets(laws: tuple[Array, Array], delta: float) -> None:
     found, expected = approximate_maximum(*laws, delta=delta), brute_maximum(*laws, delta)
@@ -70,6 +72,7 @@ def test_the_max_divergence_is_the_largest_over_all_sets(laws: tuple[Array, Arra
         assert maximum(*laws) == found
 
 
+@settings(deadline=None)
 @given(pairs, st.sampled_from([0.01, 0.1, 0.3]))
 def test_the_two_are_each_others_inverse(laws: tuple[Array, Array], delta: float) -> None:
     epsilon = approximate_maximum(*laws, delta=delta)
@@ -77,6 +80,7 @@ def test_the_two_are_each_others_inverse(laws: tuple[Array, Array], delta: float
         assert hockey_stick(*laws, epsilon=epsilon) == pytest.approx(delta, abs=1e-9)
 
 
+@settings(deadline=None)
 @given(pairs)
 def test_the_divergences_are_in_their_order(laws: tuple[Array, Array]) -> None:
     ordered = [kullback_leibler(*laws), renyi(*laws, order=2), renyi(*laws, order=20), maximum(*laws)]
@@ -85,6 +89,7 @@ def test_the_divergences_are_in_their_order(laws: tuple[Array, Array]) -> None:
     assert total_variation(*laws) ** 2 <= kullback_leibler(*laws) / 2 + 1e-12  # Pinsker
 
 
+@settings(deadline=None)
 @given(pairs, channels, st.sampled_from([1.5, 2, 10]), st.integers(0, 20))
 def test_no_divergence_grows_under_post_processing(
     laws: tuple[Array, Array], channel: Array, order: float, level: int
@@ -98,6 +103,7 @@ def test_no_divergence_grows_under_post_processing(
     assert renyi(*after, order=order) <= renyi(*laws, order=order) + 1e-9
 
 
+@settings(deadline=None)
 @given(pairs)
 def test_renaming_outcomes_keeps_every_divergence(laws: tuple[Array, Array]) -> None:
     order = [4, 2, 0, 1, 3]
@@ -106,6 +112,7 @@ def test_renaming_outcomes_keeps_every_divergence(laws: tuple[Array, Array]) -> 
     assert maximum(*after) == pytest.approx(maximum(*laws), abs=1e-12)
 
 
+@settings(deadline=None)
 @given(pairs, st.integers(1, 30))
 def test_the_first_construction_is_as_near_as_the_delta(laws: tuple[Array, Array], level: int) -> None:
     epsilon = level / 10
@@ -116,7 +123,7 @@ def test_the_first_construction_is_as_near_as_the_delta(laws: tuple[Array, Array
     assert total_variation(laws[0], near) == pytest.approx(hockey_stick(*laws, epsilon=epsilon), abs=1e-12)
 
 
-@settings(max_examples=300)
+@settings(deadline=None, max_examples=300)
 @given(pairs, st.integers(1, 30))
 def test_the_second_construction_is_close_in_both_directions(laws: tuple[Array, Array], level: int) -> None:
     epsilon = level / 10
@@ -132,6 +139,7 @@ def test_the_second_construction_is_close_in_both_directions(laws: tuple[Array, 
     assert total_variation(laws[1], second) <= allowed
 
 
+@settings(deadline=None)
 @given(full, full)
 def test_the_mean_loss_is_at_most_that_of_randomized_response(first: Array, second: Array) -> None:
     epsilon = max(maximum(first, second), maximum(second, first))

@@ -56,6 +56,7 @@ def test_the_mixed_row_has_its_value() -> None:
     assert grouped_epsilon(MIXED, delta="1e-6") == pytest.approx(2.594131, abs=6e-7)
 
 
+@settings(deadline=None)
 @given(st.integers(1, 60), st.sampled_from([0, 1, 5]), st.integers(1, 6), st.integers(1, 80))
 def test_equal_mechanisms_agree_with_enumeration(epsilon: int, delta: int, times: int, level: int) -> None:
     each = part(Fraction(epsilon, 20), delta=Fraction(delta, 100), times=times)

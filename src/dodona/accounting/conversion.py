@@ -36,7 +36,7 @@ def composed_rho(rhos: Iterable[Exact]) -> Fraction:
 def zcdp_epsilon(rho: Exact, *, delta: Exact) -> float:
     """Return the least ε that any order proves for a ρ-zCDP mechanism (Canonne, Kamath, Steinke 2020, prop. 12).
 
-    Theorem: renyi-conversion
+    Theorem: best-order
     """
     price, wanted = _price(rho), positive_probability(delta)
     return max(0.0, _least(lambda order: _epsilon(order * price, order, wanted)))
@@ -45,7 +45,7 @@ def zcdp_epsilon(rho: Exact, *, delta: Exact) -> float:
 def zcdp_delta(rho: Exact, *, epsilon: Exact) -> float:
     """Return the least δ that any order proves for a ρ-zCDP mechanism.
 
-    Theorem: renyi-conversion
+    Theorem: best-order
     """
     price, loss = _price(rho), privacy_loss(epsilon)
     return _probability(_least(lambda order: _log_delta(order * price, order, loss)))
@@ -74,7 +74,7 @@ def bun_steinke_delta(rho: Exact, *, epsilon: Exact) -> float:
 def renyi_epsilon(curve: Curve, *, delta: Exact) -> float:
     """Return the least ε that any order from 1 to 10^6 proves for this curve.
 
-    Theorem: renyi-conversion
+    Theorem: best-order
     """
     wanted = positive_probability(delta)
     return max(0.0, _least(lambda order: _epsilon(Fraction(curve(order)), order, wanted)))
@@ -83,7 +83,7 @@ def renyi_epsilon(curve: Curve, *, delta: Exact) -> float:
 def renyi_delta(curve: Curve, *, epsilon: Exact) -> float:
     """Return the least δ that any order from 1 to 10^6 proves for this curve.
 
-    Theorem: renyi-conversion
+    Theorem: best-order
     """
     loss = privacy_loss(epsilon)
     return _probability(_least(lambda order: _log_delta(Fraction(curve(order)), order, loss)))
@@ -92,7 +92,7 @@ def renyi_delta(curve: Curve, *, epsilon: Exact) -> float:
 def order_epsilon(price: Fraction, *, order: Fraction, delta: Fraction) -> float:
     """Return R + ln((α - 1)/α) - (ln δ + ln α)/(α - 1) for a Rényi price R at the order α; at least 0.
 
-    Theorem: renyi-conversion
+    Theorem: best-order
     """
     return max(0.0, _epsilon(price, checked_order(order), delta))
 
@@ -100,7 +100,7 @@ def order_epsilon(price: Fraction, *, order: Fraction, delta: Fraction) -> float
 def order_delta(price: Fraction, *, order: Fraction, epsilon: Fraction) -> float:
     """Return e^{(α - 1)(R - ε)}·(1 - 1/α)^α/(α - 1) for a Rényi price R at the order α; at most 1.
 
-    Theorem: renyi-conversion
+    Theorem: best-order
     """
     return _probability(_log_delta(price, checked_order(order), epsilon))
 

@@ -78,7 +78,7 @@ def gaussian(variance: Fraction) -> Law:
     beyond = math.exp(-(edge**2) / (2 * float(variance)) * (1 - 1e-12))
     weights /= weights.sum()
     weights[-1] += beyond  # what is below the smallest loss is raised to it
-    return Law((1 + 2 * edge) / (2 * variance), 1 / variance, weights, beyond)
+    return Law((1 + 2 * edge) / (2 * variance), 1 / variance, np.maximum(weights, _LEAST), beyond)
 
 
 def log_moment(law: Law, tilt: float) -> float:
