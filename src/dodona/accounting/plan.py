@@ -81,10 +81,10 @@ class Plan:
 
         Theorem: declared-plan
         """
-        wanted, total = probability(delta), self._together.epsilon
-        if total is not None and (wanted == 0 or self.epsilon(wanted) >= total):
+        total, epsilon = self._together.epsilon, self.epsilon(delta)
+        if total is not None and epsilon >= total:
             return Pair(total, Fraction(0))  # the pure sum is as good, and costs no δ
-        return Pair(Fraction(self.epsilon(wanted)), wanted)
+        return Pair(Fraction(epsilon), probability(delta))
 
     @property
     def _together(self) -> Together:
