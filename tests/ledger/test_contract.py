@@ -1,6 +1,7 @@
 """What every ledger does, wherever its lines are kept."""
 
 import os
+import warnings
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from fractions import Fraction
@@ -210,7 +211,7 @@ def test_a_raised_budget_keeps_its_order_and_what_was_spent(place: Place, accoun
 
 
 def _fill(ledger: Ledger) -> int:
-    event = LaplaceEvent(1, Fraction(50), Neighbours.ADD_REMOVE)
+    event = LaplaceEvent(1, Fraction(20), Neighbours.ADD_REMOVE)
     count = 0
     while True:
         try:
@@ -410,7 +411,9 @@ def test_a_closed_object_answers_nothing(place: Place):
 
 def test_a_forked_process_must_open_its_own(place: Place):
     with begun(place) as ledger:
-        child = os.fork()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)  # newer Pythons warn of forks beside threads
+            child = os.fork()
         if child == 0:
             try:
                 ask(ledger)

@@ -4,6 +4,7 @@ import contextlib
 import os
 import shutil
 import sqlite3
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 
@@ -261,7 +262,9 @@ def test_a_file_that_may_not_be_written_is_said_to_be(place: FilePlace):
     place.folder.chmod(0o755)
     for path in (place.path, file.head_of(place.path)):
         path.chmod(0o444)
-    child = os.fork()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # newer Pythons warn of forks beside threads
+        child = os.fork()
     if child == 0:
         os.chdir(place.folder)
         if os.getuid() == 0:

@@ -178,7 +178,7 @@ class Machine(RuleBasedStateMachine):
 @pytest.mark.parametrize("kind", PLACES)
 def test_the_ledger_follows_its_model(kind: str):
     machine = type("KindMachine", (Machine,), {"kind": kind})
-    examples = {"memory": 60, "sqlite": 10}.get(kind, 5)
+    examples = {"memory": 30, "sqlite": 6}.get(kind, 5)
     _run(machine, examples)
 
 
@@ -186,7 +186,7 @@ def test_the_ledger_follows_its_model(kind: str):
 @pytest.mark.parametrize("kind", PLACES)
 def test_the_ledger_follows_its_model_for_long(kind: str):
     machine = type("KindMachine", (Machine,), {"kind": kind})
-    _run(machine, {"memory": 400, "sqlite": 60}.get(kind, 25))
+    _run(machine, {"memory": 150, "sqlite": 30}.get(kind, 10))
 
 
 def _run(machine: type[Machine], examples: int) -> None:

@@ -52,17 +52,17 @@ PRAGMAS: dict[str, str | int] = {
 
 _MAGIC = b"SQLite format 3\0"
 _CORRUPT = frozenset({"SQLITE_CORRUPT", "SQLITE_NOTADB", "SQLITE_ERROR", "SQLITE_FORMAT"})
-_COMMITS_BETWEEN_CHECKPOINTS = 200
 _PAUSE = 0.0005
 
 
 class SqliteStore:
     """Lines in a table that can only grow."""
 
-    def __init__(self, path: Path, *, patience: float = 30.0) -> None:
+    def __init__(self, path: Path, *, patience: float = 30.0, commits_between_checkpoints: int = 200) -> None:
         """Open a file that is there; wait at most `patience` seconds for other writers."""
         self._patience = patience
         self._commits = 0
+        self._between = commits_between_checkpoints
         if not path.is_file():
             raise LedgerMissing(str(path))
         try:
@@ -96,7 +96,7 @@ class SqliteStore:
                 execute("ROLLBACK")
             raise
         self._commits += 1
-        if self._commits >= _COMMITS_BETWEEN_CHECKPOINTS:
+        if self._commits >= self._between:
             self._commits = 0
             execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
 
