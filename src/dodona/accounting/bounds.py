@@ -10,7 +10,7 @@ from dodona.errors import InvalidArgument
 from dodona.exact import Exact, exact, whole
 
 _LEAST = Fraction(1, 10**12)
-_MOST = Fraction(10**6)
+_MOST = Fraction(10**12)
 _SLACK = 1e-12  # covers more than a thousand roundings, each of 2^-53
 MOST_TIMES = 10**6
 
@@ -24,7 +24,7 @@ class Pair:
 
 
 def privacy_loss(value: Exact, *, argument: str = "epsilon") -> Fraction:
-    """Return an ε from 10^-12 to 10^6."""
+    """Return an ε from 10^-12 to 10^12."""
     return exact(value, argument=argument, lower=_LEAST, upper=_MOST)
 
 
