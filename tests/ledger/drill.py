@@ -6,10 +6,12 @@ import os
 import subprocess
 import sys
 import tempfile
+from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path
 
-from dodona.ledger import file
+from dodona.ledger import place
+from dodona.ledger.contract import Ledger
 from dodona.policy import Budget
 from tests.ledger import fault, kill, race
 from tests.ledger.scene import terms_of
@@ -46,33 +48,54 @@ def quick_folder() -> Path | None:
     return memory if os.access(memory, os.W_OK) else None
 
 
+@dataclass
+class Spot:
+    """The place that a drill is held at, and a fresh ledger there for every part of it."""
+
+    folder: Path
+    server: str | None
+    number: int = 0
+    process: int = field(default_factory=os.getpid)
+
+    @property
+    def place(self) -> str:
+        """The path, or the address with the newest name."""
+        path = self.folder / "stays.ledger"
+        return str(path) if self.server is None else f"{self.server}#stays-{self.process}-{self.number}"
+
+    @property
+    def head(self) -> Path:
+        """The head file of the newest ledger."""
+        return self.folder / f"stays.ledger.{self.number}.head"
+
+    def fresh(self, budget: Budget) -> None:
+        """Begin a new ledger."""
+        self.number += 1
+        for old in self.folder.glob("stays.ledger*"):
+            old.unlink()
+        place.create(self.place, terms_of(budget), head=self.head)
+
+    def open(self) -> Ledger:
+        """Open the newest ledger."""
+        return place.open_ledger(self.place, head=self.head)
+
+
 def main() -> None:
     """Run one drill."""
     parser = argparse.ArgumentParser()
     parser.add_argument("drill", choices=["kill", "race", "fault"])
     parser.add_argument("--folder", type=Path, required=True)
+    parser.add_argument("--server", help="the address of a database, instead of a file in the folder")
     parser.add_argument("--count", type=int, default=10)
     parser.add_argument("--mode", choices=[mode.name for mode in fault.Mode], default="EIO")
     arguments = parser.parse_args()
-    path = arguments.folder / "stays.ledger"
-
-    def fresh(budget: Budget) -> None:
-        for old in arguments.folder.glob("stays.ledger*"):
-            old.unlink()
-        file.create(path, terms_of(budget))
-
+    spot = Spot(arguments.folder, arguments.server)
     match arguments.drill:
         case "kill":
-            tally = kill.trials(
-                lambda: file.open_ledger(path), lambda: fresh(Budget(10**4, 0, "pure")), count=arguments.count
-            )
+            tally = kill.trials(spot.open, lambda: spot.fresh(Budget(10**4, 0, "pure")), count=arguments.count)
         case "race":
-            tally = race.rounds(
-                lambda: file.open_ledger(path),
-                lambda: fresh(Budget(Fraction(ROOM, 10), 0, "pure")),
-                count=arguments.count,
-                room=ROOM,
-            )
+            budget = Budget(Fraction(ROOM, 10), 0, "pure")
+            tally = race.rounds(spot.open, lambda: spot.fresh(budget), count=arguments.count, room=ROOM)
         case _:
             with tempfile.TemporaryDirectory(dir=arguments.folder) as folder:
                 tally = fault.every_call(Path(folder), fault.Mode[arguments.mode], fault.use)

@@ -4,6 +4,7 @@ import random
 import time
 from collections.abc import Callable
 from fractions import Fraction
+from functools import partial
 from threading import Thread
 
 from dodona.errors import DodonaError
@@ -24,7 +25,7 @@ def trials(open_ledger: Open, fresh: Callable[[], None], *, count: int, seed: in
     for number in range(count):
         if number % 25 == 0:
             fresh()
-        child = forked(lambda say, number=number: _work(open_ledger, say, str(number)))
+        child = forked(partial(_work, open_ledger, str(number)))
         child.first_word()
         time.sleep(chance.uniform(0, LONGEST))
         child.kill()
@@ -61,7 +62,7 @@ def lost(ledger: Ledger, said: list[str]) -> int:
     return missing
 
 
-def _work(open_ledger: Open, say: Say, name: str) -> None:
+def _work(open_ledger: Open, name: str, say: Say) -> None:
     ledger = open_ledger()
     say("ready -")
     threads = [

@@ -1,15 +1,18 @@
 """The scene that the ledger's tests play in: an event, terms, a question, and places to keep a ledger."""
 
+import atexit
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from fractions import Fraction
+from functools import cache
+from itertools import count
 from pathlib import Path
 from typing import Protocol
 
 from dodona.accounting.event import Event, LaplaceEvent
 from dodona.domain.neighbours import Neighbours
-from dodona.ledger import file, memory
+from dodona.ledger import file, memory, place
 from dodona.ledger.contract import Ledger
 from dodona.ledger.head import Mark
 from dodona.ledger.keeper import Clock, utc
@@ -17,6 +20,7 @@ from dodona.ledger.opening import Terms, first_line, opened, recovered
 from dodona.ledger.receipt import Receipt
 from dodona.ledger.release import Release
 from dodona.policy import Analyst, Budget
+from tests.ledger.server import Server
 
 TENTH = LaplaceEvent(1, Fraction(10), Neighbours.ADD_REMOVE)
 """Costs a pure ε of 1/10."""
@@ -60,7 +64,7 @@ class Place(Protocol):
 
     def open(self, *, dataset: str | None = None, schema: str | None = None, clock: Clock = utc) -> Ledger: ...
 
-    def recover(self, **largest: Fraction) -> None: ...
+    def recover(self, *, epsilon: Fraction | None = None, delta: Fraction | None = None) -> None: ...
 
 
 @dataclass
@@ -78,9 +82,9 @@ class MemoryPlace:
         assert self.head is not None
         return opened(self.store, self.head, dataset=dataset, schema=schema, clock=clock)
 
-    def recover(self, **largest: Fraction) -> None:
+    def recover(self, *, epsilon: Fraction | None = None, delta: Fraction | None = None) -> None:
         assert self.store is not None
-        self.head = memory.MemoryHead(recovered(self.store, **largest))
+        self.head = memory.MemoryHead(recovered(self.store, epsilon=epsilon, delta=delta))
 
 
 @dataclass
@@ -98,13 +102,50 @@ class FilePlace:
     def open(self, *, dataset: str | None = None, schema: str | None = None, clock: Clock = utc) -> Ledger:
         return file.open_ledger(self.path, dataset=dataset, schema=schema, clock=clock)
 
-    def recover(self, **largest: Fraction) -> None:
-        file.recover(self.path, **largest)
+    def recover(self, *, epsilon: Fraction | None = None, delta: Fraction | None = None) -> None:
+        file.recover(self.path, epsilon=epsilon, delta=delta)
+
+
+_NUMBERS = count()
+
+
+@dataclass
+class ServerPlace:
+    """A ledger in a database: the address of the server, a name that no other test has, and a head file."""
+
+    folder: Path
+    name: str = field(default_factory=lambda: f"stays-{next(_NUMBERS)}")
+
+    @property
+    def place(self) -> str:
+        return f"{shared_server().address}#{self.name}"
+
+    @property
+    def head(self) -> Path:
+        return self.folder / f"{self.name}.head"
+
+    def create(self, terms: Terms, *, clock: Clock = utc) -> None:
+        place.create(self.place, terms, head=self.head, clock=clock)
+
+    def open(self, *, dataset: str | None = None, schema: str | None = None, clock: Clock = utc) -> Ledger:
+        return place.open_ledger(self.place, head=self.head, dataset=dataset, schema=schema, clock=clock)
+
+    def recover(self, *, epsilon: Fraction | None = None, delta: Fraction | None = None) -> None:
+        place.recover(self.place, head=self.head, epsilon=epsilon, delta=delta)
+
+
+@cache
+def shared_server() -> Server:
+    """Return the one server of this process, which ends with it."""
+    server = Server()
+    atexit.register(server.stop)
+    return server
 
 
 PLACES: dict[str, Callable[[Path], Place]] = {
     "memory": lambda _: MemoryPlace(),
     "sqlite": lambda folder: FilePlace(folder / "sqlite"),
+    "postgres": ServerPlace,
 }
 
 

@@ -6,6 +6,7 @@ import pytest
 
 from tests.ledger import drill
 from tests.ledger.fault import Mode
+from tests.ledger.scene import shared_server
 
 
 @pytest.fixture(scope="module")
@@ -13,25 +14,32 @@ def shim(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return drill.build_shim(tmp_path_factory.mktemp("shim"))
 
 
-def kills(folder: Path, count: int) -> None:
-    tally = drill.run("kill", "--folder", str(folder), "--count", str(count))
+KINDS = ["sqlite", "postgres"]
+
+
+def kills(kind: str, folder: Path, count: int) -> None:
+    server = ["--server", shared_server().address] if kind == "postgres" else []
+    tally = drill.run("kill", "--folder", str(folder), "--count", str(count), *server)
     assert tally["kill_trials"] == count
     assert tally["told"] > 0
     assert tally["lost"] == tally["corrupt"] == 0
 
 
-def test_a_few_kills_lose_nothing_that_was_told(tmp_path: Path):
-    kills(tmp_path, 10)
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_few_kills_lose_nothing_that_was_told(kind: str, tmp_path: Path):
+    kills(kind, tmp_path, 10)
 
 
 @pytest.mark.slow
-def test_kills_lose_nothing_that_was_told(tmp_path: Path):
-    kills(tmp_path, 200)
+@pytest.mark.parametrize("kind", KINDS)
+def test_kills_lose_nothing_that_was_told(kind: str, tmp_path: Path):
+    kills(kind, tmp_path, 200)
 
 
 @pytest.mark.soak
-def test_ten_thousand_kills_lose_nothing_that_was_told(tmp_path: Path):
-    kills(tmp_path, 10_000)
+@pytest.mark.parametrize("kind", KINDS)
+def test_ten_thousand_kills_lose_nothing_that_was_told(kind: str, tmp_path: Path):
+    kills(kind, tmp_path, 10_000)
 
 
 @pytest.mark.slow

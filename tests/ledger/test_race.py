@@ -5,17 +5,23 @@ from pathlib import Path
 import pytest
 
 from tests.ledger import drill
+from tests.ledger.scene import shared_server
+
+KINDS = ["sqlite", "postgres"]
 
 
-def races(folder: Path, count: int) -> None:
-    tally = drill.run("race", "--folder", str(folder), "--count", str(count))
+def races(kind: str, folder: Path, count: int) -> None:
+    server = ["--server", shared_server().address] if kind == "postgres" else []
+    tally = drill.run("race", "--folder", str(folder), "--count", str(count), *server)
     assert tally == {"rounds": count, "race_overspend": 0, "left": 0, "untyped": 0}
 
 
-def test_a_race_of_sixteen_threads_in_four_processes_spends_exactly_the_budget(tmp_path: Path):
-    races(tmp_path, 3)
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_race_of_sixteen_threads_in_four_processes_spends_exactly_the_budget(kind: str, tmp_path: Path):
+    races(kind, tmp_path, 2)
 
 
 @pytest.mark.slow
-def test_fifty_races_spend_exactly_the_budget(tmp_path: Path):
-    races(tmp_path, 50)
+@pytest.mark.parametrize("kind", KINDS)
+def test_fifty_races_spend_exactly_the_budget(kind: str, tmp_path: Path):
+    races(kind, tmp_path, 50)

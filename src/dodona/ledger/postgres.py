@@ -1,0 +1,158 @@
+"""A ledger in PostgreSQL: one writer at a time by an advisory lock, and a synchronous commit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from dodona.errors import InvalidRequest
+from dodona.ledger.chain import Line
+from dodona.ledger.faults import LedgerBusy, LedgerExists, LedgerMissing, LedgerUnavailable, LedgerUnreadable
+from dodona.ledger.row import lines_of, row_of
+from dodona.ledger.store import Decide
+
+if TYPE_CHECKING:
+    import psycopg
+
+Found = TypeVar("Found")
+
+RULES = ("dodona_follow", "dodona_stay", "dodona_whole")
+SCHEMA = """
+CREATE TABLE IF NOT EXISTS dodona_entries (
+    ledger text NOT NULL CHECK (length(ledger) BETWEEN 1 AND 100),
+    number bigint NOT NULL CHECK (number >= 0),
+    previous text NOT NULL CHECK (length(previous) = 64),
+    hash text NOT NULL CHECK (length(hash) = 64),
+    kind text NOT NULL,
+    receipt text,
+    key text,
+    text text NOT NULL CHECK (text LIKE '{%}'),
+    PRIMARY KEY (ledger, number),
+    UNIQUE (ledger, hash),
+    UNIQUE (ledger, kind, receipt),
+    UNIQUE (ledger, key),
+    FOREIGN KEY (ledger, receipt) REFERENCES dodona_entries (ledger, hash)
+);
+CREATE OR REPLACE FUNCTION dodona_refuse() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN RAISE EXCEPTION 'a line is never changed or removed'; END $$;
+CREATE OR REPLACE FUNCTION dodona_follow() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    IF NEW.number > 0 AND NOT EXISTS (
+        SELECT FROM dodona_entries WHERE ledger = NEW.ledger AND number = NEW.number - 1 AND hash = NEW.previous
+    ) THEN RAISE EXCEPTION 'a line follows the last one'; END IF;
+    RETURN NEW;
+END $$;
+CREATE OR REPLACE TRIGGER dodona_follow BEFORE INSERT ON dodona_entries
+    FOR EACH ROW EXECUTE FUNCTION dodona_follow();
+CREATE OR REPLACE TRIGGER dodona_stay BEFORE UPDATE OR DELETE ON dodona_entries
+    FOR EACH ROW EXECUTE FUNCTION dodona_refuse();
+CREATE OR REPLACE TRIGGER dodona_whole BEFORE TRUNCATE ON dodona_entries
+    FOR EACH STATEMENT EXECUTE FUNCTION dodona_refuse();
+"""
+_INSERT = """
+INSERT INTO dodona_entries (ledger, number, previous, hash, kind, receipt, key, text)
+SELECT %s, * FROM unnest(%s::bigint[], %s::text[], %s::text[], %s::text[], %s::text[], %s::text[], %s::text[])
+"""
+_SELECT = """
+SELECT number, previous, hash, kind, receipt, key, text FROM dodona_entries
+WHERE ledger = %s AND number >= %s ORDER BY number
+"""
+_LOCK = "SELECT pg_advisory_xact_lock(hashtextextended('dodona ledger ' || %s, 0))"
+_DURABLE = ("fsync", "full_page_writes")
+
+
+class PostgresStore:
+    """Lines of one ledger in a table that can only grow."""
+
+    def __init__(self, address: str, name: str, *, patience: float = 30.0) -> None:
+        """Connect; wait at most `patience` seconds for other writers."""
+        self._name = name
+        self._connection = _told(lambda: connect(address, patience))
+        try:
+            _told(self._known)
+        except BaseException:
+            self._connection.close()
+            raise
+
+    def lines(self, since: int) -> Sequence[Line]:
+        """Return the lines from this number on."""
+        return _told(lambda: self._lines(since))
+
+    def append(self, since: int, decide: Decide) -> None:
+        """Append what is decided in one transaction that no other writer can enter."""
+        import psycopg
+
+        with self._connection.transaction():
+            try:
+                self._connection.execute(_LOCK, (self._name,))
+            except psycopg.errors.LockNotAvailable as fault:
+                raise LedgerBusy from fault
+            appended = decide(self._lines(since))
+            if appended:
+                columns = [list(column) for column in zip(*(row_of(line) for line in appended), strict=True)]
+                self._connection.execute(_INSERT, (self._name, *columns))
+
+    def check(self) -> None:
+        """Raise LedgerUnreadable where the rules were taken out; LedgerUnavailable where the server would not sync."""
+        _told(self._check)
+
+    def close(self) -> None:
+        """Let go of the connection."""
+        self._connection.close()
+
+    def _known(self) -> None:
+        ((table,),) = self._connection.execute("SELECT to_regclass('dodona_entries')").fetchall()
+        if table is None or not self._lines(0):
+            raise LedgerMissing(f"{self._name!r} in this database")
+
+    def _lines(self, since: int) -> list[Line]:
+        return lines_of(self._connection.execute(_SELECT, (self._name, since)))
+
+    def _check(self) -> None:
+        query = "SELECT tgname FROM pg_trigger WHERE tgrelid = 'dodona_entries'::regclass AND tgenabled = 'O'"
+        if not {name for (name,) in self._connection.execute(query)} >= set(RULES):
+            raise LedgerUnreadable("the rules in the database were taken out")
+        for setting in _DURABLE:
+            ((value,),) = self._connection.execute(f"SHOW {setting}").fetchall()
+            if value != "on":
+                raise InvalidRequest(f"The server has {setting} off, so that no charge would be durable. Turn it on.")
+
+
+def connect(address: str, patience: float) -> psycopg.Connection[tuple[Any, ...]]:
+    """Return a connection whose commits wait for the disk."""
+    import psycopg
+
+    options = f"-c synchronous_commit=on -c lock_timeout={int(patience * 1000)} -c client_encoding=utf8"
+    connection = psycopg.connect(
+        address, autocommit=True, options=options, connect_timeout=10, application_name="dodona ledger"
+    )
+    connection.isolation_level = psycopg.IsolationLevel.READ_COMMITTED
+    return connection
+
+
+def write_new(address: str, name: str, first: Line) -> None:
+    """Make the table where there is none, and write a first line."""
+
+    def write() -> None:
+        import psycopg
+
+        with connect(address, 30.0) as connection, connection.transaction():
+            connection.execute(_LOCK, ("",))
+            connection.execute(SCHEMA)
+            columns = [[value] for value in row_of(first)]
+            try:
+                connection.execute(_INSERT, (name, *columns))
+            except psycopg.errors.UniqueViolation as fault:
+                raise LedgerExists(f"{name!r} in this database") from fault
+
+    _told(write)
+
+
+def _told(work: Callable[[], Found]) -> Found:
+    """Return what the work returns; a failure of the server is told in constant words, as its own may hold secrets."""
+    import psycopg
+
+    try:
+        return work()
+    except psycopg.Error as fault:
+        raise LedgerUnavailable from fault

@@ -1,0 +1,205 @@
+"""A ledger in PostgreSQL: through crashes of the server and cuts of the wire."""
+
+import time
+from pathlib import Path
+from threading import Thread
+
+import psycopg
+import pytest
+
+from dodona.errors import DodonaError, InvalidArgument, InvalidRequest, Unavailable
+from dodona.ledger import place
+from dodona.ledger.contract import Ledger
+from dodona.ledger.faults import (
+    LedgerBusy,
+    LedgerExists,
+    LedgerMissing,
+    LedgerRolledBack,
+    LedgerUnavailable,
+    LedgerUnreadable,
+)
+from dodona.ledger.head import HeadFile
+from dodona.ledger.opening import opened
+from dodona.ledger.postgres import PostgresStore
+from dodona.policy import Budget
+from tests.ledger.kill import lost, one_after_another
+from tests.ledger.proxy import Proxy
+from tests.ledger.scene import ServerPlace, ask, shared_server, terms_of
+from tests.ledger.server import Server
+
+WIDE = Budget(10**4, 0, "pure")
+
+
+@pytest.fixture
+def kept(tmp_path: Path) -> ServerPlace:
+    made = ServerPlace(tmp_path)
+    made.create(terms_of(WIDE))
+    return made
+
+
+def owner() -> psycopg.Connection[tuple[object, ...]]:
+    return psycopg.connect(shared_server().address, autocommit=True)
+
+
+def test_opening_never_creates_and_creating_never_overwrites(kept: ServerPlace, tmp_path: Path):
+    with pytest.raises(LedgerMissing):
+        place.open_ledger(f"{shared_server().address}#none", head=kept.head)
+    with pytest.raises(LedgerExists):
+        kept.create(terms_of())
+    with pytest.raises(LedgerExists):
+        place.create(kept.place, terms_of(), head=tmp_path / "another.head")
+    assert not (tmp_path / "another.head").exists()
+    kept.open().close()
+
+
+def test_a_head_must_be_named(kept: ServerPlace):
+    for act in (place.open_ledger, place.recover, lambda where: place.create(where, terms_of())):
+        with pytest.raises(InvalidArgument, match="head"):
+            act(kept.place)
+
+
+def test_a_server_that_is_not_there_is_said_to_be_without_its_address(tmp_path: Path):
+    with pytest.raises(LedgerUnavailable) as caught:
+        place.open_ledger("postgresql://user:secret@127.0.0.1:1/none", head=tmp_path / "head")
+    assert "secret" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "UPDATE dodona_entries SET text = '{{}}' WHERE ledger = '{name}'",
+        "DELETE FROM dodona_entries WHERE ledger = '{name}'",
+        "TRUNCATE dodona_entries CASCADE",
+        "INSERT INTO dodona_entries VALUES ('{name}', 5, '{zero}', '{zero}', 'closed', NULL, NULL, '{{}}')",
+        "INSERT INTO dodona_entries VALUES ('{name}', 1, '{zero}', '{zero}', 'closed', NULL, NULL, '{{}}')",
+    ],
+)
+def test_the_table_itself_refuses_to_be_changed(kept: ServerPlace, statement: str):
+    with owner() as connection, pytest.raises(psycopg.Error):
+        connection.execute(statement.format(name=kept.name, zero="0" * 64))
+    kept.open().close()
+
+
+def test_a_row_changed_behind_the_rules_is_noticed(kept: ServerPlace):
+    with kept.open() as ledger:
+        ask(ledger)
+    with owner() as connection:
+        connection.execute("SET session_replication_role = replica")
+        change = "UPDATE dodona_entries SET text = replace(text, 'question', 'answer') WHERE ledger = %s AND number = 1"
+        connection.execute(change, (kept.name,))
+    with pytest.raises(LedgerUnreadable):
+        kept.open()
+
+
+def test_rows_taken_away_behind_the_rules_are_noticed(kept: ServerPlace):
+    ledger = kept.open()
+    ask(ledger)
+    with owner() as connection:
+        connection.execute("SET session_replication_role = replica")
+        connection.execute("DELETE FROM dodona_entries WHERE ledger = %s AND number = 1", (kept.name,))
+    with pytest.raises(LedgerRolledBack):
+        ask(ledger)
+    with pytest.raises(LedgerUnavailable):
+        ledger.state()
+    ledger.close()
+    with pytest.raises(LedgerRolledBack):
+        kept.open()
+
+
+def test_a_lock_that_another_holds_is_busy_and_nothing_is_charged(kept: ServerPlace):
+    ledger = opened(PostgresStore(shared_server().address, kept.name, patience=0.1), HeadFile(kept.head))
+    with owner() as holder:
+        holder.execute("SELECT pg_advisory_lock(hashtextextended('dodona ledger ' || %s, 0))", (kept.name,))
+        with pytest.raises(LedgerBusy):
+            ask(ledger)
+    ask(ledger)
+    assert ledger.verify().charges == 1
+    ledger.close()
+
+
+def test_a_server_that_does_not_sync_is_refused(kept: ServerPlace):
+    with owner() as connection:
+        connection.execute("ALTER SYSTEM SET full_page_writes = off")
+        connection.execute("SELECT pg_reload_conf()")
+        try:
+            for _ in range(100):
+                try:
+                    kept.open().close()
+                except InvalidRequest as refused:
+                    assert "full_page_writes" in str(refused)  # noqa: PT017
+                    break
+            else:
+                pytest.fail("was opened")
+        finally:
+            connection.execute("ALTER SYSTEM RESET full_page_writes")
+            connection.execute("SELECT pg_reload_conf()")
+
+
+def cut_after(kept: ServerPlace, messages: int) -> bool:
+    """Use a ledger over a wire that is cut; returns whether the wire held to the end."""
+    said: list[str] = []
+    server = shared_server()
+    ledger: Ledger | None = None
+    with Proxy(server.port, cut=messages) as proxy:
+        through = kept.place.replace(str(server.port), str(proxy.port))
+        try:
+            ledger = place.open_ledger(through, head=kept.head)
+            one_after_another(ledger, said.append, f"{messages}", 2)
+        except Unavailable:
+            if ledger is not None:
+                with pytest.raises(LedgerUnavailable):
+                    ask(ledger)
+        held = proxy.passed < messages
+        if ledger is not None:
+            ledger.close()
+    with kept.open() as again:
+        assert lost(again, said) == 0
+        again.verify()
+    return held
+
+
+def test_a_wire_cut_now_and_then_loses_nothing_that_was_told(kept: ServerPlace):
+    for messages in range(1, 80, 13):
+        cut_after(kept, messages)
+
+
+@pytest.mark.slow
+def test_a_wire_cut_between_any_two_messages_loses_nothing_that_was_told(kept: ServerPlace):
+    messages = 1
+    while not cut_after(kept, messages):
+        messages += 1
+    assert messages > 50
+
+
+@pytest.mark.slow
+def test_a_server_that_is_killed_loses_nothing_that_was_told(tmp_path: Path):
+    server = Server()
+    try:
+        where = f"{server.address}#stays"
+        place.create(where, terms_of(WIDE), head=tmp_path / "head")
+        for trial in range(6):
+            said: list[str] = []
+            with place.open_ledger(where, head=tmp_path / "head") as ledger:
+                threads = [
+                    Thread(target=_until_it_fails, args=(ledger, said, f"{trial}, {index}")) for index in range(4)
+                ]
+                for thread in threads:
+                    thread.start()
+                while len(said) < 20 * trial:
+                    time.sleep(0.001)
+                server.kill()
+                for thread in threads:
+                    thread.join()
+            server.start()
+            with place.open_ledger(where, head=tmp_path / "head") as again:
+                assert lost(again, said) == 0
+                again.verify()
+    finally:
+        server.stop()
+
+
+def _until_it_fails(ledger: Ledger, said: list[str], name: str) -> None:
+    try:
+        one_after_another(ledger, said.append, name, 10**6)
+    except DodonaError as fault:
+        assert isinstance(fault, LedgerUnavailable)  # noqa: PT017
