@@ -181,6 +181,13 @@ def test_no_parts_at_all_are_refused() -> None:
         advanced([], slack="0.1")
 
 
+def test_parts_may_come_one_by_one_and_are_checked_however_they_are_made() -> None:
+    assert advanced(iter(MIXED), slack="1e-6") == advanced(MIXED, slack="1e-6")
+    assert advanced_delta(iter(MIXED), epsilon=3) == advanced_delta(MIXED, epsilon=3)
+    with pytest.raises(InvalidArgument, match="epsilon"):
+        Part(Fraction(-1))
+
+
 def test_a_loss_past_the_textbook_drift_is_refused() -> None:
     with pytest.raises(InvalidArgument, match="sharp form"):
         advanced([part(800)], slack="0.1")

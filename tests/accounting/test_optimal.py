@@ -112,9 +112,9 @@ def test_groups_without_a_common_lattice_never_fall_below_fifty_digits() -> None
 
 def test_a_million_mechanisms_take_less_than_a_second() -> None:
     each = part("0.001", times=10**6)
-    start = time.perf_counter()
+    start = time.process_time()
     epsilon = homogeneous_epsilon(each, delta="1e-6")
-    assert time.perf_counter() - start < 2  # twice what is promised, as the machine may be shared
+    assert time.process_time() - start < 1
     # Many small losses are nearly normal; the grouped way has other roundings.
     assert epsilon == pytest.approx(4.886544, abs=1e-5)
     assert epsilon == pytest.approx(grouped_epsilon([each], delta="1e-6"), rel=1e-7)
@@ -133,6 +133,12 @@ def test_a_large_delta_needs_no_epsilon_and_no_failure_goes_away() -> None:
     assert homogeneous_epsilon(part("0.001"), delta="0.5") == 0
     assert homogeneous_epsilon(part(1, delta="0.01", times=10), delta="0.05") == math.inf
     assert grouped_epsilon([part(1, delta="0.01", times=10)], delta="0.05") == math.inf
+
+
+def test_parts_may_come_one_by_one() -> None:
+    found = [part("0.1", delta="0.01", times=3), part("0.2")]
+    assert grouped_delta(iter(found), epsilon="0.3") == grouped_delta(found, epsilon="0.3")
+    assert grouped_epsilon(iter(found), delta="0.1") == grouped_epsilon(found, delta="0.1")
 
 
 def test_the_losses_of_a_product_are_a_law_with_the_largest_mean_that_there_is() -> None:

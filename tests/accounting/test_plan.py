@@ -111,7 +111,7 @@ def test_laplace_noise_on_far_integers_costs_less_than_its_pure_price() -> None:
     assert plan.epsilon("1e-6") < grouped_epsilon([part("0.1", times=100)], delta="1e-6")
 
 
-@settings(deadline=None)
+@settings(deadline=None, max_examples=40)
 @given(
     st.lists(st.tuples(st.integers(1, 40), st.integers(1, 3)), min_size=1, max_size=3),
     st.integers(1, 60),

@@ -30,9 +30,15 @@ class Part:
     delta: Fraction = Fraction(0)
     times: int = 1
 
+    def __post_init__(self) -> None:
+        """Refuse what no mechanism has."""
+        object.__setattr__(self, "epsilon", privacy_loss(self.epsilon))
+        object.__setattr__(self, "delta", probability(self.delta))
+        object.__setattr__(self, "times", repetitions(self.times))
+
 
 def part(epsilon: Exact, *, delta: Exact = 0, times: int = 1) -> Part:
-    """Return checked mechanisms, `times` of them, each (ε, δ)-differentially private.
+    """Return mechanisms whose numbers may be written in any exact way.
 
     >>> part("0.1", times=100)
     Part(epsilon=Fraction(1, 10), delta=Fraction(0, 1), times=100)

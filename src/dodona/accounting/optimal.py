@@ -13,7 +13,7 @@ import numpy as np
 
 from dodona.accounting import convolution, losses
 from dodona.accounting.bounds import MOST_TIMES, above, below, positive_probability, privacy_loss, repetitions
-from dodona.accounting.composition import Part, checked
+from dodona.accounting.composition import Part, basic, checked
 from dodona.accounting.tail import Tail
 from dodona.errors import InvalidArgument
 from dodona.exact import Exact
@@ -41,9 +41,9 @@ def grouped_delta(parts: Iterable[Part], *, epsilon: Exact) -> float:
 
     Theorem: optimal-composition
     """
-    found = _groups(parts)
-    laws = [(losses.pure(loss), times) for loss, times in found.items()]
-    return _with_failures(tuple(parts), convolution.delta(laws, below(privacy_loss(epsilon))))
+    found = checked(parts)
+    laws = [(losses.pure(loss), times) for loss, times in _groups(found).items()]
+    return _with_failures(found, convolution.delta(laws, below(privacy_loss(epsilon))))
 
 
 def grouped_epsilon(parts: Iterable[Part], *, delta: Exact) -> float:
@@ -51,12 +51,12 @@ def grouped_epsilon(parts: Iterable[Part], *, delta: Exact) -> float:
 
     Theorem: optimal-composition
     """
-    found = _groups(parts)
-    wanted = _without_failures(tuple(parts), positive_probability(delta))
+    found = checked(parts)
+    wanted = _without_failures(found, positive_probability(delta))
     if wanted <= 0:
         return math.inf
-    total = above(sum((loss * times for loss, times in found.items()), Fraction(0)))
-    return min(convolution.epsilon([(losses.pure(loss), times) for loss, times in found.items()], wanted), total)
+    laws = [(losses.pure(loss), times) for loss, times in _groups(found).items()]
+    return min(convolution.epsilon(laws, wanted), above(basic(found).epsilon))
 
 
 def losses_of_product(epsilon: Exact, *, times: int) -> tuple[losses.Array, losses.Array]:
@@ -75,26 +75,26 @@ def _repeated(part: Part) -> Tail:
     return Tail(losses=found, weights=losses.binomial(loss, part.times))
 
 
-def _groups(parts: Iterable[Part]) -> dict[Fraction, int]:
+def _groups(parts: tuple[Part, ...]) -> dict[Fraction, int]:
     """Return how many mechanisms there are of each ε."""
     found: dict[Fraction, int] = {}
-    for each in checked(parts):
+    for each in parts:
         found[each.epsilon] = found.get(each.epsilon, 0) + each.times
     if sum(found.values()) > MOST_TIMES:
         raise InvalidArgument("parts", sum(found.values()), f"write at most {MOST_TIMES} mechanisms in all")
     return found
 
 
-def _with_failures(parts: Iterable[Part], delta: float) -> float:
+def _with_failures(parts: tuple[Part, ...], delta: float) -> float:
     """Return 1 - (1 - δ)·∏(1 - δ_i), rounded up."""
     survive = math.fsum(each.times * math.log1p(-float(each.delta)) for each in parts)
     return min(1.0, (delta - math.expm1(survive) * (1 - delta)) * (1 + 1e-12)) if survive < 0 else delta
 
 
-def _without_failures(parts: Iterable[Part], delta: Fraction) -> float:
+def _without_failures(parts: tuple[Part, ...], delta: Fraction) -> float:
     """Return the δ that is left to the losses: 1 - (1 - δ)/∏(1 - δ_i), rounded down."""
     survive = math.fsum(each.times * math.log1p(-float(each.delta)) for each in parts)
     if survive == 0:
         return below(delta)
-    left = (float(delta) + math.expm1(survive)) / math.exp(survive)
-    return left - 1e-12 * (float(delta) - math.expm1(survive))
+    failing = -math.expm1(survive)
+    return (float(delta) - failing - 1e-12 * (float(delta) + failing)) / math.exp(survive)
