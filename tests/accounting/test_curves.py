@@ -179,3 +179,11 @@ def test_a_total_is_rounded_up(parts: list[tuple[Fraction, int]]) -> None:
     truth = sum(price * times for price, times in parts)
     stated = Fraction(curves.total((curves.share(price), times) for price, times in parts))
     assert truth <= stated <= truth * (1 + Fraction(1, 10**23))
+
+
+def test_a_loss_beyond_all_measure_is_still_priced() -> None:
+    loss = Fraction(10**29)
+    for price in (curves.pure_renyi(loss, Fraction(2)), curves.range_renyi(loss, Fraction(2))):
+        assert loss <= Fraction(price) + 1
+        assert Fraction(price) <= loss * (1 + Fraction(1, 10**24))
+    assert curves.laplace_renyi(1 << 62, Fraction(1, 10**15), Fraction(10**6)) > 0

@@ -112,6 +112,8 @@ def range_renyi(epsilon: Fraction, order: Fraction) -> Decimal:
     with localcontext(_EIGHTY):
         loss, alpha = _decimal(epsilon), _decimal(order)
         low, lowest = (-loss).exp(), (-alpha * loss).exp()
+        if low == 0:  # below the smallest decimal: losses span so much that the pure price is as good
+            return rounded_up(loss)
         # The worst pair has losses t and t - ε; y = e^t is where the derivative vanishes, from 1 to e^ε.
         worst = (alpha - 1) * (1 - lowest) / (alpha * (low - lowest))
         worst = min(max(worst, Decimal(1)), 1 / low)
