@@ -49,6 +49,7 @@ def test_draws_follow_the_law_and_not_one_two_percent_off(noise: Noise, kernel: 
         assert p_value(counts, chances) < ALARM
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "noise", [Noise(n, s) for n in NAMES for s in (Fraction(1, 2), *SCALES[1:3], SCALES[5])], ids=shown
 )
@@ -79,6 +80,7 @@ def test_the_two_ways_to_sum_a_gaussian_agree():
     assert np.abs(cumulative(just, edges) - cumulative(over, edges)).max() < 1e-11
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("noise", [n for n in NOISES if n.signed], ids=shown)
 def test_sign_and_magnitude_are_independent(noise: Noise):
     """Signs in up to ten classes of magnitude; 18 comparisons; a quarter of the far half made positive is seen.
@@ -107,6 +109,7 @@ def contingency(counts: np.ndarray) -> float:
     return float(chi2_contingency(counts[:, counts.sum(axis=0) > 0], correction=False).pvalue)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("noise", [n for n in NOISES if n != Noise("gaussian", Fraction(1, 4))], ids=shown)
 def test_draws_that_follow_each_other_are_independent(noise: Noise):
     """10^6 draws, pairs in a table of at most 5 by 5 classes; 26 comparisons at 10^-9; one repeat in ten is seen.
