@@ -203,3 +203,12 @@ def test_forgetting_drops_the_key_and_what_was_drawn_ahead():
     assert stream.epoch is not epoch
     stream.word()
     assert source.calls == 2
+
+
+def test_a_source_that_gives_the_same_seed_again_yields_no_word():
+    """The second key would repeat the keystream of the first."""
+    stream = Keystream(source=lambda count: bytes(range(count)))
+    assert stream.words(4).size == 4
+    stream.forget()
+    with pytest.raises(EntropyFailed):
+        stream.words(4)

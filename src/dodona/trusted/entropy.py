@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import threading
 import weakref
+from hashlib import sha256
 from typing import TYPE_CHECKING, ClassVar, Protocol
 
 import numpy as np
@@ -60,6 +61,7 @@ class Keystream:
         self._source = source
         self._cipher = cipher
         self._rekey_bytes = rekey_bytes
+        self._last = b""
         self.forget()
         self._all.add(self)
 
@@ -102,8 +104,10 @@ class Keystream:
 
     def _rekey(self) -> None:
         seed = self._source(KEY_BYTES + NONCE_BYTES)
-        if len(seed) != KEY_BYTES + NONCE_BYTES or len(set(seed)) == 1:
+        digest = sha256(seed).digest()
+        if len(seed) != KEY_BYTES + NONCE_BYTES or len(set(seed)) == 1 or digest == self._last:
             raise EntropyFailed
+        self._last = digest  # kept over a fork, so that a source that repeats itself is noticed there too
         self._encryptor = self._cipher(seed[:KEY_BYTES], seed[KEY_BYTES:])
         self._owner = os.getpid()
         self._left = self._rekey_bytes

@@ -138,21 +138,18 @@ def noisy_maxima(
     noisy = draw(laws.laplace(width), count * values.size, stream, kernel=kernel).reshape(count, values.size) + values
     order = stream.words(noisy.size).reshape(noisy.shape)
     top = noisy.max(axis=1, initial=-LARGEST_VALUE * 2)
-    leading = noisy == top[:, np.newaxis]
-    while (tied := np.flatnonzero((first := _first(order, leading)).sum(axis=1) > 1)).size:
+    leading, rows = noisy == top[:, np.newaxis], np.arange(count)
+    while True:
+        ranked = np.where(leading, order, _LAST)
+        won = (leading & (ranked == ranked.min(axis=1, keepdims=True, initial=_LAST))).argmax(axis=1)
+        place = order[rows, won][:, np.newaxis]
+        tied = np.flatnonzero((order == place).sum(axis=1) > 1)  # one row in 2^64: its order is drawn again
+        if tied.size == 0:
+            break
         order[tied] = stream.words(tied.size * values.size).reshape(tied.size, values.size)
-    won = first.argmax(axis=1)
-    rows = np.arange(count)
-    noisy += order < order[rows, won][:, np.newaxis]
+    noisy += order < place
     noisy[rows, won] = noisy.min(axis=1) if values.size > 1 else top  # the winner is not its own runner-up
     return np.stack((won, top - noisy.max(axis=1)), axis=1)
-
-
-def _first(order: NDArray[np.uint64], leading: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Return in each row the leaders that stand first in the order: one, or in one of 2^64 rows more."""
-    ranked = np.where(leading, order, _LAST)
-    first: NDArray[np.bool_] = leading & (ranked == ranked.min(axis=1, keepdims=True))
-    return first
 
 
 def integers(values: Scores, *, argument: str) -> NDArray[np.int64]:
@@ -176,7 +173,7 @@ def _gaps(scores: object, factor: Fraction) -> tuple[NDArray[np.float64], Callab
         lags = np.uint64(int(np.asarray(scores).max()) % 2**64) - values  # unsigned, so that 2^63 does not wrap
         return lags.astype(np.float64) * float(factor), lambda index: int(lags[index]) * factor
     listed = scores.ndim == 1 if isinstance(scores, np.ndarray) else isinstance(scores, Sequence)
-    candidates = cast("Sequence[Exact]", scores) if listed and not isinstance(scores, str) else ()
+    candidates = cast("Sequence[Exact]", scores) if listed and not isinstance(scores, str | bytes) else ()
     if len(candidates) == 0:
         raise InvalidArgument("scores", scores, "write a flat list with the score of each candidate")
     rationals = [
