@@ -53,12 +53,12 @@ MENU = (Fraction(1, 5), Fraction(1, 20))
 
 
 def test_no_adversary_that_stops_when_it_likes_is_shown_too_small_an_epsilon():
-    """All adversaries with two losses and up to 24 steps, solved exactly."""
-    assert worst_delta(reading_of(MENU), MENU, 24) <= DELTA
+    """All adversaries with two losses and up to 16 steps, solved exactly."""
+    assert worst_delta(reading_of(MENU), MENU, 16) <= DELTA
 
 
 def test_the_game_notices_a_reading_that_is_a_third_too_small():
-    assert worst_delta(reading_of(MENU, Fraction(1, 3)), MENU, 24) > DELTA
+    assert worst_delta(reading_of(MENU, Fraction(1, 3)), MENU, 16) > DELTA
 
 
 def test_nothing_spent_reads_zero():
