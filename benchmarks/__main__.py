@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from benchmarks import accounting, noise
+from benchmarks import accounting, ledger, noise
 from benchmarks.report import Row, show
 
 
@@ -26,6 +26,7 @@ BENCHMARKS = {
     "accounting": Benchmark(
         "the speed and the tightness of accounting", accounting.measure, accounting.rows, accounting.NOTE
     ),
+    "ledger": Benchmark("durable charges, together and one by one", ledger.measure, ledger.rows, ledger.NOTE),
     "noise": Benchmark("the speed of exact noise, beside OpenDP", noise.measure, noise.rows, noise.NOTE),
 }
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from dodona.ledger import place
 from dodona.ledger.contract import Ledger
-from dodona.policy import Budget
+from dodona.policy import Analyst, Budget
 from tests.ledger import fault, kill, race
 from tests.ledger.scene import terms_of
 
@@ -68,12 +68,12 @@ class Spot:
         """The head file of the newest ledger."""
         return self.folder / f"stays.ledger.{self.number}.head"
 
-    def fresh(self, budget: Budget) -> None:
+    def fresh(self, budget: Budget, *analysts: Analyst) -> None:
         """Begin a new ledger."""
         self.number += 1
         for old in self.folder.glob("stays.ledger*"):
             old.unlink()
-        place.create(self.place, terms_of(budget), head=self.head)
+        place.create(self.place, terms_of(budget, *analysts), head=self.head)
 
     def open(self) -> Ledger:
         """Open the newest ledger."""

@@ -27,13 +27,14 @@ class Server:
     """A server in a folder of its own, on a socket of its own and a port of loopback."""
 
     environment: dict[str, str] = field(default_factory=dict)
+    above: Path | None = None
     folder: Path = field(init=False)
     port: int = field(init=False)
     process: subprocess.Popen[bytes] | None = None
 
     def __post_init__(self) -> None:
         """Initialise a database; the server refuses to run as root, so that root becomes nobody."""
-        self.folder = Path(tempfile.mkdtemp(prefix="ledger-server-"))
+        self.folder = Path(tempfile.mkdtemp(prefix="ledger-server-", dir=self.above))
         self.folder.chmod(0o777)
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))

@@ -3,23 +3,43 @@
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Protocol
+
+import psycopg
 
 from dodona.errors import DodonaError
 from dodona.ledger import file
 from dodona.ledger.chain import Line
+from dodona.ledger.contract import Ledger
 from dodona.policy import Analyst, Budget
 from tests.ledger.scene import answer, ask, terms_of
 
 NAME = "stays.ledger"
 
 
+class Spot(Protocol):
+    """A ledger that can be opened again and again."""
+
+    @property
+    def place(self) -> str:
+        """Where it is."""
+
+    def open(self) -> Ledger:
+        """Open it."""
+
+
 def small(folder: Path) -> None:
     """Make a small ledger with one of most things in it."""
     file.create(folder / NAME, terms_of(Budget(1, 0, "pure"), Analyst("ada", "1/2")))
     with file.open_ledger(folder / NAME) as ledger:
-        answer(ledger, ask(ledger, "told", analyst="ada"))
-        ask(ledger, analyst="ada")
-        ledger.stop("ada")
+        fill(ledger)
+
+
+def fill(ledger: Ledger) -> None:
+    """Write what a small ledger holds, for an analyst called ada."""
+    answer(ledger, ask(ledger, "told", analyst="ada"))
+    ask(ledger, analyst="ada")
+    ledger.stop("ada")
 
 
 def live(folder: Path) -> None:
@@ -79,3 +99,55 @@ def _laid(files: dict[str, bytes], scratch: Path) -> Path:
     for name, content in files.items():
         (scratch / name).write_bytes(content)
     return scratch / NAME
+
+
+def rows_altered(address: str, spot: Spot, stride: int) -> dict[str, int]:
+    """Return what became of rows altered or taken out in a database, by someone whom its rules do not hold back."""
+    tally = {"tampered": 0, "detected": 0, "harmless": 0, "missed": 0, "untyped": 0}
+    name = spot.place.partition("#")[2]
+    columns = ("previous", "hash", "kind", "receipt", "key", "text")
+    with psycopg.connect(address, autocommit=True) as owner:
+        owner.execute("SET session_replication_role = replica")
+        names = ", ".join(columns)
+        select = f"SELECT number, {names} FROM dodona_entries WHERE ledger = %s ORDER BY number"  # noqa: S608
+        rows = owner.execute(select, (name,)).fetchall()
+        truth = _lines(spot)
+        for number, *values in rows:
+            for column, value in zip(columns, values, strict=True):
+                for altered in (None, *texts(value, stride)):
+                    if altered != value and (altered is not None or column in {"receipt", "key"}):
+                        change = f"UPDATE dodona_entries SET {column} = %s WHERE ledger = %s AND number = %s"  # noqa: S608
+                        owner.execute(change, (altered, name, number))
+                        _count(tally, spot, truth)
+                        owner.execute(change, (value, name, number))
+            owner.execute("CREATE TEMPORARY TABLE away AS SELECT * FROM dodona_entries WHERE ledger = %s", (name,))
+            owner.execute("DELETE FROM dodona_entries WHERE ledger = %s AND number >= %s", (name, number))
+            _count(tally, spot, truth)
+            owner.execute("INSERT INTO dodona_entries SELECT * FROM away WHERE number >= %s", (number,))
+            owner.execute("DROP TABLE away")
+        assert _lines(spot) == truth
+    return tally
+
+
+def texts(value: str | None, stride: int) -> Iterator[str]:
+    """Yield copies of a text with one letter changed; letters stay letters, so that the table's own checks hold."""
+    for place in range(0, len(value or ""), stride):
+        letter = (value or "")[place]
+        if letter not in "{}":
+            yield f"{(value or '')[:place]}{'b' if letter == 'a' else 'a'}{(value or '')[place + 1 :]}"
+
+
+def _count(tally: dict[str, int], spot: Spot, truth: list[Line]) -> None:
+    tally["tampered"] += 1
+    try:
+        tally["harmless" if _lines(spot) == truth else "missed"] += 1
+    except DodonaError:
+        tally["detected"] += 1
+    except Exception:  # noqa: BLE001
+        tally["untyped"] += 1
+
+
+def _lines(spot: Spot) -> list[Line]:
+    with spot.open() as ledger:
+        assert ledger.verify() == ledger.state()
+        return list(ledger.lines())

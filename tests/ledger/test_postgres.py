@@ -21,7 +21,8 @@ from dodona.ledger.faults import (
 from dodona.ledger.head import HeadFile
 from dodona.ledger.opening import opened
 from dodona.ledger.postgres import PostgresStore
-from dodona.policy import Budget
+from dodona.policy import Analyst, Budget
+from tests.ledger import tamper
 from tests.ledger.kill import lost, one_after_another
 from tests.ledger.proxy import Proxy
 from tests.ledger.scene import ServerPlace, ask, shared_server, terms_of
@@ -104,6 +105,15 @@ def test_rows_taken_away_behind_the_rules_are_noticed(kept: ServerPlace):
     ledger.close()
     with pytest.raises(LedgerRolledBack):
         kept.open()
+
+
+def test_letters_changed_anywhere_and_rows_taken_out_are_noticed(tmp_path: Path):
+    kept = ServerPlace(tmp_path)
+    kept.create(terms_of(WIDE, Analyst("ada")))
+    with kept.open() as ledger:
+        tamper.fill(ledger)
+    tally = tamper.rows_altered(shared_server().address, kept, 29)
+    assert tally["detected"] == tally["tampered"] > 80
 
 
 def test_a_lock_that_another_holds_is_busy_and_nothing_is_charged(kept: ServerPlace):

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from dodona import __version__
+from dodona.cli import ledger
 from dodona.cli.audit import audit
 
 app = typer.Typer(help="A private oracle for data.", no_args_is_help=True, add_completion=False)
@@ -30,3 +31,4 @@ def main(
 
 
 app.command()(audit)
+app.add_typer(ledger.app, name="ledger")

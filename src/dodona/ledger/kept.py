@@ -17,7 +17,7 @@ from dodona.ledger.keeper import Keeper, Write, contains
 from dodona.ledger.limits import raised_budget, raised_limit
 from dodona.ledger.receipt import Receipt
 from dodona.ledger.release import Release
-from dodona.ledger.spelling import spelled_event
+from dodona.ledger.spelling import checked_event
 from dodona.ledger.state import BudgetState
 from dodona.ledger.store import Store
 from dodona.policy import Analyst
@@ -35,7 +35,7 @@ class KeptLedger:
 
     def reserve(self, event: Event, *, analyst: str | None, key: str | None, purpose: str, version: str) -> Receipt:
         """Charge an event for a question and return the receipt; the same key and question is charged once."""
-        spelled_event(event)
+        checked_event(event)
         for name, value in (("analyst", analyst), ("key", key)):
             if value is not None:
                 worded(name, value)

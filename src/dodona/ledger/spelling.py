@@ -73,9 +73,9 @@ def time_of(text: str) -> str:
     return str(json.loads(text)["time"])
 
 
-def spelled_event(event: Event) -> str:
-    """Return the event's spelling, having seen that it means the same event again."""
-    return _dumps(_event_fields(event))
+def checked_event(event: Event) -> None:
+    """Raise UnknownEvent where an event has no spelling that means the same event again."""
+    _event_fields(event)
 
 
 def _dumps(fields: Fields) -> str:

@@ -53,6 +53,9 @@ PRAGMAS: dict[str, str | int] = {
 _MAGIC = b"SQLite format 3\0"
 _CORRUPT = frozenset({"SQLITE_CORRUPT", "SQLITE_NOTADB", "SQLITE_ERROR", "SQLITE_FORMAT"})
 _PAUSE = 0.0005
+_INSERT = "INSERT INTO entries (number, previous, hash, kind, receipt, key, text) VALUES "
+_VALUES = "(?, ?, ?, ?, ?, ?, ?)"
+_ROWS = 1000
 
 
 class SqliteStore:
@@ -159,9 +162,13 @@ def connect(path: Path) -> sqlite3.Connection:
 
 
 def insert(connection: sqlite3.Connection, lines: Sequence[Line]) -> None:
-    """Insert lines; the caller commits."""
-    query = "INSERT INTO entries (number, previous, hash, kind, receipt, key, text) VALUES (?, ?, ?, ?, ?, ?, ?)"
-    connection.executemany(query, [row_of(line) for line in lines])
+    """Insert lines; the caller commits.
+
+    Many at a time: between two statements another thread may take the interpreter, and all wait for this one.
+    """
+    for start in range(0, len(lines), _ROWS):
+        rows = [row_of(line) for line in lines[start : start + _ROWS]]
+        connection.execute(_INSERT + ", ".join([_VALUES] * len(rows)), [value for row in rows for value in row])
 
 
 def write_new(path: Path, first: Line) -> None:

@@ -30,7 +30,10 @@ class BudgetState:
     spent: Fraction
     left: Fraction
     epsilon_spent: float
-    """The odometer: holds for all answers so far, at the budget's δ; the part kept for plans is not in it."""
+    """Holds for all answers so far, at the budget's δ: the odometer, or the budget itself where that says less.
+
+    The part that is kept for plans is not in it.
+    """
     charges: int
     releases: int
     analysts: tuple[AnalystState, ...]
@@ -69,7 +72,7 @@ def _epsilon_spent(account: Account) -> float:
     whole = account.filter
     if account.recovered:
         return _rounded_up(whole.epsilon)
-    return _rounded_up(odometer(account.events, epsilon=whole.epsilon, delta=whole.delta))
+    return _rounded_up(min(whole.epsilon, odometer(account.events, epsilon=whole.epsilon, delta=whole.delta)))
 
 
 def _rounded_up(number: Fraction) -> float:

@@ -1,0 +1,245 @@
+"""`dodona ledger`: create, show, verify, export, draw and recover the account of what is spent."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from fractions import Fraction
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from dodona.errors import DodonaError, InvalidArgument
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from dodona.ledger.contract import Ledger
+    from dodona.ledger.state import BudgetState
+
+app = typer.Typer(help="The durable account of what is spent.", no_args_is_help=True)
+
+_PICTURES = (".png", ".svg", ".pdf")
+_WIDTH = 110
+_LAST = 8
+_SECRET = "env:"  # noqa: S105  what an address in the environment is written behind
+
+Where = Annotated[str, typer.Argument(metavar="LEDGER", help="A path, or postgresql://…#name, or env:NAME of either.")]
+Head = Annotated[Path | None, typer.Option(help="The head file; beside the ledger unless said otherwise.")]
+
+
+@app.command()
+def create(  # noqa: PLR0913  each is an option
+    ledger: Where,
+    *,
+    dataset: Annotated[list[str], typer.Option(help="NAME=DIGEST of a table and its schema; all of the same people.")],
+    epsilon: Annotated[str, typer.Option(help="The total, such as 1 or 1/2.")],
+    delta: Annotated[str, typer.Option(help="Such as 1e-6; 0 with --accountant pure.")] = "0",
+    accountant: Annotated[str, typer.Option(help="pure, zcdp, renyi or either.")] = "renyi",
+    neighbours: Annotated[str, typer.Option(help="add-remove or replace.")] = "add-remove",
+    analyst: Annotated[list[str] | None, typer.Option(help="NAME=SHARE, such as ada=1/2.")] = None,
+    plans: Annotated[str, typer.Option(help="EPSILON,DELTA kept for declared plans.")] = "0,0",
+    head: Head = None,
+) -> None:
+    """Create a ledger where there is none. It is never overwritten."""
+    with _told():
+        from dodona.domain.neighbours import Neighbours
+        from dodona.ledger import place
+        from dodona.ledger.opening import Terms
+        from dodona.policy import Analyst, Budget
+
+        if neighbours not in {relation.value for relation in Neighbours}:
+            raise InvalidArgument("neighbours", neighbours, "write add-remove or replace")
+        kept = _pair("plans", plans, ",")
+        terms = Terms(
+            datasets=dict(_pair("dataset", text, "=") for text in dataset),
+            neighbours=Neighbours(neighbours),
+            budget=Budget(epsilon, delta, accountant, kept),
+            analysts=tuple(Analyst(*_pair("analyst", text, "=")) for text in analyst or ()),
+        )
+        place.create(_place(ledger), terms, head=head)
+        typer.echo(f"created: {ledger}")
+
+
+@app.command()
+def show(
+    ledger: Where,
+    *,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    head: Head = None,
+) -> None:
+    """Show what was spent, what is left, by whom, and the last entries."""
+    with _told(), _opened(ledger, head) as found:
+        state = found.state()
+        if as_json:
+            print(json.dumps(_figures(state)))
+            return
+        from rich.console import Console
+
+        console = Console(width=None if sys.stdout.isatty() else _WIDTH)
+        for table in _tables(state, [line.text for line in found.lines()]):
+            console.print(table)
+
+
+@app.command()
+def verify(ledger: Where, *, head: Head = None) -> None:
+    """Compute every hash and every total anew; the exit code is 0 only if all is as it was written."""
+    with _told(), _opened(ledger, head) as found:
+        state = found.verify()
+        typer.echo(f"verified: {len(found.lines())} lines, {state.charges} charges, head {state.head}")
+
+
+@app.command()
+def export(ledger: Where, *, head: Head = None) -> None:
+    """Print every line as JSON: the entry, its hash and the one before."""
+    with _told(), _opened(ledger, head) as found:
+        for line in found.lines():
+            print(json.dumps({"hash": line.hash, "previous": line.previous} | json.loads(line.text)))
+
+
+@app.command()
+def burn(
+    ledger: Where,
+    *,
+    output: Annotated[Path, typer.Option(help="Where to draw it.")] = Path("burn-down.png"),
+    head: Head = None,
+) -> None:
+    """Draw what was left after each charge, in all and for each analyst."""
+    with _told(), _opened(ledger, head) as found:
+        if output.suffix not in _PICTURES or not output.parent.is_dir():
+            accepted = f"write a file in a folder that exists, whose name ends in {', '.join(_PICTURES)}"
+            raise InvalidArgument("output", str(output), accepted)
+        from dodona.ledger import burndown
+
+        burndown.draw(burndown.burndown(found.lines()), output)
+        typer.echo(f"drawn: {output}")
+
+
+@app.command()
+def recover(
+    ledger: Where,
+    *,
+    epsilon: Annotated[str | None, typer.Option(help="The largest total that was ever granted.")] = None,
+    delta: Annotated[str | None, typer.Option(help="The largest delta that was ever granted.")] = None,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    head: Head = None,
+) -> None:
+    """Put a restored backup into use. Everything that is unspent in it counts as spent, for ever."""
+    with _told():
+        from dodona.ledger import place
+
+        if not yes:
+            typer.confirm("Everything unspent in this ledger will count as spent. Go on?", abort=True)
+        place.recover(_place(ledger), head=head, epsilon=epsilon, delta=delta)
+        typer.echo(f"recovered: {ledger}; nothing is left until the budget is raised")
+
+
+@contextmanager
+def _told() -> Iterator[None]:
+    """Say an error in one line and leave with its exit code."""
+    try:
+        yield
+    except DodonaError as error:
+        typer.echo(f"{error.code}: {error}", err=True)
+        raise typer.Exit(error.exit_code) from None
+
+
+def _opened(ledger: str, head: Path | None) -> Ledger:
+    from dodona.ledger import place
+
+    return place.open_ledger(_place(ledger), head=head)
+
+
+def _place(text: str) -> str:
+    """Return the place; an address with a password in it is better kept in the environment."""
+    if not text.startswith(_SECRET):
+        return text
+    name = text.removeprefix(_SECRET)
+    if name not in os.environ:
+        raise InvalidArgument("ledger", text, f"set {name} in the environment")
+    return os.environ[name]
+
+
+def _pair(argument: str, text: str, sign: str) -> tuple[str, str]:
+    first, found, second = text.partition(sign)
+    if not found or not first or not second:
+        raise InvalidArgument(argument, text, f"write two parts with {sign!r} between them")
+    return first, second
+
+
+def _figures(state: BudgetState) -> dict[str, object]:
+    return {
+        "epsilon": str(state.total.epsilon),
+        "delta": str(state.total.delta),
+        "accountant": state.total.accountant.value,
+        "plans": [str(part) for part in state.total.plans],
+        "spent": str(state.spent),
+        "left": str(state.left),
+        "epsilon_spent": state.epsilon_spent,
+        "charges": state.charges,
+        "releases": state.releases,
+        "analysts": [
+            {"name": one.name, "share": str(one.share), "spent": str(one.spent), "left": str(one.left)}
+            | {"stopped": one.stopped}
+            for one in state.analysts
+        ],
+        "closed": state.closed,
+        "recovered": state.recovered,
+        "head": state.head,
+    }
+
+
+def _tables(state: BudgetState, texts: list[str]) -> Iterator[Table]:
+    from rich.table import Table
+
+    total = state.total
+    budget = Table(title="Budget", title_justify="left", show_header=False)
+    kept = f"; ({total.plans[0]}, {total.plans[1]}) of it kept for plans" if any(total.plans) else ""
+    budget.add_row("total", f"ε = {total.epsilon}, δ = {float(total.delta):g}, {total.accountant.value}{kept}")
+    budget.add_row("spent", f"{_percent(state.spent)}; ε so far {state.epsilon_spent:.4g}")
+    budget.add_row("left", _percent(state.left))
+    budget.add_row("charges, releases", f"{state.charges:,}, {state.releases:,}")
+    if state.closed or state.recovered:
+        budget.add_row("state", " and ".join(["closed"] * state.closed + ["recovered"] * state.recovered))
+    budget.add_row("head", state.head)
+    yield budget
+    if state.analysts:
+        analysts = Table("analyst", "share", "spent of it", "left of it", "", title="Analysts", title_justify="left")
+        for one in state.analysts:
+            stopped = "stopped" if one.stopped else ""
+            analysts.add_row(one.name, str(one.share), _percent(one.spent), _percent(one.left), stopped)
+        yield analysts
+    entries = Table("line", "time", "entry", "what", title=f"Last of {len(texts):,} lines", title_justify="left")
+    for text in texts[-_LAST:]:
+        fields = json.loads(text)
+        what = _WHAT[fields["entry"]](fields) if fields["entry"] in _WHAT else ""
+        entries.add_row(str(fields["number"]), fields["time"][:19], fields["entry"], what)
+    yield entries
+
+
+_WHAT: dict[str, Callable[[dict[str, object]], str]] = {
+    "charged": lambda fields: f"{fields['analyst'] or 'anyone'} on {fields['dataset']}, {_event(fields['event'])}",
+    "redeemed": lambda fields: f"receipt {str(fields['receipt'])[:12]}…",
+    "released": lambda fields: f"receipt {str(fields['receipt'])[:12]}…, {fields['mechanism']}",
+    "raised": lambda fields: f"ε = {fields['epsilon']}, δ = {fields['delta']}",
+    "recovered": lambda fields: f"ε = {fields['epsilon']}, δ = {fields['delta']}",
+    "admitted": lambda fields: f"{fields['analyst']}, {fields['share']}",
+    "stopped": lambda fields: str(fields["analyst"]),
+    "declared": lambda fields: str(fields["dataset"]),
+}
+
+
+def _event(fields: object) -> str:
+    """Return an event in a few words: its kind, and its numbers without the relation."""
+    if not isinstance(fields, dict):
+        return ""
+    numbers = [f"{name} {value}" for name, value in fields.items() if name not in {"event", "neighbours", "parts"}]
+    return " ".join([str(fields["event"]), *numbers])
+
+
+def _percent(share: Fraction) -> str:
+    return f"{float(100 * share):.4g} %"

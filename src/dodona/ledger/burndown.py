@@ -1,0 +1,88 @@
+"""The burn-down: what was left of the budget after each charge, in all and for each analyst."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from dodona.ledger.account import share_left
+from dodona.ledger.book import Book
+from dodona.ledger.chain import Line
+
+_SIZE = (9.0, 5.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Burndown:
+    """Shares left, one a charge or act that changed them; the first is before anything was spent."""
+
+    whole: tuple[float, ...]
+    analysts: dict[str, tuple[float | None, ...]]
+    """None before the analyst was let in."""
+    acts: tuple[tuple[int, str], ...]
+    """Where the owner acted, and how."""
+    epsilon: float
+
+
+def burndown(lines: Sequence[Line]) -> Burndown:
+    """Return what was left after every line that spent something or was an act of the owner."""
+    book = Book.read(lines[:1])
+    whole = [_left(book)]
+    purses = [_purses(book)]
+    acts = []
+    for line in lines[1:]:
+        spent, limit = book.account.spent, book.account.filter
+        before = (spent, limit, dict(book.account.purses), book.closed)
+        book.follow([line])
+        if before == (book.account.spent, book.account.filter, book.account.purses, book.closed):
+            continue
+        whole.append(_left(book))
+        purses.append(_purses(book))
+        if book.account.spent.events == spent.events:
+            acts.append((len(whole) - 1, _name(line)))
+    names = sorted({name for left in purses for name in left})
+    analysts = {name: tuple(left.get(name) for left in purses) for name in names}
+    return Burndown(tuple(whole), analysts, tuple(acts), float(book.account.filter.epsilon))
+
+
+def draw(found: Burndown, path: Path) -> None:
+    """Draw the burn-down into a file."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+    from matplotlib.ticker import MaxNLocator
+
+    figure = Figure(figsize=_SIZE, layout="constrained")
+    FigureCanvasAgg(figure)
+    axes = figure.add_subplot()
+    steps = range(len(found.whole))
+    axes.step(steps, [100 * left for left in found.whole], where="post", color="black", linewidth=2, label="everyone")
+    for name, lefts in found.analysts.items():
+        values = [float("nan") if left is None else 100 * left for left in lefts]
+        axes.step(steps, values, where="post", linewidth=1.4, label=f"{name}, of their share")
+    for place, act in found.acts:
+        axes.axvline(place, color="#999999", linestyle=":", linewidth=1)
+        axes.annotate(
+            act, (place, 101), xytext=(2, 0), textcoords="offset points", rotation=45, fontsize=8, annotation_clip=False
+        )
+    axes.set(xlabel="charges and acts of the owner", ylabel="left, % of the budget", ylim=(0, 100))
+    axes.set_xlim(0, max(1, len(found.whole) - 1))
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    axes.grid(visible=True, color="#dddddd", linewidth=0.6)
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.legend(loc="best", frameon=False)
+    title = f"Budget left; the whole is ε = {found.epsilon:g}"
+    axes.set_title(title, loc="left", pad=42 if found.acts else 10)
+    figure.savefig(path, dpi=150)
+
+
+def _left(book: Book) -> float:
+    return float(share_left(book.account.filter, book.account.spent))
+
+
+def _purses(book: Book) -> dict[str, float]:
+    return {name: float(share_left(purse.filter, purse.spent)) for name, purse in book.account.purses.items()}
+
+
+def _name(line: Line) -> str:
+    return line.text.partition('"entry":"')[2].partition('"')[0]
