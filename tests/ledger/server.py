@@ -39,7 +39,18 @@ class Server:
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             self.port = free.getsockname()[1]
-        options = ["-D", str(self.folder / "data"), "-U", "owner", "-A", "trust", "-E", "UTF8", "--no-locale"]
+        options = [
+            "-D",
+            str(self.folder / "data"),
+            "-U",
+            "owner",
+            "-A",
+            "trust",
+            "-E",
+            "UTF8",
+            "--no-locale",
+            "--no-sync",
+        ]
         command = [str(binaries() / "initdb"), *options]
         user = _user()
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL, user=user, group=user)

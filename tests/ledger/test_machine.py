@@ -178,7 +178,7 @@ class Machine(RuleBasedStateMachine):
 @pytest.mark.parametrize("kind", PLACES)
 def test_the_ledger_follows_its_model(kind: str):
     machine = type("KindMachine", (Machine,), {"kind": kind})
-    examples = {"memory": 30, "sqlite": 6}.get(kind, 5)
+    examples = {"memory": 15, "sqlite": 5}.get(kind, 3)
     _run(machine, examples)
 
 
