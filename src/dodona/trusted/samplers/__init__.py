@@ -139,15 +139,11 @@ def noisy_maxima(
     order = stream.words(noisy.size).reshape(noisy.shape)
     top = noisy.max(axis=1, initial=-LARGEST_VALUE * 2)
     leading, rows = noisy == top[:, np.newaxis], np.arange(count)
-    while True:
-        ranked = np.where(leading, order, _LAST)
-        won = (leading & (ranked == ranked.min(axis=1, keepdims=True, initial=_LAST))).argmax(axis=1)
-        place = order[rows, won][:, np.newaxis]
-        tied = np.flatnonzero((order == place).sum(axis=1) > 1)  # one row in 2^64: its order is drawn again
-        if tied.size == 0:
-            break
-        order[tied] = stream.words(tied.size * values.size).reshape(tied.size, values.size)
-    noisy += order < place
+    ranked = np.where(leading, order, _LAST)
+    won = (leading & (ranked == ranked.min(axis=1, keepdims=True, initial=_LAST))).argmax(axis=1)
+    place = order[rows, won][:, np.newaxis]
+    # Equal words, one pair in 2^64, stand in the order of the list: drawing again would let the order depend on data.
+    noisy += (order < place) | ((order == place) & (np.arange(values.size) < won[:, np.newaxis]))
     noisy[rows, won] = noisy.min(axis=1) if values.size > 1 else top  # the winner is not its own runner-up
     return np.stack((won, top - noisy.max(axis=1)), axis=1)
 
