@@ -107,7 +107,7 @@ class Keystream:
         digest = sha256(seed).digest()
         if len(seed) != KEY_BYTES + NONCE_BYTES or len(set(seed)) == 1 or digest == self._last:
             raise EntropyFailed
-        self._last = digest  # kept over a fork, so that a source that repeats itself is noticed there too
+        self._last = digest  # kept over a fork: a source that repeats itself is noticed there too
         self._encryptor = self._cipher(seed[:KEY_BYTES], seed[KEY_BYTES:])
         self._owner = os.getpid()
         self._left = self._rekey_bytes

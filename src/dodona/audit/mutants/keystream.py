@@ -20,7 +20,7 @@ MUTANTS = (
             ),
             replacing(
                 _ENTROPY,
-                "        self._last = digest  # kept over a fork, so that a source that repeats itself is noticed there too",
+                "        self._last = digest  # kept over a fork: a source that repeats itself is noticed there too",
                 "",
             ),
             replacing(
