@@ -1,1 +1,1 @@
-"""The command line: one file a command. Needs the `cli` extra."""
+"""The command line: one file a command."""
