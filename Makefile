@@ -38,11 +38,14 @@ check: $(READY)  ## format, lint, types, layers and the fast tests; before every
 	@$(RUN) -c "from importlinter.cli import lint_imports_command as c; c()"
 	@$(RUN) -m pytest -n $(WORKERS) -m "not slow and not soak"
 
-soak: $(READY)  ## run the tests that need full counts and long hours
+soak: $(READY)  ## run the tests that need full counts, and write all figures to docs/measured.md
 	@$(RUN) -m pytest -n $(WORKERS) -m soak
+	@$(RUN) -m benchmarks.measured
 
-bench: $(READY)  ## measure the speed of noise
+bench: $(READY)  ## measure noise, accounting and the ledger, beside peers
 	@$(RUN) -m benchmarks noise
+	@$(RUN) -m benchmarks accounting
+	@$(RUN) -m benchmarks ledger
 
 audit: $(READY)  ## try to prove the mechanisms wrong, and catch every broken copy of them; ten minutes at most
 	@mkdir -p build
