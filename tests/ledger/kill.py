@@ -45,8 +45,8 @@ def lost(ledger: Ledger, said: list[str]) -> int:
     """Return how many of the things that were said are not so."""
     texts = [line.text for line in ledger.lines()]
     hashes = {line.hash for line in ledger.lines()}
-    released = {text for text in texts if text.startswith('{"entry":"released"')}
-    used = {text for text in texts if text.startswith('{"entry":"redeemed"')}
+    released = {text for text in texts if '"entry":"released"' in text}
+    used = {text for text in texts if '"entry":"redeemed"' in text}
     missing = 0
     for word in said:
         verb, receipt, *values = word.split()

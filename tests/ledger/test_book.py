@@ -40,21 +40,23 @@ def charged() -> str:
 
 
 def release() -> Released:
-    return Released(Release(receipt=charged(), values=(1,), mechanism="laplace"))
+    return Released(Release(receipt=charged(), values=(1,), mechanism="laplace"), 1)
 
 
 def test_a_chain_that_keeps_the_rules_is_read():
-    book = read_book(chain(CREATED, CHARGE, Redeemed(charged()), release(), *[CHARGE] * 9, Closed()))
+    book = read_book(chain(CREATED, CHARGE, Redeemed(charged(), 1), release(), *[CHARGE] * 9, Closed()))
     assert book.state().left == 0
 
 
 BROKEN: dict[str, Callable[[], list[Entry]]] = {
     "more charges than the budget": lambda: [CREATED, *[CHARGE] * 11],
     "a charge after the end": lambda: [CREATED, Closed(), CHARGE],
-    "a receipt used twice": lambda: [CREATED, CHARGE, Redeemed(charged()), Redeemed(charged())],
-    "two releases for a receipt": lambda: [CREATED, CHARGE, Redeemed(charged()), release(), release()],
+    "a receipt used twice": lambda: [CREATED, CHARGE, Redeemed(charged(), 1), Redeemed(charged(), 1)],
+    "two releases for a receipt": lambda: [CREATED, CHARGE, Redeemed(charged(), 1), release(), release()],
     "a release before its use": lambda: [CREATED, CHARGE, release()],
-    "a use of nothing": lambda: [CREATED, Redeemed("0" * 64)],
+    "a use of nothing": lambda: [CREATED, Redeemed("0" * 64, 1)],
+    "a use of another line": lambda: [CREATED, CHARGE, Redeemed(charged(), 0)],
+    "a release of another line": lambda: [CREATED, CHARGE, Redeemed(charged(), 1), replace(release(), charge=0)],
     "two creations": lambda: [CREATED, CREATED],
     "no creation": lambda: [CHARGE],
     "a key charged twice": lambda: [CREATED, *[replace(CHARGE, key="k")] * 2],
@@ -88,7 +90,7 @@ def test_a_chain_that_breaks_a_rule_is_refused(entries: Callable[[], list[Entry]
 def test_an_entry_that_is_refused_leaves_the_book_as_it_was():
     book = read_book(chain(replace(CREATED, analysts=(Analyst("ada", "1/2"),))))
     before = book.state()
-    for entry in (CHARGE, Redeemed("0" * 64), Stopped("eve"), Raised(Fraction(1), Fraction(0), 0), CREATED):
+    for entry in (CHARGE, Redeemed("0" * 64, 1), Stopped("eve"), Raised(Fraction(1), Fraction(0), 0), CREATED):
         with pytest.raises(DodonaError):
             book.write(entry, time="now")
         assert book.state() == before
@@ -147,7 +149,7 @@ words = st.text(min_size=1, max_size=20)
 @given(words, words, st.none() | words, st.lists(st.integers() | st.fractions(), max_size=5))
 def test_what_is_spelled_is_read_again(purpose: str, version: str, key: str | None, values: list[int | Fraction]):
     charge = replace(CHARGE, purpose=purpose, version=version, key=key)
-    answer = Released(Release(receipt="r", values=tuple(values), mechanism=purpose))
+    answer = Released(Release(receipt="r", values=tuple(values), mechanism=purpose), 3)
     for entry in (charge, answer):
         found = from_json(to_json(entry, number=5, time=version), number=5)
         assert found == entry

@@ -220,7 +220,7 @@ def test_the_head_may_stand_elsewhere(tmp_path: Path):
         "INSERT INTO entries VALUES (7, '{0}', '{1}', 'closed', NULL, NULL, '{{}}')",
         "INSERT INTO entries VALUES (1, '{0}', '{1}', 'closed', NULL, NULL, '{{}}')",
         "INSERT INTO entries VALUES (1, '{2}', 'short', 'closed', NULL, NULL, '{{}}')",
-        "INSERT INTO entries VALUES (1, '{2}', '{1}', 'redeemed', '{0}', NULL, '{{}}')",
+        "INSERT INTO entries VALUES (1, '{2}', '{1}', 'redeemed', 9, NULL, '{{}}')",
     ],
 )
 def test_the_file_itself_refuses_to_be_changed(place: FilePlace, statement: str):

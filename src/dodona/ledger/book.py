@@ -44,6 +44,7 @@ class Charge:
     """A receipt and what became of it."""
 
     receipt: Receipt
+    number: int
     redeemed: bool = False
     release: Release | None = None
     void: bool = False
@@ -173,12 +174,13 @@ class Book:
                 purpose=entry.purpose,
                 version=entry.version,
                 event=entry.event,
-            )
+            ),
+            self.number + 1,
         )
 
     def _redeem(self, entry: Redeemed) -> None:
         charge = self.charges.get(entry.receipt)
-        if charge is None:
+        if charge is None or charge.number != entry.charge:
             raise ReceiptMismatch
         if charge.redeemed:
             raise ReceiptReused
@@ -191,7 +193,7 @@ class Book:
     def _release(self, entry: Released) -> None:
         release = entry.release
         charge = self.charges.get(release.receipt)
-        if charge is None or not charge.redeemed:
+        if charge is None or charge.number != entry.charge or not charge.redeemed:
             raise ReceiptMismatch
         if charge.release is not None:
             raise ReceiptReused

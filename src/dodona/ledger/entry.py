@@ -47,6 +47,8 @@ class Redeemed:
     """A receipt was used: data may have been read under it."""
 
     receipt: str
+    charge: int
+    """The number of the line that charged it, by which a database can hold rules at little cost."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +56,7 @@ class Released:
     """An answer was drawn; it is stored before it is shown."""
 
     release: Release
+    charge: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -57,8 +57,7 @@ class KeptLedger:
         """Use a receipt, once."""
 
         def act(book: Book, write: Write) -> None:
-            book.charge_of(receipt)
-            write(Redeemed(receipt.id))
+            write(Redeemed(receipt.id, book.charge_of(receipt).number))
 
         if type(receipt) is not Receipt or self._dataset not in {None, receipt.dataset}:
             raise ReceiptMismatch
@@ -70,7 +69,14 @@ class KeptLedger:
             raise InvalidArgument("release", release, "write a Release")
         worded("mechanism", release.mechanism)
         worded("receipt", release.receipt)
-        self._write(Released(release))
+
+        def act(book: Book, write: Write) -> None:
+            charge = book.charges.get(release.receipt)
+            if charge is None:
+                raise ReceiptMismatch
+            write(Released(release, charge.number))
+
+        self._keeper.run(act)
 
     def released(self, purpose: str, version: str) -> tuple[Release, ...]:
         """Return all answers to a question on a version of the data, oldest first."""

@@ -24,14 +24,13 @@ CREATE TABLE IF NOT EXISTS dodona_entries (
     previous text NOT NULL CHECK (length(previous) = 64),
     hash text NOT NULL CHECK (length(hash) = 64),
     kind text NOT NULL,
-    receipt text,
+    charge bigint,
     key text,
     text text NOT NULL CHECK (text LIKE '{%}'),
     PRIMARY KEY (ledger, number),
-    UNIQUE (ledger, hash),
-    UNIQUE (ledger, kind, receipt),
+    UNIQUE (ledger, kind, charge),
     UNIQUE (ledger, key),
-    FOREIGN KEY (ledger, receipt) REFERENCES dodona_entries (ledger, hash)
+    FOREIGN KEY (ledger, charge) REFERENCES dodona_entries (ledger, number)
 );
 CREATE OR REPLACE FUNCTION dodona_refuse() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN RAISE EXCEPTION 'a line is never changed or removed'; END $$;
@@ -50,11 +49,11 @@ CREATE OR REPLACE TRIGGER dodona_whole BEFORE TRUNCATE ON dodona_entries
     FOR EACH STATEMENT EXECUTE FUNCTION dodona_refuse();
 """
 _INSERT = """
-INSERT INTO dodona_entries (ledger, number, previous, hash, kind, receipt, key, text)
-SELECT %s, * FROM unnest(%s::bigint[], %s::text[], %s::text[], %s::text[], %s::text[], %s::text[], %s::text[])
+INSERT INTO dodona_entries (ledger, number, previous, hash, kind, charge, key, text)
+SELECT %s, * FROM unnest(%s::bigint[], %s::text[], %s::text[], %s::text[], %s::bigint[], %s::text[], %s::text[])
 """
 _SELECT = """
-SELECT number, previous, hash, kind, receipt, key, text FROM dodona_entries
+SELECT number, previous, hash, kind, charge, key, text FROM dodona_entries
 WHERE ledger = %s AND number >= %s ORDER BY number
 """
 _LOCK = "SELECT pg_advisory_xact_lock(hashtextextended('dodona ledger ' || %s, 0))"

@@ -9,20 +9,20 @@ from typing import Any
 from dodona.ledger.chain import Line
 from dodona.ledger.faults import LedgerUnreadable
 
-Row = tuple[int, str, str, str, str | None, str | None, str]
-"""Number, previous hash, hash, kind, receipt (of a use or a release), key (of a charge), text."""
+Row = tuple[int, str, str, str, int | None, str | None, str]
+"""Number, previous hash, hash, kind, charge (of a use or a release), key (of a charge), text."""
 
-_WITH_RECEIPT = frozenset({"redeemed", "released"})
+_OF_A_CHARGE = frozenset({"redeemed", "released"})
 
 
 def row_of(line: Line) -> Row:
     """Return the row of a line."""
     fields = json.loads(line.text)
     kind = fields["entry"]
-    receipt = fields["receipt"] if kind in _WITH_RECEIPT else None
+    charge = fields["charge"] if kind in _OF_A_CHARGE else None
     key = fields["key"] if kind == "charged" else None
     scoped = None if key is None else json.dumps([fields["analyst"], key])
-    return line.number, line.previous, line.hash, kind, receipt, scoped, line.text
+    return line.number, line.previous, line.hash, kind, charge, scoped, line.text
 
 
 def lines_of(rows: Iterable[tuple[Any, ...]]) -> list[Line]:

@@ -46,8 +46,8 @@ class UnknownEntry(InvalidRequest):
 def to_json(entry: Entry, *, number: int, time: str) -> str:
     """Return the one spelling of an entry at its place.
 
-    >>> to_json(Redeemed("ab"), number=3, time="now")
-    '{"entry":"redeemed","number":3,"receipt":"ab","time":"now"}'
+    >>> to_json(Redeemed("ab", 2), number=3, time="now")
+    '{"charge":2,"entry":"redeemed","number":3,"receipt":"ab","time":"now"}'
     """
     fields = _fields(entry)
     fields["number"] = number
@@ -95,10 +95,10 @@ def _fields(entry: Entry) -> Fields:
                 "event": _event_fields(entry.event),
             }
         case Redeemed():
-            return {"entry": "redeemed", "receipt": entry.receipt}
+            return {"entry": "redeemed", "receipt": entry.receipt, "charge": entry.charge}
         case Released(release):
-            values = values_to_json(release.values)
-            return {"entry": "released", "receipt": release.receipt, "values": values, "mechanism": release.mechanism}
+            own = {"values": values_to_json(release.values), "mechanism": release.mechanism}
+            return {"entry": "released", "receipt": release.receipt, "charge": entry.charge} | own
         case Created():
             return _created_fields(entry)
         case _:
@@ -166,13 +166,14 @@ def _charged(fields: Fields) -> Charged:
 def _released(fields: Fields) -> Released:
     values = values_from_json(fields["values"])
     mechanism = _text(fields["mechanism"])
-    return Released(Release(receipt=_text(fields["receipt"]), values=values, mechanism=mechanism))
+    release = Release(receipt=_text(fields["receipt"]), values=values, mechanism=mechanism)
+    return Released(release, _whole(fields["charge"]))
 
 
 _READERS: dict[str, Callable[[Fields], Entry]] = {
     "created": _created,
     "charged": _charged,
-    "redeemed": lambda fields: Redeemed(_text(fields["receipt"])),
+    "redeemed": lambda fields: Redeemed(_text(fields["receipt"]), _whole(fields["charge"])),
     "released": _released,
     "raised": lambda fields: Raised(*_numbers(fields)),
     "recovered": lambda fields: Recovered(*_numbers(fields)),

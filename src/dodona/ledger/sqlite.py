@@ -21,12 +21,12 @@ SCHEMA = (
     """CREATE TABLE entries (
     number INTEGER PRIMARY KEY CHECK (number >= 0),
     previous TEXT NOT NULL CHECK (length(previous) = 64),
-    hash TEXT NOT NULL UNIQUE CHECK (length(hash) = 64),
+    hash TEXT NOT NULL CHECK (length(hash) = 64),
     kind TEXT NOT NULL,
-    receipt TEXT REFERENCES entries (hash),
+    charge INTEGER REFERENCES entries (number),
     key TEXT UNIQUE,
     text TEXT NOT NULL CHECK (text LIKE '{%}'),
-    UNIQUE (kind, receipt)
+    UNIQUE (kind, charge)
 ) STRICT""",
     """CREATE TRIGGER entries_follow BEFORE INSERT ON entries
 WHEN NEW.number <> (SELECT coalesce(max(number) + 1, 0) FROM entries)
@@ -53,7 +53,7 @@ PRAGMAS: dict[str, str | int] = {
 _MAGIC = b"SQLite format 3\0"
 _CORRUPT = frozenset({"SQLITE_CORRUPT", "SQLITE_NOTADB", "SQLITE_ERROR", "SQLITE_FORMAT"})
 _PAUSE = 0.0005
-_INSERT = "INSERT INTO entries (number, previous, hash, kind, receipt, key, text) VALUES "
+_INSERT = "INSERT INTO entries (number, previous, hash, kind, charge, key, text) VALUES "
 _VALUES = "(?, ?, ?, ?, ?, ?, ?)"
 _ROWS = 1000
 
@@ -123,7 +123,7 @@ class SqliteStore:
                 raise LedgerUnreadable(f"the file does not take {name} = {wanted}")
 
     def _lines(self, since: int) -> list[Line]:
-        query = "SELECT number, previous, hash, kind, receipt, key, text FROM entries WHERE number >= ? ORDER BY number"
+        query = "SELECT number, previous, hash, kind, charge, key, text FROM entries WHERE number >= ? ORDER BY number"
         return lines_of(self._connection.execute(query, (since,)))
 
     def _known(self) -> None:
