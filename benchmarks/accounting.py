@@ -18,7 +18,10 @@ from dodona.accounting.order import renyi_limit, zcdp_limit
 from dodona.accounting.plan import Plan
 from dodona.domain.neighbours import Neighbours
 
-NOTE = "OpenDP's decisions are those after 200 and 2,000 queries, and include drawing the noise of a count."
+NOTE = (
+    "All figures are CPU time. OpenDP's decisions are those after 200 and 2,000 queries, and include drawing the noise of "
+    "a count."
+)
 DELTA = Fraction(1, 10**6)
 _COUNTS = 10_000
 _DECISIONS = 2_000

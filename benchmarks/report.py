@@ -28,7 +28,7 @@ class Row:
         return above / below if below > 0 else None
 
 
-_CAPTION = "All figures are CPU time. Where the ratio is above 1, ours is ahead."
+_CAPTION = "Where the ratio is above 1, ours is ahead."
 
 
 def show(title: str, rows: list[Row], *, note: str) -> None:
