@@ -19,8 +19,8 @@ from dodona.accounting.plan import Plan
 from dodona.domain.neighbours import Neighbours
 
 NOTE = (
-    "All figures are CPU time. OpenDP's decisions are those after 200 and 2,000 queries, and include drawing the noise of "
-    "a count."
+    "All figures are CPU time. OpenDP's decisions are those after 200 and 2,000 queries, and include drawing the noise "
+    "of a count."
 )
 DELTA = Fraction(1, 10**6)
 _COUNTS = 10_000

@@ -41,8 +41,8 @@ _MODULES = {
 
 
 NOTE = (
-    "All figures are CPU time. Noisy max adds Laplace noise; OpenDP's, beside it, is permute-and-flip. A first draw is the "
-    "first of a scale near 1000: ours builds a table then, and OpenDP's a measurement."
+    "All figures are CPU time. Noisy max adds Laplace noise; OpenDP's, beside it, is permute-and-flip. A first draw is "
+    "the first of a scale near 1000: ours builds a table then, and OpenDP's a measurement."
 )
 """What a reader of the rows has to know."""
 
