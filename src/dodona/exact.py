@@ -52,9 +52,11 @@ def whole(value: int, *, argument: str, lower: int, upper: int) -> int:
 def shown(number: Fraction) -> str:
     """Return the fraction as people write it: powers of ten and of two from a million up, else as a ratio.
 
-    >>> shown(Fraction(1, 1000)), shown(Fraction(10**12)), shown(Fraction(2**62)), shown(Fraction(1, 10**12))
-    ('1/1000', '10^12', '2^62', '10^-12')
+    >>> shown(Fraction(1, 1000)), shown(Fraction(10**12)), shown(Fraction(-(2**62))), shown(Fraction(1, 10**12))
+    ('1/1000', '10^12', '-2^62', '10^-12')
     """
+    if number < 0:
+        return f"-{shown(-number)}"
     long_enough = 10**6
     for base in (10, 2):
         for power, sign in ((number, ""), (1 / number if number else number, "-")):
