@@ -151,3 +151,9 @@ PLACES: dict[str, Callable[[Path], Place]] = {
 
 def long_ago() -> datetime:
     return datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def begun(place: Place, terms: Terms | None = None, **options: str) -> Ledger:
+    """A ledger that was just created and opened."""
+    place.create(terms_of() if terms is None else terms)
+    return place.open(**options)
