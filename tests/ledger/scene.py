@@ -153,7 +153,7 @@ def long_ago() -> datetime:
     return datetime(1970, 1, 1, tzinfo=UTC)
 
 
-def begun(place: Place, terms: Terms | None = None, **options: str) -> Ledger:
+def begun(place: Place, terms: Terms | None = None, *, dataset: str | None = None) -> Ledger:
     """A ledger that was just created and opened."""
     place.create(terms_of() if terms is None else terms)
-    return place.open(**options)
+    return place.open(dataset=dataset)
