@@ -1,0 +1,162 @@
+"""Queries: linear questions over a public domain. An answer is a sum over rows of a weight that the cell decides."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, Self
+
+import numpy as np
+
+from dodona.domain.attribute import Attribute, cells, grid
+from dodona.domain.domain import Domain
+from dodona.domain.partition import Partition
+from dodona.errors import InvalidArgument
+from dodona.query.predicate import EVERYTHING, Axes, Predicate, holds, used
+from dodona.query.weight import ONE, Constant, Value, Weight, looked_at, weigh
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+MOST_VALUES = 1 << 22
+
+
+@dataclass(frozen=True, slots=True)
+class Cases:
+    """A key that is none of the columns: the label of the first predicate that holds, else the last one."""
+
+    branches: tuple[tuple[str, Predicate], ...]
+    otherwise: str
+
+    @property
+    def groups(self) -> int:
+        """How many groups there are."""
+        return len(self.branches) + 1
+
+
+Key = Partition | Cases
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """For each group, the sum of the weights of the rows that are meant. A row is in one group at most."""
+
+    where: Predicate = EVERYTHING
+    keys: tuple[Key, ...] = ()
+    weight: Weight = ONE
+    unit: Fraction = Fraction(1)
+    """What one step is worth in the answer's own unit."""
+
+    @property
+    def values(self) -> int:
+        """How many answers it has: one for each group, in row-major order of the keys."""
+        return math.prod(key.groups for key in self.keys)
+
+    @property
+    def attributes(self) -> frozenset[str]:
+        """The names of all attributes that it looks at."""
+        keys = (_named(key) for key in self.keys)
+        return (used(self.where) | looked_at(self.weight)).union(*keys)
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """Blocks that are asked together, over one domain; the answers stand one block after the other."""
+
+    domain: Domain
+    blocks: tuple[Block, ...]
+
+    def __post_init__(self) -> None:
+        """Refuse attributes that are not there, and more answers than anybody reads."""
+        for block in self.blocks:
+            for name in block.attributes:
+                self.domain[name]
+        if not 0 < self.values <= MOST_VALUES:
+            raise InvalidArgument("query", f"{self.values} answers", f"ask for 1 to {MOST_VALUES} answers at once")
+
+    @property
+    def values(self) -> int:
+        """How many answers there are in all."""
+        return sum(block.values for block in self.blocks)
+
+    @classmethod
+    def count(cls, domain: Domain, where: Predicate = EVERYTHING) -> Self:
+        """Return the question how many rows are meant."""
+        return cls(domain, (Block(where),))
+
+    @classmethod
+    def histogram(cls, domain: Domain, by: Iterable[str], where: Predicate = EVERYTHING) -> Self:
+        """Return the question how many rows each group has; declared bins are the groups of a column that has them."""
+        return cls(domain, (Block(where, tuple(Partition.of(domain[name]) for name in by)),))
+
+    @classmethod
+    def sum(cls, domain: Domain, of: str, where: Predicate = EVERYTHING) -> Self:
+        """Return the question what a column adds up to, on its grid; rows without a value add nothing."""
+        weight, unit = value_of(domain[of])
+        return cls(domain, (Block(where, (), weight, unit),))
+
+    def stacked(self, *others: Self) -> Self:
+        """Return the question that asks all of them together."""
+        return type(self)(self.domain, tuple(block for query in (self, *others) for block in query.blocks))
+
+
+def value_of(attribute: Attribute, *, centre: Fraction = Fraction(0), power: int = 1) -> tuple[Weight, Fraction]:
+    """Return the weight (value - centre)^power of a column in whole steps, and what a step is worth.
+
+    >>> from dodona.domain.attribute import Number
+    >>> value_of(Number("stay", Fraction(0), Fraction(365), Fraction(1, 4)))
+    (Value(attribute='stay', size=1461, offset=0, factor=1, power=1), Fraction(1, 4))
+    """
+    found = grid(attribute)
+    if found is None:
+        raise InvalidArgument("column", attribute.name, f"a {attribute.kind} has no sum; name a column of numbers")
+    lower, step = found[0] - centre, found[1]
+    unit = Fraction(
+        math.gcd(lower.numerator * step.denominator, step.numerator * lower.denominator),
+        lower.denominator * step.denominator,
+    )
+    weight = Value(attribute.name, attribute.size, int(lower / unit), int(step / unit), power)
+    return weight, unit**power
+
+
+def group_of(keys: Iterable[Key], axes: Axes) -> NDArray[np.int64]:
+    """Return the number of the group that rows, or cells of a product, belong to."""
+    found: NDArray[np.int64] = np.asarray(0, dtype=np.int64)
+    for key in keys:
+        if isinstance(key, Partition):
+            own = key.table()[axes[key.attribute]]
+        else:
+            own = np.asarray(len(key.branches), dtype=np.int64)
+            for number, (_, predicate) in reversed(tuple(enumerate(key.branches))):
+                own = np.where(holds(predicate, axes), np.int64(number), own)
+        found = found * key.groups + own
+    return found
+
+
+def product_axes(domain: Domain, names: Iterable[str]) -> dict[str, NDArray[np.int64]]:
+    """Return the codes of all cells of a product of attributes, in shapes that broadcast to it."""
+    ordered = sorted(names)
+    return {
+        name: np.arange(cells(domain[name]), dtype=np.int64).reshape([-1 if other == name else 1 for other in ordered])
+        for name in ordered
+    }
+
+
+def product_shape(domain: Domain, names: Iterable[str]) -> tuple[int, ...]:
+    """Return the shape of a product of attributes in the order of their names."""
+    return tuple(cells(domain[name]) for name in sorted(names))
+
+
+def block_weights(block: Block, axes: Axes) -> NDArray[np.int64]:
+    """Return what each row, or cell, counts for: 0 where it is not meant."""
+    if block.where == EVERYTHING and isinstance(block.weight, Constant):
+        return weigh(block.weight, axes)
+    return np.where(holds(block.where, axes), weigh(block.weight, axes), np.int64(0))
+
+
+def _named(key: Key) -> frozenset[str]:
+    if isinstance(key, Partition):
+        return frozenset((key.attribute,))
+    return frozenset().union(*(used(predicate) for _, predicate in key.branches))

@@ -1,0 +1,49 @@
+"""A question: what is measured, and what is then shown of it. It comes from SQL or from a Query."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from dodona.query.expression import Expression, Total
+from dodona.query.query import Key, Query
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column of the answer."""
+
+    name: str
+    expression: Expression
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """What the rows of the answer are ordered by."""
+
+    expression: Expression
+    descending: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """One linear query, and the columns that are computed from it for each group."""
+
+    text: str
+    """As it was asked, or a description of it."""
+    query: Query
+    keys: tuple[Key, ...] = ()
+    """What all blocks are grouped by; a block of a quantile has one key more, the last."""
+    columns: tuple[Column, ...]
+    having: Expression | None = None
+    order: tuple[Order, ...] = ()
+    limit: int | None = None
+    offset: int = 0
+    warnings: tuple[str, ...] = ()
+
+
+def of_query(query: Query) -> Question:
+    """Return the question that asks for all values of a query: one column for each block."""
+    keys = query.blocks[0].keys
+    names = ["value"] if len(query.blocks) == 1 else [f"value_{number + 1}" for number in range(len(query.blocks))]
+    columns = tuple(Column(name, Total(number)) for number, name in enumerate(names))
+    return Question(text="", query=query, keys=keys, columns=columns)
