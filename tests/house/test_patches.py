@@ -144,6 +144,7 @@ module: half
 )
 def test_the_runner_tells_what_became_of_a_patch(tmp_path: Path, number: int, code: int) -> None:
     (tmp_path / "tests").mkdir()
+    (tmp_path / "tests" / "__init__.py").touch()
     (tmp_path / "tests" / "house").symlink_to(ROOT / "tests" / "house")
     (tmp_path / "half.py").write_text("UNUSED = 1\n\n\ndef half(x):\n    return x / 2\n")
     (tmp_path / "unrelated.py").write_text("UNUSED = 1\n")
