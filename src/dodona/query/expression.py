@@ -1,4 +1,4 @@
-"""Expressions: what is computed from the measured blocks of a question, for each group. It is post-processing, and free."""
+"""Expressions: what is computed from the measured blocks of a question, for each group, as post-processing."""
 
 from __future__ import annotations
 

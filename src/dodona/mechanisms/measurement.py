@@ -1,0 +1,70 @@
+"""A measurement: a query, and the noise that each of its blocks gets. It says itself what it costs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import groupby
+
+from dodona.accounting.event import Event, Together
+from dodona.domain.neighbours import Neighbours
+from dodona.errors import InvalidArgument
+from dodona.mechanisms.gaussian import Gaussian
+from dodona.mechanisms.laplace import Laplace
+from dodona.query.effect import sensitivity_of
+from dodona.query.query import Query
+
+Noise = Laplace | Gaussian
+_LAWS: dict[str, type[Laplace | Gaussian]] = {"laplace": Laplace, "gaussian": Gaussian}
+
+
+@dataclass(frozen=True, slots=True)
+class Measurement:
+    """Independent integer noise on every answer, of one law and scale a block, in the block's own steps."""
+
+    query: Query
+    noises: tuple[Noise, ...]
+
+    def __post_init__(self) -> None:
+        """Refuse blocks without noise."""
+        if len(self.noises) != len(self.query.blocks):
+            raise InvalidArgument("noises", len(self.noises), f"write one for each of {len(self.query.blocks)} blocks")
+
+    def event(self, neighbours: Neighbours) -> Event:
+        """Return what it costs: blocks with the same noise together, as one vector.
+
+        Theorem: sensitivity
+        """
+        parts: dict[Noise, list[int]] = {}
+        for number, noise in enumerate(self.noises):
+            parts.setdefault(noise, []).append(number)
+        events = []
+        for noise, numbers in parts.items():
+            blocks = self.query.blocks if len(parts) == 1 else tuple(self.query.blocks[number] for number in numbers)
+            events.append(noise.event(sensitivity_of(Query(self.query.domain, blocks), neighbours)))
+        return events[0] if len(events) == 1 else Together(tuple((event, 1) for event in events))
+
+
+def spelled(noises: tuple[Noise, ...]) -> str:
+    """Return the noises as a text that `noises_from` reads.
+
+    >>> spelled((Laplace(scale=2), Laplace(scale=2), Gaussian(scale="7/2")))
+    'laplace 2 x 2, gaussian 7/2 x 1'
+    """
+    runs = ((noise, sum(1 for _ in run)) for noise, run in groupby(noises))
+    return ", ".join(f"{type(noise).__name__.lower()} {noise.scale} x {times}" for noise, times in runs)
+
+
+def noises_from(text: str) -> tuple[Noise, ...]:
+    """Return the noises that a text means.
+
+    >>> noises_from("gaussian 7/2 x 2")[1].scale
+    Fraction(7, 2)
+    """
+    found: list[Noise] = []
+    for run in text.split(", "):
+        try:
+            law, scale, _, times = run.split(" ")
+            found += [_LAWS[law](scale=scale)] * int(times)
+        except (KeyError, ValueError) as fault:
+            raise InvalidArgument("mechanism", text, "write runs such as 'laplace 2 x 3'") from fault
+    return tuple(found)

@@ -1,0 +1,52 @@
+"""A source: where exact answers come from. They are sealed until noise has been added."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NoReturn, Protocol, final
+
+from dodona.query.query import Query
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+
+@final
+class Sealed:
+    """Exact answers that nobody can read by accident: no length, no comparison, no copy, and one word when printed."""
+
+    __slots__ = ("_values",)
+
+    def __init__(self, values: NDArray[np.int64] | Sequence[int]) -> None:
+        """Take whole numbers of steps, in the order of the query."""
+        self._values = values
+
+    def __repr__(self) -> str:
+        return "<sealed>"
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("a sealed value is not copied")
+
+    def __eq__(self, other: object) -> NoReturn:
+        raise TypeError("a sealed value is not compared")
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+class Source(Protocol):
+    """A table behind its schema. Only `trusted` asks it, after the charge is durable."""
+
+    version: str
+    """Which version of the rows this is."""
+
+    def exact(self, query: Query) -> Sealed:
+        """Return all answers of a query: the same whatever the order of the rows or the number of threads."""
+
+    def close(self) -> None:
+        """Let go of the table."""
+
+
+def opened(sealed: Sealed) -> NDArray[np.int64] | Sequence[int]:
+    """Return the exact answers; only `trusted` calls this."""
+    return sealed._values  # noqa: SLF001
