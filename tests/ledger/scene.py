@@ -10,13 +10,15 @@ from itertools import count
 from pathlib import Path
 from typing import Protocol
 
-from dodona.accounting.event import Event, LaplaceEvent
+from dodona.accounting.event import Event, GaussianEvent, LaplaceEvent
+from dodona.accounting.plan import Plan
 from dodona.domain.neighbours import Neighbours
 from dodona.ledger import file, memory, place
 from dodona.ledger.contract import Ledger
 from dodona.ledger.head import Mark
 from dodona.ledger.keeper import Clock, utc
 from dodona.ledger.opening import Terms, first_line, opened, recovered
+from dodona.ledger.pot import OpenedPlan
 from dodona.ledger.receipt import Receipt
 from dodona.ledger.release import Release
 from dodona.policy import Analyst, Budget
@@ -26,6 +28,12 @@ TENTH = LaplaceEvent(1, Fraction(10), Neighbours.ADD_REMOVE)
 """Costs a pure ε of 1/10."""
 PURE_ONE = Budget(1, 0, "pure")
 """Room for exactly ten of them."""
+HALF = LaplaceEvent(1, Fraction(2), Neighbours.ADD_REMOVE)
+"""Costs a pure ε of 1/2."""
+WIDE = GaussianEvent(1, Fraction(10**6), Neighbours.ADD_REMOVE)
+"""Costs hardly any ε; at a δ of 4/10^7, all of that δ."""
+POTTED = Budget(2, "1e-6", "pure", plans=(1, "1e-6"))
+"""Room for ten tenths in questions, and for (1, 10^-6) in plans."""
 
 
 def terms_of(budget: Budget = PURE_ONE, *analysts: Analyst, datasets: tuple[str, ...] = ("stays",)) -> Terms:
@@ -47,6 +55,24 @@ def ask(
 ) -> Receipt:
     """Reserve with what matters to the test alone."""
     return ledger.reserve(event, analyst=analyst, key=key, purpose=purpose, version="1")
+
+
+def open_plan(
+    ledger: Ledger,
+    *parts: tuple[Event, int],
+    delta: str = "0",
+    analyst: str | None = None,
+    key: str | None = None,
+) -> OpenedPlan:
+    """Open a plan with what matters to the test alone."""
+    return ledger.open_plan(Plan(parts), delta=delta, analyst=analyst, key=key)
+
+
+def serve(
+    ledger: Ledger, plan: str, key: str | None = None, *, event: Event = TENTH, analyst: str | None = None
+) -> Receipt:
+    """Reserve out of a plan."""
+    return ledger.reserve(event, analyst=analyst, key=key, purpose="question", version="1", plan=plan)
 
 
 def answer(ledger: Ledger, receipt: Receipt, *values: int | Fraction) -> Release:

@@ -5,9 +5,8 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -16,16 +15,12 @@ import typer
 from dodona.errors import DodonaError, InvalidArgument
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
     from dodona.ledger.contract import Ledger
-    from dodona.ledger.state import BudgetState
 
 app = typer.Typer(help="The durable account of what is spent.", no_args_is_help=True)
 
 _PICTURES = (".png", ".svg", ".pdf")
 _WIDTH = 110
-_LAST = 8
 _SECRET = "env:"  # noqa: S105  what an address in the environment is written behind
 
 Where = Annotated[str, typer.Argument(metavar="LEDGER", help="A path, or postgresql://…#name, or env:NAME of either.")]
@@ -74,14 +69,16 @@ def show(
 ) -> None:
     """Show what was spent, what is left, by whom, and the last entries."""
     with _told(), _opened(ledger, head) as found:
+        from dodona.cli.ledger_view import figures, tables
+
         state = found.state()
         if as_json:
-            print(json.dumps(_figures(state)))
+            print(json.dumps(figures(state)))
             return
         from rich.console import Console
 
         console = Console(width=None if sys.stdout.isatty() else _WIDTH)
-        for table in _tables(state, [line.text for line in found.lines()]):
+        for table in tables(state, [line.text for line in found.lines()]):
             console.print(table)
 
 
@@ -169,77 +166,3 @@ def _pair(argument: str, text: str, sign: str) -> tuple[str, str]:
     if not found or not first or not second:
         raise InvalidArgument(argument, text, f"write two parts with {sign!r} between them")
     return first, second
-
-
-def _figures(state: BudgetState) -> dict[str, object]:
-    return {
-        "epsilon": str(state.total.epsilon),
-        "delta": str(state.total.delta),
-        "accountant": state.total.accountant.value,
-        "plans": [str(part) for part in state.total.plans],
-        "spent": str(state.spent),
-        "left": str(state.left),
-        "epsilon_spent": state.epsilon_spent,
-        "charges": state.charges,
-        "releases": state.releases,
-        "analysts": [
-            {"name": one.name, "share": str(one.share), "spent": str(one.spent), "left": str(one.left)}
-            | {"stopped": one.stopped}
-            for one in state.analysts
-        ],
-        "closed": state.closed,
-        "recovered": state.recovered,
-        "head": state.head,
-    }
-
-
-def _tables(state: BudgetState, texts: list[str]) -> Iterator[Table]:
-    from rich.table import Table
-
-    total = state.total
-    budget = Table(title="Budget", title_justify="left", show_header=False)
-    kept = f"; ({total.plans[0]}, {total.plans[1]}) of it kept for plans" if any(total.plans) else ""
-    budget.add_row("total", f"ε = {total.epsilon}, δ = {float(total.delta):g}, {total.accountant.value}{kept}")
-    budget.add_row("spent", f"{_percent(state.spent)}; ε so far {state.epsilon_spent:.4g}")
-    budget.add_row("left", _percent(state.left))
-    budget.add_row("charges, releases", f"{state.charges:,}, {state.releases:,}")
-    if state.closed or state.recovered:
-        budget.add_row("state", " and ".join(["closed"] * state.closed + ["recovered"] * state.recovered))
-    budget.add_row("head", state.head)
-    yield budget
-    if state.analysts:
-        analysts = Table("analyst", "share", "spent of it", "left of it", "", title="Analysts", title_justify="left")
-        for one in state.analysts:
-            stopped = "stopped" if one.stopped else ""
-            analysts.add_row(one.name, str(one.share), _percent(one.spent), _percent(one.left), stopped)
-        yield analysts
-    entries = Table("line", "time", "entry", "what", title=f"Last of {len(texts):,} lines", title_justify="left")
-    for text in texts[-_LAST:]:
-        fields = json.loads(text)
-        what = _WHAT[fields["entry"]](fields) if fields["entry"] in _WHAT else ""
-        entries.add_row(str(fields["number"]), fields["time"][:19], fields["entry"], what)
-    yield entries
-
-
-_WHAT: dict[str, Callable[[dict[str, object]], str]] = {
-    "charged": lambda fields: f"{fields['analyst'] or 'anyone'} on {fields['dataset']}, {_event(fields['event'])}",
-    "redeemed": lambda fields: f"receipt {str(fields['receipt'])[:12]}…",
-    "released": lambda fields: f"receipt {str(fields['receipt'])[:12]}…, {fields['mechanism']}",
-    "raised": lambda fields: f"ε = {fields['epsilon']}, δ = {fields['delta']}",
-    "recovered": lambda fields: f"ε = {fields['epsilon']}, δ = {fields['delta']}",
-    "admitted": lambda fields: f"{fields['analyst']}, {fields['share']}",
-    "stopped": lambda fields: str(fields["analyst"]),
-    "declared": lambda fields: str(fields["dataset"]),
-}
-
-
-def _event(fields: object) -> str:
-    """Return an event in a few words: its kind, and its numbers without the relation."""
-    if not isinstance(fields, dict):
-        return ""
-    numbers = [f"{name} {value}" for name, value in fields.items() if name not in {"event", "neighbours", "parts"}]
-    return " ".join([str(fields["event"]), *numbers])
-
-
-def _percent(share: Fraction) -> str:
-    return f"{float(100 * share):.4g} %"

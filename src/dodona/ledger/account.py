@@ -9,8 +9,10 @@ from fractions import Fraction
 from dodona.accounting.event import Event
 from dodona.accounting.filter import Accountant, Filter, Spent
 from dodona.errors import InvalidArgument
+from dodona.ledger.entry import Opened
 from dodona.ledger.faults import BudgetExhausted, NotPermitted
 from dodona.ledger.limits import everything, kept_filter, raised_budget
+from dodona.ledger.pot import Pot
 from dodona.policy import Analyst, Budget
 
 
@@ -26,10 +28,11 @@ class Purse:
 
 @dataclass(slots=True)
 class Account:
-    """One budget and its purses. It changes by whole entries only: a method refuses before it changes anything."""
+    """One budget, its pot and its purses. It changes by whole entries only: a method refuses before it changes."""
 
     budget: Budget
     filter: Filter
+    pot: Pot
     spent: Spent = field(default_factory=Spent)
     events: Counter[Event] = field(default_factory=Counter)
     purses: dict[str, Purse] = field(default_factory=dict)
@@ -51,6 +54,16 @@ class Account:
             self.purses[purse.analyst.name] = replace(purse, spent=own)
         self.spent = total
         self.events[event] += 1
+
+    def open(self, entry: Opened, own_hash: str) -> None:
+        """Pay for a plan out of the pot, or refuse it; an analyst has the same share of the pot as of the rest."""
+        purse = self._purse(entry.analyst)
+        self.pot.open(entry, own_hash, share=Fraction(1) if purse is None else purse.analyst.share)
+
+    def take(self, plan: str, event: Event, analyst: str | None) -> None:
+        """Take an event out of a plan, or refuse it; filter and purse are left as they are."""
+        self._purse(analyst)
+        self.pot.take(plan, event, analyst)
 
     def admit(self, analyst: Analyst) -> None:
         """Let an analyst in with a share; one who was there keeps what they spent."""
@@ -80,6 +93,7 @@ class Account:
         self.spent = everything(self.filter, self.spent)
         for name, purse in self.purses.items():
             self.purses[name] = replace(purse, spent=everything(purse.filter, purse.spent))
+        self.pot.exhaust()
         self.recovered = True
 
     def _become(self, budget: Budget, limit: int) -> None:

@@ -7,6 +7,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Self, assert_never
 
+from dodona.accounting.bounds import Pair
+from dodona.domain.neighbours import Neighbours
 from dodona.errors import DodonaError, InvalidArgument
 from dodona.ledger.account import Account
 from dodona.ledger.chain import NOTHING, Line, line_after
@@ -18,6 +20,7 @@ from dodona.ledger.entry import (
     Created,
     Declared,
     Entry,
+    Opened,
     Raised,
     Recovered,
     Redeemed,
@@ -33,6 +36,7 @@ from dodona.ledger.faults import (
     ReceiptVoid,
 )
 from dodona.ledger.limits import kept_filter
+from dodona.ledger.pot import Pot
 from dodona.ledger.receipt import Receipt
 from dodona.ledger.release import Release
 from dodona.ledger.spelling import from_json
@@ -66,7 +70,8 @@ class Book:
         self.head = first.hash
         self.created = created
         self.datasets = dict(created.datasets)
-        self.account = Account(created.budget, kept_filter(created.budget, created.order, created.limit))
+        whole = kept_filter(created.budget, created.order, created.limit)
+        self.account = Account(created.budget, whole, Pot(Pair(*created.budget.plans)))
         for analyst in created.analysts:
             self.account.admit(analyst)
         self.charges: dict[str, Charge] = {}
@@ -109,7 +114,7 @@ class Book:
     def state(self) -> BudgetState:
         """Return what is left."""
         releases = sum(len(found) for found in self.releases.values())
-        return state_of(self.account, releases=releases, closed=self.closed, head=self.head)
+        return state_of(self.account, charges=len(self.charges), releases=releases, closed=self.closed, head=self.head)
 
     def charge_of(self, receipt: Receipt) -> Charge:
         """Return what became of a receipt, which must be as this book wrote it."""
@@ -122,6 +127,8 @@ class Book:
         match entry:
             case Charged():
                 self._charge(entry, own_hash)
+            case Opened():
+                self._open(entry, own_hash)
             case Redeemed():
                 self._redeem(entry)
             case Released():
@@ -153,16 +160,13 @@ class Book:
                 assert_never(entry)
 
     def _charge(self, entry: Charged, own_hash: str) -> None:
-        if self.closed:
-            raise NotPermitted("The owner closed this ledger. Earlier answers can still be fetched.")
         if entry.dataset not in self.datasets:
             raise InvalidArgument("dataset", entry.dataset, "write the name of a dataset of this ledger")
-        if entry.event.neighbours is not self.created.neighbours:
-            accepted = f"this ledger counts under {self.created.neighbours.value}; the two relations are never mixed"
-            raise InvalidArgument("event", entry.event.neighbours.value, accepted)
-        if entry.key is not None and (entry.analyst, entry.key) in self.keys:
-            raise InvalidArgument("key", entry.key, "a key is charged once")
-        self.account.charge(entry.event, entry.analyst)
+        self._spendable(entry, entry.event.neighbours)
+        if entry.plan is None:
+            self.account.charge(entry.event, entry.analyst)
+        else:
+            self.account.take(entry.plan, entry.event, entry.analyst)
         if entry.key is not None:
             self.keys[entry.analyst, entry.key] = own_hash
         self.charges[own_hash] = Charge(
@@ -174,9 +178,27 @@ class Book:
                 purpose=entry.purpose,
                 version=entry.version,
                 event=entry.event,
+                plan=entry.plan,
             ),
             self.number + 1,
         )
+
+    def _open(self, entry: Opened, own_hash: str) -> None:
+        for event, _ in entry.parts:
+            self._spendable(entry, event.neighbours)
+        self.account.open(entry, own_hash)
+        if entry.key is not None:
+            self.keys[entry.analyst, entry.key] = own_hash
+
+    def _spendable(self, entry: Charged | Opened, neighbours: Neighbours) -> None:
+        """Refuse what no account could make right: the end, the other relation, a key that is taken."""
+        if self.closed:
+            raise NotPermitted("The owner closed this ledger. Earlier answers can still be fetched.")
+        if neighbours is not self.created.neighbours:
+            accepted = f"this ledger counts under {self.created.neighbours.value}; the two relations are never mixed"
+            raise InvalidArgument("event", neighbours.value, accepted)
+        if entry.key is not None and (entry.analyst, entry.key) in self.keys:
+            raise InvalidArgument("key", entry.key, "a key names one question or one plan, once")
 
     def _redeem(self, entry: Redeemed) -> None:
         charge = self.charges.get(entry.receipt)

@@ -1,4 +1,4 @@
-"""The burn-down: what was left of the budget after each charge, in all and for each analyst."""
+"""The burn-down: what was left of the budget after each charge, in all, for each analyst and for plans."""
 
 from __future__ import annotations
 
@@ -9,17 +9,21 @@ from pathlib import Path
 from dodona.ledger.account import share_left
 from dodona.ledger.book import Book
 from dodona.ledger.chain import Line
+from dodona.ledger.pot import NOTHING
 
 _SIZE = (9.0, 5.0)
+_SPENDING = frozenset({"charged", "opened"})
 
 
 @dataclass(frozen=True, slots=True)
 class Burndown:
-    """Shares left, one a charge or act that changed them; the first is before anything was spent."""
+    """Shares left, one a charge, plan or act that changed them; the first is before anything was spent."""
 
     whole: tuple[float, ...]
     analysts: dict[str, tuple[float | None, ...]]
     """None before the analyst was let in."""
+    plans: tuple[float, ...]
+    """Of what was set aside for plans; empty where nothing was."""
     acts: tuple[tuple[int, str], ...]
     """Where the owner acted, and how."""
     epsilon: float
@@ -30,20 +34,23 @@ def burndown(lines: Sequence[Line]) -> Burndown:
     book = Book.read(lines[:1])
     whole = [_left(book)]
     purses = [_purses(book)]
+    plans = [float(book.account.pot.share_left())]
     acts = []
     for line in lines[1:]:
-        spent, limit = book.account.spent, book.account.filter
-        before = (spent, limit, dict(book.account.purses), book.closed)
+        before = _facts(book)
         book.follow([line])
-        if before == (book.account.spent, book.account.filter, book.account.purses, book.closed):
+        if before == _facts(book):
             continue
         whole.append(_left(book))
         purses.append(_purses(book))
-        if book.account.spent.events == spent.events:
+        plans.append(float(book.account.pot.share_left()))
+        if _name(line) not in _SPENDING:
             acts.append((len(whole) - 1, _name(line)))
     names = sorted({name for left in purses for name in left})
     analysts = {name: tuple(left.get(name) for left in purses) for name in names}
-    return Burndown(tuple(whole), analysts, tuple(acts), float(book.account.filter.epsilon))
+    pot = book.account.pot
+    kept = () if pot.total == NOTHING else tuple(plans)
+    return Burndown(tuple(whole), analysts, kept, tuple(acts), float(book.account.filter.epsilon))
 
 
 def draw(found: Burndown, path: Path) -> None:
@@ -60,12 +67,17 @@ def draw(found: Burndown, path: Path) -> None:
     for name, lefts in found.analysts.items():
         values = [float("nan") if left is None else 100 * left for left in lefts]
         axes.step(steps, values, where="post", linewidth=1.4, label=f"{name}, of their share")
+    if found.plans:
+        values = [100 * left for left in found.plans]
+        axes.step(
+            steps, values, where="post", linewidth=1.4, linestyle="--", color="black", label="set aside for plans"
+        )
     for place, act in found.acts:
         axes.axvline(place, color="#999999", linestyle=":", linewidth=1)
         axes.annotate(
             act, (place, 101), xytext=(2, 0), textcoords="offset points", rotation=45, fontsize=8, annotation_clip=False
         )
-    axes.set(xlabel="charges and acts of the owner", ylabel="left, % of the budget", ylim=(0, 100))
+    axes.set(xlabel="charges, plans and acts of the owner", ylabel="left, % of the budget", ylim=(0, 100))
     axes.set_xlim(0, max(1, len(found.whole) - 1))
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.grid(visible=True, color="#dddddd", linewidth=0.6)
@@ -74,6 +86,11 @@ def draw(found: Burndown, path: Path) -> None:
     title = f"Budget left; the whole is ε = {found.epsilon:g}"
     axes.set_title(title, loc="left", pad=42 if found.acts else 10)
     figure.savefig(path, dpi=150)
+
+
+def _facts(book: Book) -> tuple[object, ...]:
+    account = book.account
+    return account.spent, account.filter, dict(account.purses), account.pot.taken, book.closed
 
 
 def _left(book: Book) -> float:

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from fractions import Fraction
-from typing import Protocol, Self
+from typing import TYPE_CHECKING, Protocol, Self
 
 from dodona.accounting.event import Event
+from dodona.exact import Exact
 from dodona.ledger.chain import Line
+from dodona.ledger.pot import OpenedPlan
 from dodona.ledger.receipt import Receipt
 from dodona.ledger.release import Release
 from dodona.ledger.state import BudgetState
 from dodona.policy import Analyst
+
+if TYPE_CHECKING:
+    from dodona.accounting.plan import Plan
 
 
 class Ledger(Protocol):
@@ -20,10 +25,26 @@ class Ledger(Protocol):
     After a write that failed the object answers nothing more: open the ledger again.
     """
 
-    def reserve(self, event: Event, *, analyst: str | None, key: str | None, purpose: str, version: str) -> Receipt:
+    def reserve(  # noqa: PLR0913  each is a word of the entry
+        self,
+        event: Event,
+        *,
+        analyst: str | None,
+        key: str | None,
+        purpose: str,
+        version: str,
+        plan: str | None = None,
+    ) -> Receipt:
         """Charge an event for a question and return the receipt; the same key and question is charged once.
 
-        Raises BudgetExhausted or NotPermitted, and KeyReused where the key belongs to another question.
+        With the id of a plan the event is taken out of it, and nothing else is charged. Raises BudgetExhausted,
+        NotInPlan, PlanVoid or NotPermitted, and KeyReused where the key belongs to something else.
+        """
+
+    def open_plan(self, plan: Plan, *, delta: Exact, analyst: str | None, key: str | None) -> OpenedPlan:
+        """Pay for a plan out of the pot, at its price for this δ; the same key and plan is paid for once.
+
+        Raises PotExhausted or NotPermitted, and KeyReused where the key belongs to something else.
         """
 
     def redeem(self, receipt: Receipt) -> None:

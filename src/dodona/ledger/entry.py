@@ -1,4 +1,4 @@
-"""What a ledger is made of: charges, uses, releases and the owner's acts. Nothing is ever taken back."""
+"""What a ledger is made of: charges, plans, uses, releases and the owner's acts. Nothing is ever taken back."""
 
 from __future__ import annotations
 
@@ -11,6 +11,9 @@ from dodona.ledger.release import Release
 from dodona.policy import Analyst, Budget
 
 FORMAT = 1
+
+Parts = tuple[tuple[Event, int], ...]
+"""The events of a plan, and how often each may be asked for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +43,22 @@ class Charged:
     purpose: str
     version: str
     event: Event
+    plan: str | None = None
+    """The id of the plan that it was taken out of, which paid for it; else the filter did."""
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """A plan was paid for, whole, out of what was set aside; the hash of this entry is the plan's id.
+
+    The price stands here because it is fixed for ever, whichever version reads it later.
+    """
+
+    analyst: str | None
+    key: str | None
+    parts: Parts
+    epsilon: Fraction
+    delta: Fraction
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,4 +126,4 @@ class Closed:
     """The owner ended it: no charge and no release after this."""
 
 
-Entry = Created | Charged | Redeemed | Released | Raised | Recovered | Admitted | Stopped | Declared | Closed
+Entry = Created | Charged | Opened | Redeemed | Released | Raised | Recovered | Admitted | Stopped | Declared | Closed

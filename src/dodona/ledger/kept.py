@@ -3,18 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Self, cast
+from typing import TYPE_CHECKING, Self, cast
 
 from dodona.accounting.event import Event
 from dodona.errors import InvalidArgument
 from dodona.exact import Exact
 from dodona.ledger.book import Book, Charge
 from dodona.ledger.chain import Line
-from dodona.ledger.entry import Admitted, Charged, Closed, Declared, Entry, Raised, Redeemed, Released, Stopped
+from dodona.ledger.entry import (
+    Admitted,
+    Charged,
+    Closed,
+    Declared,
+    Entry,
+    Opened,
+    Raised,
+    Redeemed,
+    Released,
+    Stopped,
+)
 from dodona.ledger.faults import AnswerInterrupted, KeyReused, LedgerRolledBack, ReceiptMismatch
 from dodona.ledger.head import Head
 from dodona.ledger.keeper import Keeper, Write, contains
 from dodona.ledger.limits import raised_budget, raised_limit
+from dodona.ledger.pot import OpenedPlan, multiset
 from dodona.ledger.receipt import Receipt
 from dodona.ledger.release import Release
 from dodona.ledger.spelling import checked_event
@@ -22,7 +34,11 @@ from dodona.ledger.state import BudgetState
 from dodona.ledger.store import Store
 from dodona.policy import Analyst
 
+if TYPE_CHECKING:
+    from dodona.accounting.plan import Plan
+
 _LONGEST = 500
+_MOST_PARTS = 1000
 
 
 class KeptLedger:
@@ -33,25 +49,50 @@ class KeptLedger:
         self._keeper = keeper
         self._dataset = dataset
 
-    def reserve(self, event: Event, *, analyst: str | None, key: str | None, purpose: str, version: str) -> Receipt:
-        """Charge an event for a question and return the receipt; the same key and question is charged once."""
+    def reserve(  # noqa: PLR0913  each is a word of the entry
+        self,
+        event: Event,
+        *,
+        analyst: str | None,
+        key: str | None,
+        purpose: str,
+        version: str,
+        plan: str | None = None,
+    ) -> Receipt:
+        """Charge an event for a question, or take it out of a plan, and return the receipt; once for each key."""
         checked_event(event)
-        for name, value in (("analyst", analyst), ("key", key)):
-            if value is not None:
-                worded(name, value)
+        _worded_where_given(analyst=analyst, key=key, plan=plan)
         purpose, version = worded("purpose", purpose), worded("version", version)
 
         def act(book: Book, write: Write) -> Receipt:
-            wanted = Charged(self._one(book), analyst, key, purpose, version, event)
+            wanted = Charged(self._one(book), analyst, key, purpose, version, event, plan)
             known = None if key is None else book.keys.get((analyst, key))
             if known is None:
                 return book.charges[write(wanted).hash].receipt
-            found = book.charges[known].receipt
-            if Charged(found.dataset, found.analyst, found.key, found.purpose, found.version, found.event) != wanted:
+            found = book.charges.get(known)
+            if found is None or _charged(found.receipt) != wanted:
+                raise KeyReused(str(key))
+            return found.receipt
+
+        return cast("Receipt", self._keeper.run(act))
+
+    def open_plan(self, plan: Plan, *, delta: Exact, analyst: str | None, key: str | None) -> OpenedPlan:
+        """Pay for a plan out of the pot, at its price for this δ; the same key and plan is paid for once."""
+        _checked_plan(plan)
+        _worded_where_given(analyst=analyst, key=key)
+        cost = plan.cost(delta)  # takes a while for a long plan, so not where all others wait
+        wanted = Opened(analyst, key, plan.parts, cost.epsilon, cost.delta)
+
+        def act(book: Book, write: Write) -> OpenedPlan | None:
+            known = None if key is None else book.keys.get((analyst, key))
+            if known is None:
+                return book.account.pot.plan(write(wanted).hash)
+            found = book.account.pot.plan(known)
+            if found is None or multiset(found.parts) != multiset(wanted.parts):
                 raise KeyReused(str(key))
             return found
 
-        return cast("Receipt", self._keeper.run(act))
+        return cast("OpenedPlan", self._keeper.run(act))
 
     def redeem(self, receipt: Receipt) -> None:
         """Use a receipt, once."""
@@ -154,7 +195,7 @@ class KeptLedger:
     def _charge(self, key: str, analyst: str | None) -> Charge | None:
         def find(book: Book, *_: object) -> Charge | None:
             known = book.keys.get((analyst, key))
-            return None if known is None else book.charges[known]
+            return None if known is None else book.charges.get(known)
 
         return self._keeper.read(find)
 
@@ -172,6 +213,37 @@ def worded(name: str, value: str) -> str:
     if type(value) is not str or not 0 < len(value) <= _LONGEST:
         raise InvalidArgument(name, value, f"write a text of 1 to {_LONGEST} characters")
     return value
+
+
+def _worded_where_given(**texts: str | None) -> None:
+    for name, text in texts.items():
+        if text is not None:
+            worded(name, text)
+
+
+def _checked_plan(plan: Plan) -> None:
+    """Refuse a plan that would not be the same when it is read again, or that would be too long a line."""
+    from dodona.accounting.plan import Plan
+
+    if type(plan) is not Plan or type(plan.parts) is not tuple:
+        raise InvalidArgument("plan", plan, "write a Plan")
+    if len(plan.parts) > _MOST_PARTS:
+        raise InvalidArgument("plan", plan, f"write at most {_MOST_PARTS} kinds of events, each any number of times")
+    for event, _ in plan.parts:
+        checked_event(event)
+
+
+def _charged(receipt: Receipt) -> Charged:
+    """Return the entry that a receipt was written for."""
+    return Charged(
+        receipt.dataset,
+        receipt.analyst,
+        receipt.key,
+        receipt.purpose,
+        receipt.version,
+        receipt.event,
+        receipt.plan,
+    )
 
 
 def _anew(book: Book, store: Store, head: Head) -> BudgetState:

@@ -24,3 +24,5 @@ class Receipt:
     version: str
     """The version of the data."""
     event: Event
+    plan: str | None = None
+    """The id of the plan that the event was taken out of."""

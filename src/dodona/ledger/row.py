@@ -10,9 +10,10 @@ from dodona.ledger.chain import Line
 from dodona.ledger.faults import LedgerUnreadable
 
 Row = tuple[int, str, str, str, int | None, str | None, str]
-"""Number, previous hash, hash, kind, charge (of a use or a release), key (of a charge), text."""
+"""Number, previous hash, hash, kind, charge (of a use or a release), key (of a charge or a plan), text."""
 
 _OF_A_CHARGE = frozenset({"redeemed", "released"})
+_WITH_A_KEY = frozenset({"charged", "opened"})
 
 
 def row_of(line: Line) -> Row:
@@ -20,7 +21,7 @@ def row_of(line: Line) -> Row:
     fields = json.loads(line.text)
     kind = fields["entry"]
     charge = fields["charge"] if kind in _OF_A_CHARGE else None
-    key = fields["key"] if kind == "charged" else None
+    key = fields["key"] if kind in _WITH_A_KEY else None
     scoped = None if key is None else json.dumps([fields["analyst"], key])
     return line.number, line.previous, line.hash, kind, charge, scoped, line.text
 

@@ -6,10 +6,10 @@ import json
 from collections.abc import Callable
 from fractions import Fraction
 from functools import lru_cache
-from typing import Any, assert_never
+from typing import Any, assert_never, cast
 
 from dodona.accounting import record
-from dodona.accounting.event import Event
+from dodona.accounting.event import Event, Together
 from dodona.domain.neighbours import Neighbours
 from dodona.errors import InvalidRequest
 from dodona.ledger.entry import (
@@ -19,6 +19,8 @@ from dodona.ledger.entry import (
     Created,
     Declared,
     Entry,
+    Opened,
+    Parts,
     Raised,
     Recovered,
     Redeemed,
@@ -85,6 +87,7 @@ def _dumps(fields: Fields) -> str:
 def _fields(entry: Entry) -> Fields:
     match entry:
         case Charged():
+            served = {} if entry.plan is None else {"plan": entry.plan}  # so that older lines keep their hash
             return {
                 "entry": "charged",
                 "dataset": entry.dataset,
@@ -93,7 +96,14 @@ def _fields(entry: Entry) -> Fields:
                 "purpose": entry.purpose,
                 "version": entry.version,
                 "event": _event_fields(entry.event),
-            }
+            } | served
+        case Opened():
+            return {
+                "entry": "opened",
+                "analyst": entry.analyst,
+                "key": entry.key,
+                "parts": _event_fields(Together(entry.parts))["parts"],
+            } | _pair(entry.epsilon, entry.delta)
         case Redeemed():
             return {"entry": "redeemed", "receipt": entry.receipt, "charge": entry.charge}
         case Released(release):
@@ -152,15 +162,22 @@ def _created(fields: Fields) -> Created:
 
 
 def _charged(fields: Fields) -> Charged:
-    analyst, key = fields["analyst"], fields["key"]
     return Charged(
         _text(fields["dataset"]),
-        None if analyst is None else _text(analyst),
-        None if key is None else _text(key),
+        _named(fields["analyst"]),
+        _named(fields["key"]),
         _text(fields["purpose"]),
         _text(fields["version"]),
         _event(_dumps(fields["event"])),
+        _text(fields["plan"]) if "plan" in fields else None,
     )
+
+
+def _opened(fields: Fields) -> Opened:
+    together = _event(_dumps({"event": "together", "parts": fields["parts"]}))
+    parts: Parts = cast("Together", together).parts
+    epsilon, delta = Fraction(_text(fields["epsilon"])), Fraction(_text(fields["delta"]))
+    return Opened(_named(fields["analyst"]), _named(fields["key"]), parts, epsilon, delta)
 
 
 def _released(fields: Fields) -> Released:
@@ -173,6 +190,7 @@ def _released(fields: Fields) -> Released:
 _READERS: dict[str, Callable[[Fields], Entry]] = {
     "created": _created,
     "charged": _charged,
+    "opened": _opened,
     "redeemed": lambda fields: Redeemed(_text(fields["receipt"]), _whole(fields["charge"])),
     "released": _released,
     "raised": lambda fields: Raised(*_numbers(fields)),
@@ -210,6 +228,10 @@ def _text(value: object) -> str:
     if type(value) is not str:
         raise TypeError(value)
     return value
+
+
+def _named(value: object) -> str | None:
+    return None if value is None else _text(value)
 
 
 def _whole(value: object) -> int:

@@ -6,8 +6,10 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 
+from dodona.accounting.bounds import Pair
 from dodona.accounting.odometer import odometer
 from dodona.ledger.account import Account, share_left
+from dodona.ledger.pot import NOTHING, OpenedPlan
 from dodona.policy import Budget
 
 
@@ -19,7 +21,19 @@ class AnalystState:
     share: Fraction
     spent: Fraction
     left: Fraction
+    plans: Pair
+    """What their plans took off the pot."""
     stopped: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PotState:
+    """What was set aside for plans, what was taken off it, and the plans of which something is left."""
+
+    total: Pair
+    taken: Pair
+    left: Pair
+    plans: tuple[OpenedPlan, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,7 +49,9 @@ class BudgetState:
     The part that is kept for plans is not in it.
     """
     charges: int
+    """All receipts, those that were served from plans among them."""
     releases: int
+    pot: PotState
     analysts: tuple[AnalystState, ...]
     closed: bool
     recovered: bool
@@ -43,21 +59,24 @@ class BudgetState:
     """The hash of the last line: two who see the same head see the same ledger."""
 
 
-def state_of(account: Account, *, releases: int, closed: bool, head: str) -> BudgetState:
+def state_of(account: Account, *, charges: int, releases: int, closed: bool, head: str) -> BudgetState:
     """Return the state of an account at a head."""
+    pot = account.pot
     return BudgetState(
         total=account.budget,
         spent=1 - share_left(account.filter, account.spent),
         left=share_left(account.filter, account.spent),
         epsilon_spent=_epsilon_spent(account),
-        charges=account.events.total(),
+        charges=charges,
         releases=releases,
+        pot=PotState(total=pot.total, taken=pot.taken, left=pot.left, plans=pot.open_plans()),
         analysts=tuple(
             AnalystState(
                 name=name,
                 share=purse.analyst.share,
                 spent=1 - share_left(purse.filter, purse.spent),
                 left=share_left(purse.filter, purse.spent),
+                plans=pot.by_analyst.get(name, NOTHING),
                 stopped=purse.stopped,
             )
             for name, purse in sorted(account.purses.items())
