@@ -1,29 +1,55 @@
 """Attributes: what a column may hold, as an ordered finite list of cells. All of it is declared, and public.
 
 Every attribute has two cells more than it has values: `<missing>` for NULL and NaN, and `<outside>` for what is none of
-the values. So each row lands in exactly one cell, whatever the data are.
+the values. So each row lands in exactly one cell, whatever the data are; `encoding.encode` says in which.
 """
 
 from __future__ import annotations
 
-import datetime
+import datetime as dt
+import itertools
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import ClassVar, assert_never
 
+from dodona.domain.naming import checked_name
+from dodona.errors import InvalidArgument
+from dodona.exact import Exact, exact, shown, whole
+
 MISSING = "<missing>"
 OUTSIDE = "<outside>"
-Label = str | int | bool | Fraction | datetime.date
-_DAY = datetime.timedelta(days=1)
+MOST_VALUES = 2**24
+"""How many values an attribute may have."""
+Label = str | int | bool | Fraction | dt.date
+_DAY = dt.timedelta(days=1)
+_LONGEST_LABEL = 200
+_WIDEST_INTEGER = 2**53  # whole numbers up to here are doubles, so text, double and integer columns mean the same
+_WIDEST_NUMBER = Fraction(10**15)
+_FINEST_STEP = Fraction(1, 10**12)
+_FINEST_GRID = 2**44  # a double has 53 bits: nine are left to place a value between two neighbours on the grid
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, init=False)
 class Category:
-    """One of some texts; any other text is outside."""
+    """One of some texts; any other text is outside.
+
+    >>> Category("sex", ["female", "male", "other"]).size
+    3
+    """
 
     kind: ClassVar[str] = "category"
     name: str
     labels: tuple[str, ...]
+
+    def __init__(self, name: str, labels: Iterable[str]) -> None:
+        """Take labels that are printable, differ, and are not the names of the two further cells."""
+        object.__setattr__(self, "name", checked_name(name, argument="name"))
+        object.__setattr__(self, "labels", (labels,) if isinstance(labels, str) else tuple(labels))
+        if isinstance(labels, str) or not 1 <= len(self.labels) <= MOST_VALUES:
+            raise InvalidArgument("labels", labels, f"write a list of 1 to {shown(Fraction(MOST_VALUES))} texts")
+        for index, wrong in label_faults(self.labels):
+            raise InvalidArgument(f"labels[{index}]", self.labels[index], wrong)
 
     @property
     def size(self) -> int:
@@ -31,7 +57,7 @@ class Category:
         return len(self.labels)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, init=False)
 class Integer:
     """A whole number, drawn into its bounds; what is no number is outside."""
 
@@ -39,8 +65,21 @@ class Integer:
     name: str
     lower: int
     upper: int
-    cuts: tuple[int, ...] | None = None
+    cuts: tuple[int, ...] | None
     """The first code of each declared bin."""
+
+    def __init__(self, name: str, lower: int, upper: int, cuts: Iterable[int] | None = None) -> None:
+        """Take whole bounds, the lower one first."""
+        least = whole(lower, argument="lower", lower=-_WIDEST_INTEGER, upper=_WIDEST_INTEGER)
+        most = whole(upper, argument="upper", lower=-_WIDEST_INTEGER, upper=_WIDEST_INTEGER)
+        object.__setattr__(self, "name", checked_name(name, argument="name"))
+        object.__setattr__(self, "lower", least)
+        object.__setattr__(self, "upper", most)
+        if most <= least:
+            raise InvalidArgument("upper", upper, f"write a whole number above lower = {least}")
+        if self.size > MOST_VALUES:
+            raise InvalidArgument("upper", upper, f"write at most {least + MOST_VALUES - 1}: 2^24 values are allowed")
+        object.__setattr__(self, "cuts", _checked_cuts(cuts, size=self.size))
 
     @property
     def size(self) -> int:
@@ -48,17 +87,47 @@ class Integer:
         return self.upper - self.lower + 1
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, init=False)
 class Number:
-    """A number on a grid: code = floor((x - lower)/step) in IEEE doubles, drawn into the bounds; text is outside."""
+    """A number on a grid: code = floor((x - lower)/step) in IEEE doubles, drawn into its bounds, or outside.
+
+    Both bounds are on the grid. A grid whose points are no doubles puts some of them into the cell before theirs:
+    in doubles, 0.3/0.1 is less than 3. Steps of 1, 1/2, 1/4 ... from a bound that is a double are exact.
+
+    >>> Number("stay", 0, 365, "0.25").size
+    1461
+    """
 
     kind: ClassVar[str] = "number"
     name: str
     lower: Fraction
     upper: Fraction
     step: Fraction
-    cuts: tuple[int, ...] | None = None
+    cuts: tuple[int, ...] | None
     """The first code of each declared bin."""
+
+    def __init__(self, name: str, lower: Exact, upper: Exact, step: Exact, cuts: Iterable[int] | None = None) -> None:
+        """Take exact bounds, the lower one first, that are a whole number of steps apart."""
+        least = exact(lower, argument="lower", lower=-_WIDEST_NUMBER, upper=_WIDEST_NUMBER)
+        most = exact(upper, argument="upper", lower=-_WIDEST_NUMBER, upper=_WIDEST_NUMBER)
+        width = exact(step, argument="step", lower=_FINEST_STEP, upper=_WIDEST_NUMBER)
+        object.__setattr__(self, "name", checked_name(name, argument="name"))
+        object.__setattr__(self, "lower", least)
+        object.__setattr__(self, "upper", most)
+        object.__setattr__(self, "step", width)
+        if most <= least:
+            raise InvalidArgument("upper", upper, f"write a number above lower = {plain(least)}")
+        steps = (most - least) / width
+        if steps > MOST_VALUES - 1:
+            finest = plain((most - least) / (MOST_VALUES - 1), digits=3)
+            raise InvalidArgument("step", step, f"write {finest} or more: 2^24 values are allowed")
+        if max(abs(least), abs(most)) / width > _FINEST_GRID:
+            raise InvalidArgument("step", step, "write a larger step: doubles near the bounds cannot tell it apart")
+        if steps.denominator != 1:
+            nearest = plain(least + max(round(steps), 1) * width)
+            accepted = f"lower and upper must be whole steps of {plain(width)} apart; the nearest upper is {nearest}"
+            raise InvalidArgument("upper", upper, accepted)
+        object.__setattr__(self, "cuts", _checked_cuts(cuts, size=self.size))
 
     @property
     def size(self) -> int:
@@ -66,16 +135,28 @@ class Number:
         return int((self.upper - self.lower) / self.step) + 1
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, init=False)
 class Date:
     """A day; one before `lower` or after `upper` is outside."""
 
     kind: ClassVar[str] = "date"
     name: str
-    lower: datetime.date
-    upper: datetime.date
-    cuts: tuple[int, ...] | None = None
+    lower: dt.date
+    upper: dt.date
+    cuts: tuple[int, ...] | None
     """The first code of each declared bin."""
+
+    def __init__(self, name: str, lower: dt.date, upper: dt.date, cuts: Iterable[int] | None = None) -> None:
+        """Take two days, the lower one first."""
+        for argument, day in (("lower", lower), ("upper", upper)):
+            if isinstance(day, dt.datetime) or not isinstance(day, dt.date):
+                raise InvalidArgument(argument, day, "write a day, such as 2024-01-31")
+        object.__setattr__(self, "name", checked_name(name, argument="name"))
+        object.__setattr__(self, "lower", lower)
+        object.__setattr__(self, "upper", upper)
+        if upper <= lower:
+            raise InvalidArgument("upper", upper, f"write a day after lower = {lower}")
+        object.__setattr__(self, "cuts", _checked_cuts(cuts, size=self.size))
 
     @property
     def size(self) -> int:
@@ -83,12 +164,16 @@ class Date:
         return (self.upper - self.lower).days + 1
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, init=False)
 class Boolean:
-    """False or true, in this order; text that is neither is outside."""
+    """False or true, in this order; what is neither is outside."""
 
     kind: ClassVar[str] = "boolean"
     name: str
+
+    def __init__(self, name: str) -> None:
+        """Take a name."""
+        object.__setattr__(self, "name", checked_name(name, argument="name"))
 
     @property
     def size(self) -> int:
@@ -120,19 +205,21 @@ def label(attribute: Attribute, code: int) -> Label:
     >>> label(Integer("age", 0, 110), 65), label(Boolean("emergency"), 2)
     (65, '<missing>')
     """
+    if not 0 <= code < cells(attribute):
+        raise InvalidArgument("code", code, f"write a code of {attribute.name}, from 0 to {cells(attribute) - 1}")
     if code >= attribute.size:
         return MISSING if code == attribute.size else OUTSIDE
     match attribute:
         case Category(labels=labels):
             return labels[code]
         case Integer(lower=lower):
-            return lower + code
+            return lower + int(code)
         case Number(lower=least, step=step):
-            return least + code * step
+            return least + int(code) * step
         case Date(lower=first):
-            return first + code * _DAY
+            return first + int(code) * _DAY
         case Boolean():
-            return code == 1
+            return bool(code == 1)
         case _:
             assert_never(attribute)
 
@@ -156,3 +243,48 @@ def grid(attribute: Attribute) -> tuple[Fraction, Fraction] | None:
             return None
         case _:
             assert_never(attribute)
+
+
+def label_faults(labels: Iterable[object]) -> Iterator[tuple[int, str]]:
+    """Yield the place of each label that may not be one, and what to do about it."""
+    seen = set[str]()
+    for index, text in enumerate(labels):
+        if not isinstance(text, str) or not text.isprintable() or not 0 < len(text) <= _LONGEST_LABEL:
+            yield index, f"write a printable text of 1 to {_LONGEST_LABEL} characters"
+        elif text in {MISSING, OUTSIDE}:
+            yield index, "leave it out: this cell is always there"
+        elif text in seen:
+            yield index, "write each label once"
+        else:
+            seen.add(text)
+
+
+def plain(number: Fraction, *, digits: int | None = None) -> str:
+    """Return a number as people write it: the whole decimal where it ends, else the ratio; or some digits of it.
+
+    >>> plain(Fraction(1, 4)), plain(Fraction(-3)), plain(Fraction(1, 3)), plain(Fraction(1, 3), digits=3)
+    ('0.25', '-3', '1/3', '0.333')
+    """
+    if digits is not None:
+        return f"{float(number):.{digits}g}"
+    rest, places = number.denominator, 0
+    while rest % 10 in {0, 2, 4, 5, 6, 8}:  # each round takes one 2, one 5 or both out of the denominator
+        rest //= 10 if rest % 10 == 0 else 5 if rest % 5 == 0 else 2
+        places += 1
+    if rest != 1:
+        return str(number)
+    scaled = f"{abs(number.numerator) * 10**places // number.denominator:0{places + 1}d}"
+    sign = "-" if number < 0 else ""
+    if places == 0:
+        return sign + scaled
+    return f"{sign}{scaled[:-places]}.{scaled[-places:]}".rstrip("0").rstrip(".")
+
+
+def _checked_cuts(cuts: Iterable[int] | None, *, size: int) -> tuple[int, ...] | None:
+    """Return the first codes of bins, which must rise from 0 and stay below the size."""
+    if cuts is None:
+        return None
+    found = tuple(cuts)
+    if not found or found[0] != 0 or any(a >= b for a, b in itertools.pairwise(found)) or found[-1] >= size:
+        raise InvalidArgument("cuts", found, f"write the first code of each bin: 0, then rising, below {size}")
+    return found

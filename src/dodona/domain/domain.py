@@ -13,16 +13,17 @@ from dodona.errors import InvalidArgument
 
 @dataclass(frozen=True, slots=True)
 class Domain:
-    """Attributes with names that differ. Its cells are the product of theirs."""
+    """Attributes with names that differ, and not only in capitals. Its cells are the product of theirs."""
 
     attributes: tuple[Attribute, ...]
     _by_name: dict[str, Attribute] = field(init=False, repr=False, compare=False, hash=False)
 
     def __post_init__(self) -> None:
         """Refuse two attributes of one name."""
+        object.__setattr__(self, "attributes", tuple(self.attributes))
         object.__setattr__(self, "_by_name", {attribute.name: attribute for attribute in self.attributes})
-        if len(self._by_name) != len(self.attributes):
-            raise InvalidArgument("attributes", self.names, "write each name once")
+        if len({name.casefold() for name in self._by_name}) != len(self.attributes):
+            raise InvalidArgument("attributes", self.names, "write each name once; capitals make no difference")
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -1,15 +1,17 @@
-"""A partition: the cells of one attribute, grouped for GROUP BY; `<missing>` and `<outside>` stay groups of their own."""
+"""A partition: the cells of one attribute, grouped for GROUP BY; `<missing>` and `<outside>` stay their own groups."""
 
 from __future__ import annotations
 
-import datetime
+import calendar
+import datetime as dt
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
-from dodona.domain.attribute import MISSING, OUTSIDE, Attribute, Boolean, Category, Label, cells, label
+from dodona.domain.attribute import MISSING, OUTSIDE, Attribute, Boolean, Category, Label, label, plain
+from dodona.errors import InvalidArgument
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -25,6 +27,14 @@ class Partition:
     cuts: tuple[int, ...]
     """The first code of each group, beginning with 0 and rising."""
 
+    def __post_init__(self) -> None:
+        """Refuse groups that leave a value out, or take one twice."""
+        firsts = np.asarray(self.cuts, dtype=np.int64)
+        if not firsts.size or firsts[0] != 0 or firsts[-1] >= self.size or np.any(firsts[1:] <= firsts[:-1]):
+            raise InvalidArgument(
+                "cuts", self.cuts, f"write the first code of each group: 0, then rising, < {self.size}"
+            )
+
     @classmethod
     def of(cls, attribute: Attribute) -> Self:
         """Return the declared bins, or one group for each value where none are declared."""
@@ -34,6 +44,8 @@ class Partition:
     @classmethod
     def every(cls, attribute: Attribute, width: int) -> Self:
         """Return groups of `width` neighbouring codes; the last one may be smaller."""
+        if width < 1:
+            raise InvalidArgument("width", width, "write a whole number from 1")
         return cls(attribute.name, attribute.size, tuple(range(0, attribute.size, width)))
 
     @property
@@ -53,6 +65,8 @@ class Partition:
 
     def span(self, group: int) -> tuple[int, int]:
         """Return the first code of a group and the one after its last."""
+        if not 0 <= group < self.groups:
+            raise InvalidArgument("group", group, f"write a group's number, from 0 to {self.groups - 1}")
         if group >= len(self.cuts):
             code = self.size + group - len(self.cuts)
             return code, code + 1
@@ -75,35 +89,26 @@ def group_label(partition: Partition, attribute: Attribute, group: int) -> Label
     if after == first + 1:
         return low
     if isinstance(low, Fraction):
-        high = label(attribute, after) if after < partition.size else label(attribute, after - 1)
-        closing = ")" if after < partition.size else "]"
-        return f"[{_plain(low)}, {_plain(high)}{closing}"
-    last = label(attribute, after - 1)
-    if isinstance(low, datetime.date) and isinstance(last, datetime.date):
-        return _span(low, last)
-    return f"{low} to {last}"
+        return _interval(low, label(attribute, min(after, partition.size - 1)), closed=after == partition.size)
+    high = label(attribute, after - 1)
+    if isinstance(low, dt.date) and isinstance(high, dt.date):
+        return _span(low, high)
+    return f"{low} to {high}"
 
 
-def checked(attribute: Attribute, code: int) -> int:
-    """Return a code that the attribute has."""
-    if not 0 <= code < cells(attribute):
-        raise IndexError(code)
-    return code
+def _interval(low: Fraction, high: Label, *, closed: bool) -> str:
+    """Return the interval; the last one takes its upper end in, as values above it are drawn there."""
+    return f"[{plain(low)}, {plain(high) if isinstance(high, Fraction) else high}{']' if closed else ')'}"
 
 
-def _plain(value: Label) -> str:
-    """Return a number as people write it."""
-    if isinstance(value, Fraction) and value.denominator != 1:
-        return f"{float(value):.12g}"
-    return str(value)
-
-
-def _span(first: datetime.date, last: datetime.date) -> str:
-    """Return 2024, 2024-03 or both days, whichever is the whole span."""
-    after = last + datetime.timedelta(days=1)
-    if first.day == after.day == 1:
-        if first.month == after.month == 1 and after.year == first.year + 1:
-            return f"{first.year}"
-        if (after.year - first.year) * 12 + after.month - first.month == 1:
-            return f"{first:%Y-%m}"
+def _span(first: dt.date, last: dt.date) -> str:
+    """Return 2024, 2024-Q1, 2024-03 or both days, whichever is the whole span."""
+    if first.day == 1 and first.year == last.year and last.day == calendar.monthrange(last.year, last.month)[1]:
+        match first.month, last.month:
+            case 1, 12:
+                return f"{first.year:04}"
+            case (1, 3) | (4, 6) | (7, 9) | (10, 12):
+                return f"{first.year:04}-Q{last.month // 3}"
+            case month, same if month == same:
+                return f"{first.year:04}-{month:02}"
     return f"{first} to {last}"

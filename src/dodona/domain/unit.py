@@ -5,16 +5,45 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from dodona.domain.neighbours import Neighbours
+from dodona.errors import InvalidArgument
+from dodona.exact import whole
+
+MOST_ROWS = 10**6
+LARGEST_SIZE = 10**15
+_LONGEST_ID = 200
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, init=False)
 class Unit:
-    """A row, or a person with at most `rows` rows, under one neighbour relation."""
+    """A row, or a person with at most `rows` rows, under one neighbour relation.
+
+    >>> Unit(neighbours="add-remove", size=200_000, id="patient_id", rows=4).neighbours
+    <Neighbours.ADD_REMOVE: 'add-remove'>
+    """
 
     neighbours: Neighbours
     size: int
     """How many rows there are about, declared and public: the 100% of a tolerance in percent."""
-    id: str | None = None
+    id: str | None
     """The column that tells people apart; None where each row is protected by itself."""
-    rows: int = 1
+    rows: int
     """How many rows of a person count."""
+
+    def __init__(self, *, neighbours: Neighbours | str, size: int, id: str | None = None, rows: int = 1) -> None:  # noqa: A002
+        """Take a cap on rows only with the column of people."""
+        object.__setattr__(self, "neighbours", _relation(neighbours))
+        object.__setattr__(self, "size", whole(size, argument="size", lower=1, upper=LARGEST_SIZE))
+        object.__setattr__(self, "id", id)
+        object.__setattr__(self, "rows", whole(rows, argument="rows", lower=1, upper=MOST_ROWS))
+        if id is None and self.rows != 1:
+            raise InvalidArgument("rows", rows, "leave it out, or name the column of people as id")
+        if id is not None and (type(id) is not str or not id.isprintable() or not 0 < len(id) <= _LONGEST_ID):
+            raise InvalidArgument("id", id, "write the name of the column that tells people apart")
+
+
+def _relation(value: Neighbours | str) -> Neighbours:
+    try:
+        return Neighbours(value)
+    except ValueError as fault:
+        names = " or ".join(f'"{relation.value}"' for relation in Neighbours)
+        raise InvalidArgument("neighbours", value, f"write {names}") from fault
