@@ -12,9 +12,10 @@ from dodona.ledger import file
 from dodona.ledger.chain import Line
 from dodona.ledger.contract import Ledger
 from dodona.policy import Analyst, Budget
-from tests.ledger.scene import answer, ask, terms_of
+from tests.ledger.scene import TENTH, answer, ask, open_plan, serve, terms_of
 
 NAME = "stays.ledger"
+BUDGET = Budget(2, 0, "pure", plans=(1, 0))
 
 
 class Spot(Protocol):
@@ -30,7 +31,7 @@ class Spot(Protocol):
 
 def small(folder: Path) -> None:
     """Make a small ledger with one of most things in it."""
-    file.create(folder / NAME, terms_of(Budget(1, 0, "pure"), Analyst("ada", "1/2")))
+    file.create(folder / NAME, terms_of(BUDGET, Analyst("ada", "1/2")))
     with file.open_ledger(folder / NAME) as ledger:
         fill(ledger)
 
@@ -39,6 +40,7 @@ def fill(ledger: Ledger) -> None:
     """Write what a small ledger holds, for an analyst called ada."""
     answer(ledger, ask(ledger, "told", analyst="ada"))
     ask(ledger, analyst="ada")
+    serve(ledger, open_plan(ledger, (TENTH, 2), analyst="ada", key="plan").id, analyst="ada")
     ledger.stop("ada")
 
 

@@ -109,7 +109,7 @@ def test_rows_taken_away_behind_the_rules_are_noticed(kept: ServerPlace):
 
 def test_letters_changed_anywhere_and_rows_taken_out_are_noticed(tmp_path: Path):
     kept = ServerPlace(tmp_path)
-    kept.create(terms_of(WIDE, Analyst("ada")))
+    kept.create(terms_of(tamper.BUDGET, Analyst("ada")))
     with kept.open() as ledger:
         tamper.fill(ledger)
     tally = tamper.rows_altered(shared_server().address, kept, 61)
