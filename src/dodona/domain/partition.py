@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
-from dodona.domain.attribute import MISSING, OUTSIDE, Attribute, Boolean, Category, Label, label, plain
+from dodona.domain.attribute import MISSING, OUTSIDE, Attribute, Boolean, Category, Label, label
+from dodona.domain.plain import plain
 from dodona.errors import InvalidArgument
 
 if TYPE_CHECKING:

@@ -1,0 +1,177 @@
+"""Reading a schema from a dataset file: its `source.table`, `[unit]` and `[columns.*]`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from fractions import Fraction
+
+from dodona.domain.attribute import Attribute, Boolean, Category, Date, Integer, Number, label_faults
+from dodona.domain.bins import Binned, binned, edge_faults
+from dodona.domain.domain import Domain
+from dodona.domain.naming import NAME_RULE, is_name
+from dodona.domain.neighbours import Neighbours
+from dodona.domain.schema import Schema
+from dodona.domain.unit import LARGEST_SIZE, MOST_ROWS, Unit
+from dodona.domain.written import Written
+
+_WIDEST = 2**63
+_NEIGHBOURS = tuple(relation.value for relation in Neighbours)
+
+
+def schema_from(written: Written) -> Schema:
+    """Return the schema of a dataset file, or raise `InvalidFile` with every mistake found so far.
+
+    >>> text = '''
+    ... source.table = "stays"
+    ... unit = {protects = "row", neighbours = "add-remove", size = 200_000}
+    ... columns.age = {kind = "integer", lower = 0, upper = 110}
+    ... '''
+    >>> schema_from(Written.parse(text, file="stays.toml")).domain.names
+    ('age',)
+    """
+    return written.finish(read_schema(written))
+
+
+def read_schema(written: Written) -> Schema | None:
+    """Return the schema, or None after noting what is wrong; for a reader that goes on to other tables.
+
+    The root table and `source` have keys that are not the schema's: who reads those closes them.
+    """
+    source = written.table("source", example='[source] with table = "stays"')
+    table = None if source is None else source.text("table", example='table = "stays"')
+    columns = written.table("columns", example="[columns.age] with the kind and the bounds of a column")
+    unit = _unit(written, declared=() if columns is None else columns.keys)
+    domain = None if columns is None else _domain(columns)
+    if source is None or table is None or unit is None or domain is None:
+        return None
+    return source.make(lambda: Schema(table=table, domain=domain, unit=unit))
+
+
+def _unit(written: Written, *, declared: tuple[str, ...]) -> Unit | None:
+    unit = written.table("unit", example='[unit] with protects = "row" or "person"')
+    if unit is None:
+        return None
+    protects = unit.choice("protects", ("row", "person"))
+    neighbours = unit.choice("neighbours", _NEIGHBOURS)
+    size = unit.whole("size", example="size = 200_000", lower=1, upper=LARGEST_SIZE)
+    person, rows = None, 1
+    if protects == "person":
+        person = _person(unit, declared=declared)
+        found = unit.whole("rows", example="rows = 4", lower=1, upper=MOST_ROWS)
+        if person is None or found is None:
+            neighbours = None
+        else:
+            rows = found
+    for key in ("id", "rows"):
+        if unit.has(key) and protects == "row":
+            unit.note(key, 'is for protects = "person"; take it away, or write protects = "person"')
+    unit.close()
+    if protects is None or neighbours is None or size is None:
+        return None
+    return unit.make(lambda: Unit(neighbours=neighbours, size=size, id=person, rows=rows))
+
+
+def _person(unit: Written, *, declared: tuple[str, ...]) -> str | None:
+    """Return the column of people, which may not be one to ask about."""
+    person = unit.text("id", example='id = "patient_id"')
+    for name in declared:
+        if person is not None and name.casefold() == person.casefold():
+            unit.note("id", f"is a column too; take [columns.{name}] away: who a row is of is never answered")
+            return None
+    return person
+
+
+def _domain(columns: Written) -> Domain | None:
+    if not columns.keys:
+        columns.note(None, "has no column; write a table for each one, such as [columns.age]")
+    attributes = list[Attribute | None]()
+    seen = dict[str, str]()
+    for name in columns.keys:
+        other = seen.setdefault(name.casefold(), name)
+        if not is_name(name):
+            columns.note(name, f"is no name: {NAME_RULE}")
+        elif other != name:
+            columns.note(name, f"has the name of columns.{other}; capitals make no difference, so write another name")
+        column = columns.table(name, example=f"[columns.{name}] with its kind and bounds")
+        attributes.append(None if column is None else _column(column, name if is_name(name) else "unnamed"))
+    found = [attribute for attribute in attributes if attribute is not None]
+    complete = len(found) == len(attributes) == len(seen) and all(map(is_name, columns.keys))
+    return Domain(tuple(found)) if found and complete else None
+
+
+def _column(column: Written, name: str) -> Attribute | None:
+    kind = column.choice("kind", tuple(_READERS))
+    if kind is None:
+        return None  # which other keys belong here depends on the kind
+    attribute = _READERS[kind](column, name)
+    column.close()
+    return attribute
+
+
+def _category(column: Written, name: str) -> Attribute | None:
+    labels = column.texts("labels", example='labels = ["female", "male", "other"]')
+    if labels is None:
+        return None
+    wrong = list(label_faults(labels))
+    for place, accepted in wrong:
+        column.note(("labels", place), f"may not be a label: {accepted}")
+    return None if wrong else column.make(lambda: Category(name, labels))
+
+
+def _integer(column: Written, name: str) -> Attribute | None:
+    lower = column.whole("lower", example="lower = 0", lower=-_WIDEST, upper=_WIDEST)
+    upper = column.whole("upper", example="upper = 110", lower=-_WIDEST, upper=_WIDEST)
+    column.has("bins")
+    if lower is None or upper is None:
+        return None
+    return _with_bins(column, lambda: Integer(name, lower, upper), example="bins = [0, 18, 65, 110]")
+
+
+def _number(column: Written, name: str) -> Attribute | None:
+    widest = Fraction(_WIDEST)
+    lower = column.exact("lower", example='lower = "0"', lower=-widest, upper=widest)
+    upper = column.exact("upper", example='upper = "365"', lower=-widest, upper=widest)
+    step = column.exact("step", example='step = "0.25"', lower=-widest, upper=widest)
+    column.has("bins")
+    if lower is None or upper is None or step is None:
+        return None
+    return _with_bins(column, lambda: Number(name, lower, upper, step), example='bins = ["0", "1", "7", "365"]')
+
+
+def _date(column: Written, name: str) -> Attribute | None:
+    lower = column.date("lower", example="lower = 2020-01-01")
+    upper = column.date("upper", example="upper = 2026-12-31")
+    column.has("bins")
+    if lower is None or upper is None:
+        return None
+    return _with_bins(column, lambda: Date(name, lower, upper), example='bins = "month"')
+
+
+def _boolean(column: Written, name: str) -> Attribute | None:
+    return column.make(lambda: Boolean(name))
+
+
+def _with_bins(column: Written, build: Callable[[], Binned], *, example: str) -> Binned | None:
+    """Return the attribute with its declared bins, if it has any."""
+    attribute = column.make(build)
+    if attribute is None or not column.has("bins"):
+        return attribute
+    if isinstance(column.content["bins"], str):
+        word = column.text("bins", example=example)
+        return None if word is None else column.make(lambda: binned(attribute, word))
+    edges = column.items("bins", example=example)
+    if edges is None:
+        return None
+    wrong = list(edge_faults(attribute, edges))
+    for place, accepted in wrong:
+        column.note("bins" if place is None else ("bins", place), f"is not accepted: {accepted}")
+    return None if wrong else column.make(lambda: binned(attribute, edges))  # type: ignore[arg-type]
+
+
+_READERS: dict[str, Callable[[Written, str], Attribute | None]] = {
+    "category": _category,
+    "integer": _integer,
+    "number": _number,
+    "date": _date,
+    "boolean": _boolean,
+}

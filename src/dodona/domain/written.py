@@ -1,0 +1,274 @@
+"""What an owner wrote in a TOML file, read with care: every mistake is found, and told with its line.
+
+    root = Written.read("stays.toml")            # or Written.parse(text, file="stays.toml")
+    ledger = root.table("ledger", example="[ledger]")
+    if ledger is not None:
+        path = ledger.text("path", example='path = "stays.ledger"')
+        ledger.close()                           # keys that nobody asked for are mistakes
+    root.close()
+    return root.finish(None if path is None else Opened(path))
+
+An accessor returns the value, or None after noting a mistake; it never raises, so that reading goes on and finds the
+next one. `example` is what the message tells to write. A key that may be left out has a `default`, or is asked for with
+`has` first. `note` tells any other mistake, and `make` turns what a constructor refuses into one. `close` comes when
+all keys of a table have been asked for, by however many readers. `finish`, once, raises `InvalidFile` with all mistakes
+in the order of their lines, and otherwise gives the result back. No message shows a text that was written as a value,
+save where one of a few words was expected: it may be a secret.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import difflib
+import re
+import tomllib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from decimal import Decimal
+from fractions import Fraction
+from os import PathLike
+from pathlib import Path as FilePath
+from typing import Self, TypeVar
+
+from dodona.domain.faults import InvalidFile, Mistake
+from dodona.domain.lines import Path, toml_lines
+from dodona.errors import InvalidArgument, InvariantBroken
+from dodona.exact import exact, shown
+
+Value = TypeVar("Value")
+_BARE = re.compile(r"[A-Za-z0-9_-]+")
+_AT_LINE = re.compile(r"^(.*) \(at (?:line (\d+), column \d+|end of document)\)$", re.DOTALL)
+_LONGEST_SHOWN = 40
+_KINDS = (
+    (bool, "true or false"),
+    (int, "a whole number"),
+    (Decimal, "a number"),
+    (str, "a text"),
+    (list, "a list"),
+    (dict, "a table"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Notes:
+    """What the nodes of one file share: where things are, which keys were asked for, what is wrong."""
+
+    file: str
+    lines: Mapping[Path, int]
+    mistakes: list[Mistake] = field(default_factory=list)
+    asked: set[Path] = field(default_factory=set)
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """One table of a TOML file."""
+
+    content: Mapping[str, object]
+    path: Path
+    notes: _Notes
+
+    @classmethod
+    def read(cls, path: str | PathLike[str]) -> Self:
+        """Return the root table of a file."""
+        file = str(path)
+        try:
+            raw = FilePath(path).read_bytes()
+        except OSError as fault:
+            raise InvalidFile(file, [Mistake(0, "", f"the file cannot be read: {fault.strerror}.")]) from fault
+        try:
+            text = raw.decode("utf-8-sig")
+        except UnicodeDecodeError as fault:
+            line = raw.count(b"\n", 0, fault.start) + 1
+            raise InvalidFile(file, [Mistake(line, "", "this is not UTF-8; save the file as UTF-8.")]) from fault
+        return cls.parse(text, file=file)
+
+    @classmethod
+    def parse(cls, text: str, *, file: str) -> Self:
+        """Return the root table of a text.
+
+        >>> Written.parse("format = 1", file="stays.toml").whole("format", example="format = 1", lower=1, upper=1)
+        1
+        """
+        try:
+            return cls(tomllib.loads(text, parse_float=Decimal), (), _Notes(file, toml_lines(text)))
+        except (ValueError, RecursionError, ArithmeticError) as fault:
+            raise InvalidFile(file, [_syntax(fault, text)]) from fault
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """The keys of this table, in the order of the file."""
+        return tuple(self.content)
+
+    def has(self, key: str) -> bool:
+        """Whether the key is there. This counts as asking for it."""
+        self.notes.asked.add((*self.path, key))
+        return key in self.content
+
+    def text(self, key: str, *, example: str, default: str | None = None) -> str | None:
+        """Return a text that is not empty."""
+        value = self._typed(key, str, "a text", example=example, default=default)
+        if value is not None and not value.strip():
+            self.note(key, f"is empty; write {example}")
+            return None
+        return value
+
+    def choice(self, key: str, words: Sequence[str], *, default: str | None = None) -> str | None:
+        """Return one of some words."""
+        accepted = " or ".join([", ".join(f'"{word}"' for word in words[:-1]), f'"{words[-1]}"'][len(words) == 1 :])
+        value = self._typed(key, str, "a text", example=f"{key} = {accepted}", default=default)
+        if value is None or value in words:
+            return value
+        self.note(key, f'= "{_short(value)}" is not known; write {accepted}{_nearest(value, words)}')
+        return None
+
+    def boolean(self, key: str, *, example: str, default: bool | None = None) -> bool | None:
+        """Return true or false."""
+        return self._typed(key, bool, "true or false", example=example, default=default)
+
+    def whole(self, key: str, *, example: str, lower: int, upper: int, default: int | None = None) -> int | None:
+        """Return a whole number from lower to upper."""
+        value = self._typed(key, int, "a whole number", example=example, default=default)
+        if value is None or lower <= value <= upper:
+            return value
+        bounds = f"from {shown(Fraction(lower))} to {shown(Fraction(upper))}"
+        self.note(key, f"= {_short(value)} is out of range; write a whole number {bounds}, such as {example}")
+        return None
+
+    def exact(
+        self, key: str, *, example: str, lower: Fraction, upper: Fraction, default: Fraction | None = None
+    ) -> Fraction | None:
+        """Return an exact number from lower to upper, written as a number or as a text such as "0.25" or "1/3"."""
+        if default is not None and not self.has(key):
+            return default
+        value: int | Decimal | str | None = self._typed(
+            key, (int, Decimal, str), "a number", example=example, default=None
+        )
+        if value is None:
+            return None
+        try:
+            return exact(value, argument=key, lower=lower, upper=upper)
+        except InvalidArgument as fault:
+            self.note(key, f"is no such number: {fault.accepted}; here {example}")
+            return None
+
+    def date(self, key: str, *, example: str) -> dt.date | None:
+        """Return a day."""
+        value = self._typed(key, dt.date, "a day without quotes", example=example, default=None)
+        if isinstance(value, dt.datetime):
+            self.note(key, f"has a time; write a day without one, such as {example}")
+            return None
+        return value
+
+    def items(self, key: str, *, example: str) -> tuple[object, ...] | None:
+        """Return the elements of a list."""
+        value: list[object] | None = self._typed(key, list, "a list", example=example, default=None)
+        return None if value is None else tuple(value)
+
+    def texts(self, key: str, *, example: str) -> tuple[str, ...] | None:
+        """Return the elements of a list of texts."""
+        found = self.items(key, example=example)
+        wrong = [place for place, text in enumerate(found or ()) if not isinstance(text, str)]
+        for place in wrong:
+            self.note((key, place), f"is {_kind((found or ())[place])}; write a text, as in {example}")
+        return None if found is None or wrong else tuple(map(str, found))
+
+    def table(self, key: str, *, example: str) -> Self | None:
+        """Return the table of a key."""
+        value: dict[str, object] | None = self._typed(key, dict, "a table", example=example, default=None)
+        return None if value is None else type(self)(value, (*self.path, key), self.notes)
+
+    def tables(self, key: str, *, example: str) -> tuple[Self, ...] | None:
+        """Return the tables of a list of tables, `[[key]]`."""
+        found = self.items(key, example=example)
+        wrong = [place for place, table in enumerate(found or ()) if not isinstance(table, dict)]
+        for place in wrong:
+            self.note((key, place), f"is {_kind((found or ())[place])}; write {example}")
+        if found is None or wrong:
+            return None
+        inner = ((place, table) for place, table in enumerate(found) if isinstance(table, dict))
+        return tuple(type(self)(table, (*self.path, key, place), self.notes) for place, table in inner)
+
+    def note(self, key: str | tuple[str | int, ...] | None, message: str) -> None:
+        """Note a mistake: the message goes on after the key's name. None stands for this table."""
+        path = (*self.path, *((key,) if isinstance(key, str) else key or ()))
+        line = next(self.notes.lines[path[:end]] for end in range(len(path), -1, -1) if path[:end] in self.notes.lines)
+        self.notes.mistakes.append(Mistake(line, _dotted(path), f"{_dotted(path)} {message}.".lstrip()))
+
+    def make(self, build: Callable[[], Value]) -> Value | None:
+        """Return what `build` makes; a refused argument is a mistake of the key with its name."""
+        try:
+            return build()
+        except InvalidArgument as fault:
+            key = fault.argument if fault.argument in self.content else None
+            self.note(key, f"is not accepted: {fault.accepted}")
+            return None
+
+    def close(self) -> None:
+        """Note every key that nobody asked for."""
+        known = sorted(str(path[-1]) for path in self.notes.asked if path[:-1] == self.path)
+        for key in self.content:
+            if key not in known:
+                listed = ", ".join(known) or "none"
+                self.note(key, f"is not known{_nearest(key, known)}; the keys here are {listed}")
+
+    def finish(self, result: Value | None) -> Value:
+        """Return the result, unless there were mistakes."""
+        if self.notes.mistakes:
+            raise InvalidFile(self.notes.file, self.notes.mistakes)
+        if result is None:
+            raise InvariantBroken(f"{self.notes.file} was read without a mistake and without a result.")
+        return result
+
+    def _typed(
+        self, key: str, kind: type[Value] | tuple[type, ...], name: str, *, example: str, default: Value | None
+    ) -> Value | None:
+        """Return the value of a key if it has the right type."""
+        if not self.has(key):
+            if default is None:
+                self.note(key, f"is missing; write {example}")
+            return default
+        value = self.content[key]
+        if isinstance(value, kind) and (kind is bool or not isinstance(value, bool)):
+            return value  # type: ignore[return-value]
+        self.note(key, f"is {_kind(value)}; write {name}, such as {example}")
+        return None
+
+
+def _syntax(fault: Exception, text: str) -> Mistake:
+    """Return where the text stops being TOML."""
+    match = _AT_LINE.match(str(fault))
+    if match is None:
+        reason = "it is nested too deeply" if isinstance(fault, RecursionError) else "a number in it is too long"
+        return Mistake(0, "", f"this is not TOML that can be read: {reason}.")
+    last = text.rstrip().count("\n") + 1
+    line = last if match[2] is None else int(match[2])
+    reason = match[1] if match[2] is not None else f"{match[1]} before the file ends"
+    return Mistake(line, "", f"this is not TOML: {reason[:1].lower()}{reason[1:]}.")
+
+
+def _kind(value: object) -> str:
+    """Return what sort of value was written."""
+    return next((name for kind, name in _KINDS if isinstance(value, kind)), "a date or a time")
+
+
+def _dotted(path: Path) -> str:
+    """Return a path as it is written in TOML, with places in brackets."""
+    name = ""
+    for part in path:
+        if isinstance(part, int):
+            name += f"[{part}]"
+        else:
+            shown_part = part if _BARE.fullmatch(part) else f'"{part}"'
+            name += f".{shown_part}" if name else shown_part
+    return name
+
+
+def _nearest(word: str, words: Sequence[str]) -> str:
+    """Return a question after the likeliest word, if one is near."""
+    found = difflib.get_close_matches(word, words, n=1, cutoff=0.6)
+    return f" (did you mean {found[0]}?)" if found else ""
+
+
+def _short(value: object) -> str:
+    text = str(value)
+    return text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}…"
