@@ -1,0 +1,170 @@
+"""Atoms: codes of an attribute that nothing in some blocks tells apart. One of them stands for all.
+
+A product of atoms is far smaller than the product of cells that it stands for, and shows the same weights and groups.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import reduce
+from typing import TYPE_CHECKING, assert_never
+
+import numpy as np
+
+from dodona.domain.attribute import cells
+from dodona.domain.domain import Domain
+from dodona.domain.partition import Partition
+from dodona.query.predicate import Among, And, Or, Predicate, bits
+from dodona.query.query import Block
+from dodona.query.weight import Cases, Constant, Value, Weight
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+Representatives = Mapping[str, "NDArray[np.int64]"]
+"""By attribute, in the order of the names: codes that stand for all of its codes."""
+
+
+@dataclass(slots=True)
+class Trait:
+    """All that some blocks look at in one attribute."""
+
+    masks: set[int] = field(default_factory=set)
+    partitions: set[Partition] = field(default_factory=set)
+    values: set[Value] = field(default_factory=set)
+
+
+def traits(blocks: Iterable[Block]) -> dict[str, Trait]:
+    """Return what blocks look at, by attribute, in the order of the names."""
+    found: dict[str, Trait] = {}
+    for block in blocks:
+        _add_predicate(block.where, found)
+        if not isinstance(block.weight, Constant):
+            _add_weight(block.weight, found)
+        for key in block.keys:
+            if isinstance(key, Partition):
+                found.setdefault(key.attribute, Trait()).partitions.add(key)
+            else:
+                for _, predicate in key.branches:
+                    _add_predicate(predicate, found)
+    return dict(sorted(found.items()))
+
+
+def atoms(domain: Domain, seen: Mapping[str, Trait]) -> Representatives:
+    """Return one code of each atom: the first. Where values are added up, every code is an atom."""
+    found = {}
+    for name, trait in seen.items():
+        number = cells(domain[name])
+        found[name] = np.arange(number, dtype=np.int64) if trait.values else _firsts(number, trait)
+    return found
+
+
+def corners(domain: Domain, seen: Mapping[str, Trait]) -> Representatives:
+    """Return codes among which are those of the largest and the least weight, whatever else is fixed.
+
+    Where values are added up, these are the ends of each run of codes that nothing else tells apart, and the codes
+    next to the value 0: a power rises, falls or does both around 0.
+    """
+    found = {}
+    for name, trait in seen.items():
+        number = cells(domain[name])
+        if not trait.values:
+            found[name] = _firsts(number, trait)
+            continue
+        starts = _starts(number, trait)
+        around = [
+            place + one
+            for value in trait.values
+            for place in ((-value.offset // value.factor,) if value.factor else ())
+            for one in (0, 1)
+            if 0 <= place + one < value.size
+        ]
+        found[name] = np.unique(np.concatenate([starts, (starts[1:] - 1), [number - 1], around]).astype(np.int64))
+    return found
+
+
+def labels(number: int, trait: Trait) -> NDArray[np.int64]:
+    """Return the number of the atom of each code, atoms in the order of their first codes."""
+    if trait.values:
+        return np.arange(number, dtype=np.int64)
+    starts = _starts(number, trait)
+    _, inverse = _merged(starts, number, trait)
+    return np.repeat(inverse, np.diff(np.append(starts, number)))
+
+
+def size(representatives: Representatives) -> int:
+    """Return how many cells the product of the representatives has."""
+    return math.prod(len(codes) for codes in representatives.values())
+
+
+def spread(representatives: Representatives) -> dict[str, NDArray[np.int64]]:
+    """Return the codes in shapes that broadcast to their product."""
+    axes = {}
+    for place, (name, codes) in enumerate(representatives.items()):
+        axes[name] = codes.reshape([-1 if other == place else 1 for other in range(len(representatives))])
+    return axes
+
+
+def _add_predicate(predicate: Predicate, found: dict[str, Trait]) -> None:
+    match predicate:
+        case Among(name, _, codes):
+            trait = found.get(name)
+            if trait is None:
+                trait = found[name] = Trait()
+            trait.masks.add(codes)
+        case And(parts) | Or(parts):
+            for part in parts:
+                _add_predicate(part, found)
+        case _:
+            assert_never(predicate)
+
+
+def _add_weight(weight: Weight, found: dict[str, Trait]) -> None:
+    match weight:
+        case Constant():
+            pass
+        case Value(name):
+            found.setdefault(name, Trait()).values.add(weight)
+        case Cases(branches, otherwise):
+            for predicate, branch in branches:
+                _add_predicate(predicate, found)
+                _add_weight(branch, found)
+            _add_weight(otherwise, found)
+        case _:
+            assert_never(weight)
+
+
+def _starts(number: int, trait: Trait) -> NDArray[np.int64]:
+    """Return the first code of each run of codes that nothing tells apart but the values."""
+    changes = reduce(lambda before, mask: before | (mask ^ mask << 1), trait.masks, 1)
+    if trait.values:
+        changes |= 0b11 << number - 2
+    flags = bits(changes & (1 << number) - 1, number).copy()
+    for partition in trait.partitions:
+        flags[list(partition.cuts)] = True
+        flags[-2:] = True
+    return np.flatnonzero(flags).astype(np.int64)
+
+
+def _firsts(number: int, trait: Trait) -> NDArray[np.int64]:
+    starts = _starts(number, trait)
+    firsts, _ = _merged(starts, number, trait)
+    return starts[firsts]
+
+
+def _merged(starts: NDArray[np.int64], number: int, trait: Trait) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the first run of each atom, and the atom of each run."""
+    columns = [bits(mask, number)[starts].astype(np.int64) for mask in trait.masks]
+    columns += [
+        np.searchsorted(np.asarray(p.cuts), starts, side="right") + 2 * (starts >= p.size) * starts
+        for p in trait.partitions
+    ]
+    if not columns:
+        return np.zeros(1, dtype=np.int64), np.zeros(len(starts), dtype=np.int64)
+    _, firsts, inverse = np.unique(np.stack(columns), axis=1, return_index=True, return_inverse=True)
+    order = np.argsort(firsts)
+    place = np.empty_like(order)
+    place[order] = np.arange(len(order))
+    return firsts[order], place[inverse.reshape(-1)]
