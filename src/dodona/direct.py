@@ -7,8 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from fractions import Fraction
-from functools import lru_cache
 from typing import assert_never, overload
 
 import numpy as np
@@ -26,12 +24,12 @@ from dodona.mechanisms import (
     RandomizedResponse,
     SparseVector,
 )
+from dodona.mechanisms.measurement import Noise
 from dodona.trusted import samplers
 from dodona.trusted.entropy import SYSTEM
-from dodona.trusted.samplers import law as laws
+from dodona.trusted.noise import one, several
 from dodona.trusted.threshold import Watch
 
-Noise = Laplace | Gaussian
 Response = RandomizedResponse | Coins
 Choice = Exponential | PermuteAndFlip
 Integers = Sequence[int] | NDArray[np.integer]
@@ -76,11 +74,11 @@ def run(
     match mechanism:
         case Laplace() | Gaussian():
             if type(value) is int:
-                return value + _ahead(mechanism).one()
+                return value + one(mechanism)
             if isinstance(value, np.integer):
-                return int(value) + _ahead(mechanism).one()
+                return int(value) + one(mechanism)
             values = _integers(value)
-            return values + samplers.draw(_law(mechanism), values.size, SYSTEM, kernel=samplers.fastest(values.size))
+            return values + several(mechanism, values.size)
         case RandomizedResponse() | Coins():
             single = isinstance(value, bool | np.bool_)
             told = _respond(mechanism, _booleans([value] if single else value))
@@ -117,28 +115,7 @@ def watch(mechanism: SparseVector) -> Watch:
     >>> opened.ask(3, threshold=1_000).above, opened.ask(2_000, threshold=1_000).above
     (False, True)
     """
-    return Watch(mechanism, lambda scale: _single(scale).one())
-
-
-@lru_cache(maxsize=1024)
-def _single(scale: Fraction) -> samplers.Ahead:
-    return samplers.Ahead(laws.laplace(scale), SYSTEM)
-
-
-@lru_cache(maxsize=1024)
-def _ahead(mechanism: Noise) -> samplers.Ahead:
-    return samplers.Ahead(_law(mechanism), SYSTEM)
-
-
-def _law(mechanism: Noise) -> laws.Law:
-    """Return the law that the mechanism's noise is drawn from."""
-    match mechanism:
-        case Laplace(scale=scale):
-            return laws.laplace(scale)
-        case Gaussian(scale=scale):
-            return laws.gaussian(scale**2)
-        case _:
-            assert_never(mechanism)
+    return Watch(mechanism, lambda scale: one(Laplace(scale=scale)))
 
 
 def _respond(mechanism: Response, truth: NDArray[np.bool_]) -> NDArray[np.bool_]:

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from dodona.accounting.plan import Plan
 
 _LONGEST = 500
+_LONGEST_RECORD = 1 << 26
 _MOST_PARTS = 1000
 
 
@@ -108,7 +109,9 @@ class KeptLedger:
         """Store what a redeemed receipt bought, once."""
         if type(release) is not Release:
             raise InvalidArgument("release", release, "write a Release")
-        worded("mechanism", release.mechanism)
+        worded("mechanism", release.mechanism, longest=_LONGEST_RECORD)
+        if release.question is not None:
+            worded("question", release.question, longest=_LONGEST_RECORD)
         worded("receipt", release.receipt)
 
         def act(book: Book, write: Write) -> None:
@@ -208,10 +211,10 @@ class KeptLedger:
         return names[0]
 
 
-def worded(name: str, value: str) -> str:
+def worded(name: str, value: str, *, longest: int = _LONGEST) -> str:
     """Return a text that may stand in an entry."""
-    if type(value) is not str or not 0 < len(value) <= _LONGEST:
-        raise InvalidArgument(name, value, f"write a text of 1 to {_LONGEST} characters")
+    if type(value) is not str or not 0 < len(value) <= longest:
+        raise InvalidArgument(name, value, f"write a text of 1 to {longest} characters")
     return value
 
 

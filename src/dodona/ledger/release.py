@@ -18,6 +18,8 @@ class Release:
     """The id of the receipt."""
     values: tuple[Value, ...]
     mechanism: str
+    question: str | None = None
+    """The question in its permanent spelling, so that what was learned can be read back from the ledger alone."""
 
     def __post_init__(self) -> None:
         """Refuse what is not exact."""

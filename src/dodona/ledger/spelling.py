@@ -108,7 +108,8 @@ def _fields(entry: Entry) -> Fields:
             return {"entry": "redeemed", "receipt": entry.receipt, "charge": entry.charge}
         case Released(release):
             own = {"values": values_to_json(release.values), "mechanism": release.mechanism}
-            return {"entry": "released", "receipt": release.receipt, "charge": entry.charge} | own
+            asked = {} if release.question is None else {"question": release.question}
+            return {"entry": "released", "receipt": release.receipt, "charge": entry.charge} | own | asked
         case Created():
             return _created_fields(entry)
         case _:
@@ -183,7 +184,8 @@ def _opened(fields: Fields) -> Opened:
 def _released(fields: Fields) -> Released:
     values = values_from_json(fields["values"])
     mechanism = _text(fields["mechanism"])
-    release = Release(receipt=_text(fields["receipt"]), values=values, mechanism=mechanism)
+    question = _text(fields["question"]) if "question" in fields else None
+    release = Release(receipt=_text(fields["receipt"]), values=values, mechanism=mechanism, question=question)
     return Released(release, _whole(fields["charge"]))
 
 

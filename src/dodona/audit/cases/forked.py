@@ -8,8 +8,8 @@ from collections.abc import Callable
 import numpy as np
 
 from dodona.audit.features import Outputs
-from dodona.direct import Noise
 from dodona.errors import InvariantBroken
+from dodona.mechanisms.measurement import Noise
 
 Sample = Callable[[Noise, tuple[int, ...], int], Outputs]
 

@@ -12,9 +12,10 @@ from dodona.accounting.event import Event, Together
 from dodona.audit.cases.case import Case, Currency, on_both, pure
 from dodona.audit.cases.forked import answered_across_a_fork
 from dodona.audit.features import DIFFERENCE, LOWEST_BIT, VALUE, Feature, Outputs, compared, pair
-from dodona.direct import Noise, run
+from dodona.direct import run
 from dodona.domain.neighbours import Neighbours
 from dodona.mechanisms import Gaussian, Laplace
+from dodona.mechanisms.measurement import Noise
 from dodona.query.sensitivity import Sensitivity
 
 Row = tuple[int, ...]

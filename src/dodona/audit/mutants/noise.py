@@ -6,15 +6,13 @@ from dodona.audit.mutants.mutant import Mutant
 from dodona.audit.patch import Patch, replacing
 
 _DIRECT = "dodona.direct"
-_VECTOR_PATH = (
-    "            return values + samplers.draw(_law(mechanism), values.size, SYSTEM, "
-    "kernel=samplers.fastest(values.size))"
-)
+_NOISE = "dodona.trusted.noise"
+_VECTOR_PATH = "            return values + several(mechanism, values.size)"
 
 
 def _scaled(factor: str) -> tuple[Patch, ...]:
     old = "            return laws.laplace(scale)"
-    return (replacing(_DIRECT, old, f"            return laws.laplace(scale * {factor})"),)
+    return (replacing(_NOISE, old, f"            return laws.laplace(scale * {factor})"),)
 
 
 def _instead(*lines: str) -> tuple[Patch, ...]:
@@ -36,7 +34,7 @@ MUTANTS = (
         "textbook Laplace noise by inverting its distribution in floating point",
         _instead(
             "if isinstance(mechanism, Gaussian):",
-            "    return values + samplers.draw(_law(mechanism), values.size, SYSTEM)",
+            "    return values + several(mechanism, values.size)",
             "words = SYSTEM.words(values.size)",
             "uniform = ((words >> np.uint64(11)) + 0.5) * 2.0**-53 - 0.5",
             "return values - float(mechanism.scale) * np.sign(uniform) * np.log1p(-2 * np.abs(uniform))",
@@ -47,7 +45,7 @@ MUTANTS = (
         "zero told without noise",
         "an empty group is answered 0",
         _instead(
-            "noise = samplers.draw(_law(mechanism), values.size, SYSTEM)",
+            "noise = several(mechanism, values.size)",
             "return np.where(values == 0, 0, values + noise)",
         ),
         ("laplace count",),
@@ -56,7 +54,7 @@ MUTANTS = (
         "four draws averaged",
         "one charge, and the mean of four noisy answers",
         _instead(
-            "noise = samplers.draw(_law(mechanism), 4 * values.size, SYSTEM)",
+            "noise = several(mechanism, 4 * values.size)",
             "return values + noise.reshape(4, values.size).sum(axis=0) // 4",
         ),
         ("laplace count", "laplace sum"),
@@ -66,7 +64,7 @@ MUTANTS = (
         "the variance is divided by four: a composition forgot a factor",
         (
             replacing(
-                _DIRECT,
+                _NOISE,
                 "            return laws.gaussian(scale**2)",
                 "            return laws.gaussian(scale**2 / 4)",
             ),
@@ -77,7 +75,7 @@ MUTANTS = (
         "Gaussian noise cut",
         "noise beyond three standard deviations is moved back there",
         _instead(
-            "noise = samplers.draw(_law(mechanism), values.size, SYSTEM)",
+            "noise = several(mechanism, values.size)",
             "edge = int(3 * mechanism.scale)",
             "return values + (noise if isinstance(mechanism, Laplace) else np.clip(noise, -edge, edge))",
         ),
