@@ -1,0 +1,71 @@
+"""A selection: which of several answers of a query are largest, without their values. It says itself what it costs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from dodona.accounting.event import Event, Together
+from dodona.domain.neighbours import Neighbours
+from dodona.errors import InvalidArgument
+from dodona.exact import whole
+from dodona.mechanisms.exponential import Exponential
+from dodona.mechanisms.permute_and_flip import PermuteAndFlip
+from dodona.query.canonical import digest
+from dodona.query.effect import sensitivity_of
+from dodona.query.query import Query
+from dodona.query.sensitivity import Sensitivity
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+Choice = Exponential | PermuteAndFlip
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """`count` answers of a query, each chosen among those that are left."""
+
+    query: Query
+    choice: Choice
+    count: int = 1
+
+    def __post_init__(self) -> None:
+        """Refuse answers in different units, and more choices than candidates."""
+        if len({block.unit for block in self.query.blocks}) > 1:
+            raise InvalidArgument("candidates", "several units", "compare counts with counts and sums of one column")
+        whole(self.count, argument="count", lower=1, upper=self.query.values)
+
+    def event(self, neighbours: Neighbours) -> Event:
+        """Return what it costs: each choice once.
+
+        Theorem: choice-privacy
+        """
+        one = self.choice.event(scores_of(self.query, neighbours))
+        return one if self.count == 1 else Together(((one, self.count),))
+
+    @property
+    def purpose(self) -> str:
+        """The digest of what is asked."""
+        return f"choose {self.count} {digest(self.query)}"
+
+    @property
+    def spelled(self) -> str:
+        """The mechanism as a text."""
+        name = "exponential" if isinstance(self.choice, Exponential) else "permute-and-flip"
+        return f"{name} {self.choice.scale} x {self.count}"
+
+
+def scores_of(query: Query, neighbours: Neighbours) -> Sensitivity:
+    """Return the sensitivity of the answers as scores: only the largest change of one matters."""
+    found = sensitivity_of(query, neighbours)
+    return Sensitivity.scores(found.linf, neighbours, monotone=found.monotone)
+
+
+def stacked(queries: Iterable[Query]) -> Query:
+    """Return candidates as one query, which must each have one answer."""
+    first, *rest = queries
+    for query in (first, *rest):
+        if query.values != 1:
+            raise InvalidArgument("candidates", f"{query.values} answers", "write queries with one answer each")
+    return first.stacked(*rest)

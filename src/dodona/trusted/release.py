@@ -1,0 +1,79 @@
+"""Releases: exact answers from the source, noise upon them, and nothing before the receipt is used.
+
+Whatever planned a release, its price is computed here again, from the query and the unit alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import groupby
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dodona.accounting.event import Event
+from dodona.domain.unit import Unit
+from dodona.ledger.contract import Ledger
+from dodona.ledger.receipt import Receipt
+from dodona.ledger.release import Release
+from dodona.mechanisms.measurement import Measurement, Noise, spelled
+from dodona.query.canonical import digest
+from dodona.query.query import Query
+from dodona.query.spelling import to_json
+from dodona.trusted.faults import SourceFailed, Unpaid
+from dodona.trusted.noise import several
+from dodona.trusted.source import Source, opened
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+_LARGEST = 1 << 62  # integers up to this cannot wrap when noise is added
+
+
+def release(measurement: Measurement, receipt: Receipt, *, ledger: Ledger, source: Source, unit: Unit) -> Release:
+    """Return noisy answers, recorded; the receipt must be for exactly this measurement, and is used up.
+
+    Theorem: release
+    """
+    query = measurement.query
+    hold(receipt, measurement.event(unit.neighbours), digest(query), source)
+    question, mechanism = to_json(query), spelled(measurement.noises)
+    ledger.redeem(receipt)
+    values = noisy(exact(source, query), measurement)
+    released = Release(receipt=receipt.id, values=values, mechanism=mechanism, question=question)
+    ledger.record(released)
+    return released
+
+
+def hold(receipt: Receipt, event: Event, purpose: str, source: Source) -> None:
+    """Raise Unpaid unless the receipt is for this event, this question and this version of the data."""
+    if (receipt.event, receipt.purpose, receipt.version) != (event, purpose, source.version):
+        raise Unpaid
+
+
+def exact(source: Source, query: Query) -> NDArray[np.int64] | list[int]:
+    """Return exact answers; whatever a source raises is replaced, as it may quote a row."""
+    try:
+        values = opened(source.exact(query))
+    except Exception:  # noqa: BLE001  see above
+        raise SourceFailed from None
+    if len(values) != query.values:
+        raise SourceFailed
+    if isinstance(values, np.ndarray) and (np.abs(values) < _LARGEST).all():
+        return values
+    return [int(value) for value in values]
+
+
+def noisy(values: NDArray[np.int64] | Sequence[int], measurement: Measurement) -> tuple[int, ...]:
+    """Return the values with the noise of their blocks."""
+    noise = np.concatenate([several(law, count) for law, count in _runs(measurement)])
+    if isinstance(values, np.ndarray):
+        return tuple((values + noise).tolist())
+    return tuple(value + drawn for value, drawn in zip(values, noise.tolist(), strict=True))
+
+
+def _runs(measurement: Measurement) -> list[tuple[Noise, int]]:
+    """Return neighbouring blocks of one noise together, with how many values they have."""
+    paired = zip(measurement.noises, measurement.query.blocks, strict=True)
+    grouped = groupby(paired, key=lambda pair: pair[0])
+    return [(law, sum(block.values for _, block in run)) for law, run in grouped]
