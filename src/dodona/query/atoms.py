@@ -6,7 +6,7 @@ A product of atoms is far smaller than the product of cells that it stands for, 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import reduce
 from typing import TYPE_CHECKING, assert_never
@@ -17,14 +17,13 @@ from dodona.domain.attribute import cells
 from dodona.domain.domain import Domain
 from dodona.domain.partition import Partition
 from dodona.query.predicate import Among, And, Or, Predicate, bits
-from dodona.query.query import Block
+from dodona.query.stack import Codes, Stack
 from dodona.query.weight import Cases, Constant, Value, Weight
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-Representatives = Mapping[str, "NDArray[np.int64]"]
-"""By attribute, in the order of the names: codes that stand for all of its codes."""
+_FEW_CELLS = 1 << 10
 
 
 @dataclass(slots=True)
@@ -36,13 +35,15 @@ class Trait:
     values: set[Value] = field(default_factory=set)
 
 
-def traits(blocks: Iterable[Block]) -> dict[str, Trait]:
+def traits(stack: Stack) -> dict[str, Trait]:
     """Return what blocks look at, by attribute, in the order of the names."""
     found: dict[str, Trait] = {}
-    for block in blocks:
+    for boxes in stack.boxes:
+        for name, masks in zip(boxes.names, zip(*boxes.masks, strict=True), strict=True):
+            found.setdefault(name, Trait()).masks.update(masks)
+    for block in stack.rest:
         _add_predicate(block.where, found)
-        if not isinstance(block.weight, Constant):
-            _add_weight(block.weight, found)
+        _add_weight(block.weight, found)
         for key in block.keys:
             if isinstance(key, Partition):
                 found.setdefault(key.attribute, Trait()).partitions.add(key)
@@ -52,7 +53,7 @@ def traits(blocks: Iterable[Block]) -> dict[str, Trait]:
     return dict(sorted(found.items()))
 
 
-def atoms(domain: Domain, seen: Mapping[str, Trait]) -> Representatives:
+def atoms(domain: Domain, seen: Mapping[str, Trait]) -> Codes:
     """Return one code of each atom: the first. Where values are added up, every code is an atom."""
     found = {}
     for name, trait in seen.items():
@@ -61,15 +62,18 @@ def atoms(domain: Domain, seen: Mapping[str, Trait]) -> Representatives:
     return found
 
 
-def corners(domain: Domain, seen: Mapping[str, Trait]) -> Representatives:
+def corners(domain: Domain, seen: Mapping[str, Trait]) -> Codes:
     """Return codes among which are those of the largest and the least weight, whatever else is fixed.
 
     Where values are added up, these are the ends of each run of codes that nothing else tells apart, and the codes
     next to the value 0: a power rises, falls or does both around 0.
     """
+    shape = {name: cells(domain[name]) for name in seen}
+    if math.prod(shape.values()) <= _FEW_CELLS:  # cheaper than to make fewer of them
+        return {name: np.arange(number, dtype=np.int64) for name, number in shape.items()}
     found = {}
     for name, trait in seen.items():
-        number = cells(domain[name])
+        number = shape[name]
         if not trait.values:
             found[name] = _firsts(number, trait)
             continue
@@ -94,16 +98,16 @@ def labels(number: int, trait: Trait) -> NDArray[np.int64]:
     return np.repeat(inverse, np.diff(np.append(starts, number)))
 
 
-def size(representatives: Representatives) -> int:
-    """Return how many cells the product of the representatives has."""
-    return math.prod(len(codes) for codes in representatives.values())
+def size(codes: Codes) -> int:
+    """Return how many cells the product of the codes has."""
+    return math.prod(len(own) for own in codes.values())
 
 
-def spread(representatives: Representatives) -> dict[str, NDArray[np.int64]]:
+def spread(codes: Codes) -> dict[str, NDArray[np.int64]]:
     """Return the codes in shapes that broadcast to their product."""
     axes = {}
-    for place, (name, codes) in enumerate(representatives.items()):
-        axes[name] = codes.reshape([-1 if other == place else 1 for other in range(len(representatives))])
+    for place, (name, own) in enumerate(codes.items()):
+        axes[name] = own.reshape([-1 if other == place else 1 for other in range(len(codes))])
     return axes
 
 

@@ -18,16 +18,17 @@ import numpy as np
 from dodona.domain.attribute import cells
 from dodona.domain.domain import Domain
 from dodona.domain.partition import Partition
-from dodona.query.atoms import Trait, atoms, labels, size, spread, traits
-from dodona.query.movement import MOST_CELLS
+from dodona.query.atoms import atoms, labels, size, spread, traits
 from dodona.query.predicate import Among, And, Or, Predicate
 from dodona.query.query import Block, Key, Query, block_weights, group_of
+from dodona.query.stack import Stack
 from dodona.query.weight import Cases, Constant, Value, Weight
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 _VERSION = "query 1"
+_MOST_CELLS = 1 << 16
 
 
 def digest(query: Query) -> str:
@@ -57,9 +58,9 @@ def block_text(block: Block, domain: Domain) -> str:
 def walked(block: Block, domain: Domain) -> str:
     """Return the text of the weights of a block, from a walk through its cells."""
     bare = Block(block.where, (), block.weight)
-    seen = traits((bare,))
+    seen = traits(Stack((), (bare,)))
     codes = atoms(domain, seen)
-    if size(codes) > MOST_CELLS:
+    if size(codes) > _MOST_CELLS:
         return f"where {_formula(block.where)} {_weight(block.weight)}"
     shape = [len(own) for own in codes.values()]
     weights = np.broadcast_to(block_weights(bare, spread(codes)), shape)
@@ -126,9 +127,9 @@ def _key(key: Key, domain: Domain) -> str:
     if isinstance(key, Partition):
         groups = "each" if key.single else ",".join(map(str, key.cuts))
         return f"by {key.attribute}:{groups}"
-    seen: dict[str, Trait] = traits((Block(keys=(key,)),))
+    seen = traits(Stack((), (Block(keys=(key,)),)))
     codes = atoms(domain, seen)
-    if size(codes) > MOST_CELLS:
+    if size(codes) > _MOST_CELLS:
         return f"by [{' '.join(_formula(predicate) for _, predicate in key.branches)}]"
     found = np.broadcast_to(group_of((key,), spread(codes)), [len(own) for own in codes.values()])
     classes = {name: labels(cells(domain[name]), trait) for name, trait in seen.items()}

@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 from dodona.domain.neighbours import Neighbours
 from dodona.domain.partition import Partition
-from dodona.query.movement import MOST_CELLS, Movement, added, replaced
+from dodona.query.movement import Movement, added, replaced
 from dodona.query.predicate import box, used
 from dodona.query.query import Block, Query
 from dodona.query.sensitivity import Sensitivity
-from dodona.query.weight import ONE, extremes
+from dodona.query.stack import Stack
+from dodona.query.weight import ONE
+
+MOST_CELLS = 1 << 16
+"""Products of up to so many cells are walked through; larger ones are bounded."""
+_COUNT = {relation: Sensitivity.count(relation) for relation in Neighbours}
+_HISTOGRAM = {relation: Sensitivity.histogram(relation) for relation in Neighbours}
 
 
 def sensitivity_of(query: Query, neighbours: Neighbours, *, limit: int = MOST_CELLS) -> Sensitivity:
@@ -29,14 +36,17 @@ def sensitivity_of(query: Query, neighbours: Neighbours, *, limit: int = MOST_CE
         known = _known(query.blocks[0], neighbours)
         if known is not None:
             return known
-    movement = added(query.domain, query.blocks, limit=limit)
-    rising = all(extremes(block.weight)[0] >= 0 for block in query.blocks)
+    bare = Stack.of(replace(block, keys=()) if block.keys else block for block in query.blocks)
+    movement = added(query.domain, bare, limit=limit)  # a row comes into one group of each block, whichever it is
+    rising = all(low >= 0 for low, _ in bare.spans())
     if neighbours is Neighbours.REPLACE:
         # A row that is replaced leaves, and another comes: no norm is more than twice that of one of them. Where no
         # weight is below 0, they cannot add up in one coordinate.
         times = 1 if rising else 2
         twice = Movement(2 * movement.l1, 2 * times * movement.squares, times * movement.linf)
-        movement = replaced(query.domain, query.blocks, limit=limit).within(twice)
+        keyed = any(block.keys for block in query.blocks)
+        stack = Stack.of(query.blocks) if keyed else bare
+        movement = replaced(query.domain, stack, limit=limit).within(twice)
     return _stated(movement, neighbours, monotone=rising and neighbours is Neighbours.ADD_REMOVE)
 
 
@@ -45,13 +55,13 @@ def _known(block: Block, neighbours: Neighbours) -> Sensitivity | None:
     if block.weight != ONE:
         return None
     if not block.keys or neighbours is Neighbours.ADD_REMOVE:
-        return Sensitivity.count(neighbours)
+        return _COUNT[neighbours]
     sets = box(block.where)
     if sets is None or any(part.codes == 0 for part in sets):
         return None
     fixed = used(block.where)
     free = any(isinstance(key, Partition) and key.attribute not in fixed for key in block.keys)
-    return Sensitivity.histogram(neighbours) if free else None  # a free key has three groups or more
+    return _HISTOGRAM[neighbours] if free else None  # a free key has three groups or more
 
 
 def _stated(movement: Movement, neighbours: Neighbours, *, monotone: bool) -> Sensitivity:

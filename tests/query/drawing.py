@@ -1,0 +1,115 @@
+"""Made-up queries over a tiny domain, and a slow reading of them, one row at a time."""
+
+from fractions import Fraction
+
+from hypothesis import strategies as st
+
+from dodona.domain.attribute import Boolean, Category, Integer, Number, cells
+from dodona.domain.domain import Domain
+from dodona.domain.partition import Partition
+from dodona.query import weight as weights
+from dodona.query.predicate import EVERYTHING, NOTHING, Among, And, Or, Predicate, both, complement, either, masked
+from dodona.query.query import Block, Cases, Key, Query
+from dodona.query.weight import Constant, Value, Weight
+
+DOMAIN = Domain((Boolean("emergency"), Category("sex", ["female"]), Integer("age", 3, 7, cuts=[0, 2])))
+LARGE = Domain((*DOMAIN.attributes, Number("stay", Fraction(0), Fraction(20), Fraction(1, 4)), Integer("visits", 0, 97)))
+Row = dict[str, int]
+
+
+def predicates(domain: Domain = DOMAIN) -> st.SearchStrategy[Predicate]:
+    sets = st.sampled_from(domain.attributes).flatmap(
+        lambda attribute: st.integers(0, (1 << cells(attribute)) - 1).map(lambda codes: masked(attribute, codes))
+    )
+    raw = st.sampled_from(domain.attributes).flatmap(
+        lambda attribute: st.integers(0, (1 << cells(attribute)) - 1).map(
+            lambda codes: Among(attribute.name, cells(attribute), codes)
+        )
+    )
+    leaves = sets | raw | st.sampled_from([EVERYTHING, NOTHING])
+    return st.recursive(
+        leaves,
+        lambda parts: (
+            st.lists(parts, max_size=3).map(lambda found: both(*found))
+            | st.lists(parts, max_size=3).map(lambda found: either(*found))
+            | st.lists(parts, max_size=3).map(lambda found: And(tuple(found)))
+            | st.lists(parts, max_size=3).map(lambda found: Or(tuple(found)))
+            | parts.map(complement)
+        ),
+        max_leaves=6,
+    )
+
+
+def all_weights(domain: Domain = DOMAIN, *, largest: int = 5) -> st.SearchStrategy[Weight]:
+    constants = st.integers(-largest, largest).map(Constant)
+    values = st.builds(
+        lambda attribute, offset, factor, power: Value(attribute.name, attribute.size, offset, factor, power),
+        st.sampled_from(domain.attributes),
+        st.integers(-largest, largest),
+        st.integers(-3, 3),
+        st.integers(1, 3),
+    )
+    return st.recursive(
+        constants | values,
+        lambda parts: st.builds(
+            lambda branches, otherwise: weights.Cases(tuple(branches), otherwise),
+            st.lists(st.tuples(predicates(domain), parts), max_size=2),
+            parts,
+        ),
+        max_leaves=3,
+    )
+
+
+def all_keys(domain: Domain = DOMAIN) -> st.SearchStrategy[tuple[Key, ...]]:
+    partitions = st.builds(
+        Partition.every, st.sampled_from(domain.attributes), st.integers(1, 3)
+    ) | st.sampled_from(domain.attributes).map(Partition.of)
+    cases = st.lists(predicates(domain), max_size=3).map(
+        lambda found: Cases(tuple((f"case {number}", one) for number, one in enumerate(found)), "else")
+    )
+    return st.lists(partitions | cases, max_size=2, unique_by=lambda key: getattr(key, "attribute", key)).map(tuple)
+
+
+def blocks(domain: Domain = DOMAIN) -> st.SearchStrategy[Block]:
+    weighed = all_weights(domain) | st.just(Constant(1))
+    return st.builds(Block, predicates(domain), st.just(()) | all_keys(domain), weighed)
+
+
+def queries(domain: Domain = DOMAIN, *, most: int = 3) -> st.SearchStrategy[Query]:
+    return st.lists(blocks(domain), min_size=1, max_size=most).map(lambda found: Query(domain, tuple(found)))
+
+
+def is_meant(predicate: Predicate, row: Row) -> bool:
+    match predicate:
+        case Among(name, _, codes):
+            return codes >> row[name] & 1 == 1
+        case And(parts):
+            return all(is_meant(part, row) for part in parts)
+        case Or(parts):
+            return any(is_meant(part, row) for part in parts)
+
+
+def weight_in(weight: Weight, row: Row) -> int:
+    match weight:
+        case Constant(number):
+            return number
+        case Value(name, size, offset, factor, power):
+            return (offset + factor * row[name]) ** power if row[name] < size else 0
+        case weights.Cases(branches, otherwise):
+            return next((weight_in(one, row) for where, one in branches if is_meant(where, row)), weight_in(otherwise, row))
+
+
+def group_in(key: Key, row: Row) -> int:
+    if isinstance(key, Cases):
+        found = (number for number, (_, where) in enumerate(key.branches) if is_meant(where, row))
+        return next(found, len(key.branches))
+    code = row[key.attribute]
+    if code >= key.size:
+        return len(key.cuts) + code - key.size
+    return sum(cut <= code for cut in key.cuts) - 1
+
+
+def contribution(block: Block, row: Row) -> tuple[tuple[int, ...], int]:
+    """The group of a row, and what it adds there."""
+    number = weight_in(block.weight, row) if is_meant(block.where, row) else 0
+    return tuple(group_in(key, row) for key in block.keys), number
