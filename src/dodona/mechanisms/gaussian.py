@@ -5,8 +5,11 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 from statistics import NormalDist
 from typing import ClassVar, Self
+
+import numpy as np
 
 from dodona.accounting.event import GaussianEvent
 from dodona.accuracy import Accuracy, Against, against_table, failure, number_of, sampling_error
@@ -58,11 +61,17 @@ class Gaussian:
     def for_accuracy(cls, target: Accuracy, *, answers: int = 1) -> Self:
         """Return the mechanism with most noise (to about five digits) that meets the target for all answers at once."""
         failing, room = failure(target.confidence), against_table(target).within
-        low, high = 1e-4, 1e13
+        number = number_of(answers, argument="answers")
+
+        def met(scale: float) -> bool:
+            return _quantile(scale, failing, number) <= room
+
+        low, high = _near(room, failing, number)
+        if not met(low) or met(high):  # the normal law is no guide at a few steps
+            low, high = 1e-4, 1e13
         while high / low > 1 + 1e-5:
             middle = math.sqrt(low * high)
-            within = _quantile(middle, failing, number_of(answers, argument="answers"))
-            low, high = (middle, high) if within <= room else (low, middle)
+            low, high = (middle, high) if met(middle) else (low, middle)
         return cls(scale=rounded_scale_down(low))
 
     def event(self, sensitivity: Sensitivity) -> GaussianEvent:
@@ -103,24 +112,32 @@ class Gaussian:
         return math.exp(-((min(abs(noise), BEYOND) / scale) ** 2) / 2) / gaussian_delta.total(scale)
 
 
+def _near(room: float, failing: float, answers: int) -> tuple[float, float]:
+    """Return scales just below and above the one whose error is the room, by the normal law."""
+    guess = (math.floor(room) + 0.5) / -NormalDist().inv_cdf(_share(failing, answers) / 2)
+    return guess * 0.99, guess * 1.01
+
+
+def _share(failing: float, answers: int) -> float:
+    """Return how often one of independent answers may fail, so that all hold but with probability `failing`."""
+    return -math.expm1(math.log1p(-failing) / answers)
+
+
+@lru_cache(maxsize=1 << 12)
 def _quantile(scale: float, failing: float, answers: int) -> float:
     """Return the least m with P(|x| > m) ≤ the share of one of independent answers, or a bound that is a step off."""
-    share = -math.expm1(math.log1p(-failing) / answers)
+    share = _share(failing, answers)
     if scale > _SUMMED:
         # Σ_{x>m} e^{-x²/2σ²} ≤ ∫_m^∞ and the total is at least σ√(2π), so P(|x| > m) ≤ P(|N| > m/σ).
         return math.ceil(-NormalDist().inv_cdf(share / 2) * scale)
-    total = gaussian_delta.total(scale)
-    weights = [math.exp(-((x / scale) ** 2) / 2) / total for x in range(math.ceil(40 * scale) + 2)]
-    beyond, step = 0.0, len(weights) - 1
-    while step > 0 and beyond + 2 * weights[step] <= share:
-        beyond += 2 * weights[step]
-        step -= 1
-    return float(step)
+    steps = np.arange(math.ceil(40 * scale) + 1, 0, -1)
+    beyond = np.cumsum(2 * np.exp(-((steps / scale) ** 2) / 2) / gaussian_delta.total(scale))  # P(|x| ≥ step)
+    return float(steps.size - np.searchsorted(beyond, share, side="right"))
 
 
 def _expected(scale: float) -> float:
     """Return E|x|, at most σ√(2/π) plus what the grid adds."""
     if scale > _SUMMED:
         return scale * math.sqrt(2 / math.pi)
-    total = gaussian_delta.total(scale)
-    return 2 * math.fsum(x * math.exp(-((x / scale) ** 2) / 2) for x in range(1, math.ceil(40 * scale) + 2)) / total
+    steps = np.arange(1, math.ceil(40 * scale) + 2)
+    return float(2 * (steps * np.exp(-((steps / scale) ** 2) / 2)).sum() / gaussian_delta.total(scale))
