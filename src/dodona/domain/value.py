@@ -88,6 +88,8 @@ def _double(value: object) -> float | None:
     match value:
         case str():
             return float(value) if _NUMBER.fullmatch(value) else None
+        case np.timedelta64():  # numpy counts it among the whole numbers
+            return None
         case bool() | np.bool_():
             return float(value)
         case Real() | Decimal():
@@ -129,6 +131,8 @@ def _truth(value: object) -> int | None:
     match value:
         case str():
             return 1 if _TRUE.fullmatch(value) else 0 if _FALSE.fullmatch(value) else None
+        case np.timedelta64():
+            return None
         case bool() | np.bool_() | Real() | Decimal():
             return 1 if value == 1 else 0 if value == 0 else None
         case _:

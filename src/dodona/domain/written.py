@@ -192,7 +192,7 @@ class Written:
         """Note a mistake: the message goes on after the key's name. None stands for this table."""
         path = (*self.path, *((key,) if isinstance(key, str) else key or ()))
         line = next(self.notes.lines[path[:end]] for end in range(len(path), -1, -1) if path[:end] in self.notes.lines)
-        self.notes.mistakes.append(Mistake(line, _dotted(path), f"{_dotted(path)} {message}.".lstrip()))
+        self.notes.mistakes.append(Mistake(line, _dotted(path), f"{_dotted(path) or 'this file'} {message}."))
 
     def make(self, build: Callable[[], Value]) -> Value | None:
         """Return what `build` makes; a refused argument is a mistake of the key with its name."""
