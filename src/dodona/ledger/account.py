@@ -65,6 +65,15 @@ class Account:
         self._purse(analyst)
         self.pot.take(plan, event, analyst)
 
+    def left(self, analyst: str | None) -> Fraction:
+        """Return which part of the whole budget an analyst may still spend."""
+        whole = share_left(self.filter, self.spent)
+        purse = None if analyst is None else self.purses.get(analyst)
+        if purse is None:
+            return whole if analyst is None and not self.purses else Fraction(0)
+        own = Fraction(0) if purse.stopped else purse.analyst.share * share_left(purse.filter, purse.spent)
+        return min(whole, own)
+
     def admit(self, analyst: Analyst) -> None:
         """Let an analyst in with a share; one who was there keeps what they spent."""
         before = self.purses.get(analyst.name)

@@ -77,6 +77,7 @@ class Book:
         self.charges: dict[str, Charge] = {}
         self.keys: dict[tuple[str | None, str], str] = {}
         self.releases: defaultdict[tuple[str, str, str], list[Release]] = defaultdict(list)
+        self.released: list[Release] = []
         self.closed = False
 
     @classmethod
@@ -113,8 +114,8 @@ class Book:
 
     def state(self) -> BudgetState:
         """Return what is left."""
-        releases = sum(len(found) for found in self.releases.values())
-        return state_of(self.account, charges=len(self.charges), releases=releases, closed=self.closed, head=self.head)
+        numbers = {"charges": len(self.charges), "releases": len(self.released)}
+        return state_of(self.account, **numbers, closed=self.closed, head=self.head)
 
     def charge_of(self, receipt: Receipt) -> Charge:
         """Return what became of a receipt, which must be as this book wrote it."""
@@ -224,3 +225,4 @@ class Book:
         self.charges[release.receipt] = replace(charge, release=release)
         receipt = charge.receipt
         self.releases[receipt.dataset, receipt.purpose, receipt.version].append(release)
+        self.released.append(release)

@@ -56,6 +56,15 @@ class Ledger(Protocol):
     def released(self, purpose: str, version: str) -> tuple[Release, ...]:
         """Return all answers to a question on a version of the data, oldest first; to tell them again is free."""
 
+    def releases(self, *, after: int = 0) -> tuple[tuple[Receipt, Release], ...]:
+        """Return what was released, oldest first, without the first `after` releases."""
+
+    def share(self, event: Event) -> Fraction:
+        """Return which part of the whole budget an event takes."""
+
+    def left(self, *, analyst: str | None) -> Fraction:
+        """Return which part of the whole budget the analyst may still spend."""
+
     def fetch(self, key: str, *, analyst: str | None) -> Release | None:
         """Return the answer that was recorded under an analyst's key; None where none was paid for and begun.
 

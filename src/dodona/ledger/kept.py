@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from fractions import Fraction
 from typing import TYPE_CHECKING, Self, cast
 
 from dodona.accounting.event import Event
+from dodona.accounting.filter import Spent
 from dodona.errors import InvalidArgument
 from dodona.exact import Exact
 from dodona.ledger.book import Book, Charge
@@ -110,8 +112,9 @@ class KeptLedger:
         if type(release) is not Release:
             raise InvalidArgument("release", release, "write a Release")
         worded("mechanism", release.mechanism, longest=_LONGEST_RECORD)
-        if release.question is not None:
-            worded("question", release.question, longest=_LONGEST_RECORD)
+        for name, text in (("question", release.question), ("text", release.text)):
+            if text is not None:
+                worded(name, text, longest=_LONGEST_RECORD)
         worded("receipt", release.receipt)
 
         def act(book: Book, write: Write) -> None:
@@ -125,6 +128,27 @@ class KeptLedger:
     def released(self, purpose: str, version: str) -> tuple[Release, ...]:
         """Return all answers to a question on a version of the data, oldest first."""
         return self._keeper.read(lambda book, _, __: tuple(book.releases.get((self._one(book), purpose, version), ())))
+
+    def releases(self, *, after: int = 0) -> tuple[tuple[Receipt, Release], ...]:
+        """Return what was released, oldest first, without the first `after` releases."""
+        return self._keeper.read(
+            lambda book, _, __: tuple(
+                (book.charges[release.receipt].receipt, release) for release in book.released[after:]
+            )
+        )
+
+    def share(self, event: Event) -> Fraction:
+        """Return which part of the whole budget an event takes."""
+
+        def found(book: Book, *_: object) -> Fraction:
+            chosen = book.account.filter
+            return chosen.share(chosen.charged(Spent(), event))
+
+        return self._keeper.read(found)
+
+    def left(self, *, analyst: str | None) -> Fraction:
+        """Return which part of the whole budget the analyst may still spend."""
+        return self._keeper.read(lambda book, _, __: book.account.left(analyst))
 
     def fetch(self, key: str, *, analyst: str | None) -> Release | None:
         """Return the answer that was recorded under an analyst's key."""

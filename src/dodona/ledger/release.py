@@ -20,6 +20,8 @@ class Release:
     mechanism: str
     question: str | None = None
     """The question in its permanent spelling, so that what was learned can be read back from the ledger alone."""
+    text: str | None = None
+    """The question as it was written."""
 
     def __post_init__(self) -> None:
         """Refuse what is not exact."""

@@ -108,7 +108,8 @@ def _fields(entry: Entry) -> Fields:
             return {"entry": "redeemed", "receipt": entry.receipt, "charge": entry.charge}
         case Released(release):
             own = {"values": values_to_json(release.values), "mechanism": release.mechanism}
-            asked = {} if release.question is None else {"question": release.question}
+            told = {"question": release.question, "text": release.text}
+            asked = {name: value for name, value in told.items() if value is not None}
             return {"entry": "released", "receipt": release.receipt, "charge": entry.charge} | own | asked
         case Created():
             return _created_fields(entry)
@@ -184,8 +185,8 @@ def _opened(fields: Fields) -> Opened:
 def _released(fields: Fields) -> Released:
     values = values_from_json(fields["values"])
     mechanism = _text(fields["mechanism"])
-    question = _text(fields["question"]) if "question" in fields else None
-    release = Release(receipt=_text(fields["receipt"]), values=values, mechanism=mechanism, question=question)
+    asked = {name: _text(fields[name]) for name in ("question", "text") if name in fields}
+    release = Release(receipt=_text(fields["receipt"]), values=values, mechanism=mechanism, **asked)
     return Released(release, _whole(fields["charge"]))
 
 
