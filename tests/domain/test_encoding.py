@@ -267,6 +267,7 @@ def test_a_long_column_is_encoded_to_its_end() -> None:
     assert encode(AGE, []).tolist() == []
 
 
-def test_a_table_is_no_column() -> None:
+@pytest.mark.parametrize("values", [np.zeros((2, 2)), "12", b"12", 12])
+def test_what_is_not_one_column_is_refused(values) -> None:
     with pytest.raises(InvalidArgument, match="write one column"):
-        encode(AGE, np.zeros((2, 2)))
+        encode(AGE, values)

@@ -53,11 +53,8 @@ def encode(attribute: Attribute, values: Sequence[object] | NDArray[Any]) -> Cod
 
 def _column(values: Sequence[object] | NDArray[Any]) -> NDArray[Any]:
     """Return the values as an array that still tells their types apart: numpy would turn [1, "a"] into texts."""
-    if isinstance(values, Sequence):
-        column: NDArray[Any] = np.empty(len(values), dtype=object)
-        for place, value in enumerate(values):  # one by one: numpy would unpack values that are lists
-            column[place] = value
-        return column
+    if isinstance(values, Sequence) and not isinstance(values, str | bytes):
+        return np.fromiter(values, dtype=object, count=len(values))
     column = np.asanyarray(values)
     if column.ndim != 1:
         raise InvalidArgument("values", column.shape, "write one column")
