@@ -5,16 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from fractions import Fraction
 
-from benchmarks import clock
+from benchmarks import clock, values
 from benchmarks.peer import filter_decision
 from benchmarks.report import Row
-from dodona.accounting.composition import part
-from dodona.accounting.conversion import renyi_epsilon
-from dodona.accounting.event import Event, GaussianEvent, Kind, LaplaceEvent, PureEvent, Together
+from dodona.accounting.event import GaussianEvent, Kind, PureEvent
 from dodona.accounting.filter import Accountant, Filter, Spent, budget_filter
-from dodona.accounting.normal import normal_epsilon
-from dodona.accounting.optimal import grouped_epsilon
-from dodona.accounting.order import renyi_limit, zcdp_limit
 from dodona.accounting.plan import Plan
 from dodona.domain.neighbours import Neighbours
 
@@ -39,16 +34,13 @@ def measure(say: Callable[[str], None]) -> dict[str, object]:
     figures["plan_1e4_in_ten_groups_s"] = clock.once(lambda: mixed.epsilon(DELTA))
     figures["count_std"] = {"renyi": _count_std()}
     say("known values")
-    figures["values"] = {
-        name: {"ours": ours, "reference": reference, "relative_difference": (ours - reference) / reference}
-        for name, (ours, reference) in _values().items()
-    }
+    figures["values"] = values.values()
     return figures
 
 
 def rows(figures: dict[str, object]) -> list[Row]:
     """Return the figures as rows of a table."""
-    ours, peer, values = figures["decision_us"], figures["opendp_decision_us"], figures["values"]
+    ours, peer, known = figures["decision_us"], figures["opendp_decision_us"], figures["values"]
     found = [
         Row(f"decision after {name} events", "µs", ours[name], peer[other], "less")  # type: ignore[index]
         for name, other in zip(_BEFORE, peer, strict=True)  # type: ignore[call-overload]
@@ -56,7 +48,7 @@ def rows(figures: dict[str, object]) -> list[Row]:
     plans = ("plan_1e4_s", "plan_1e4_in_ten_groups_s")
     found += [Row(name, "s", float(str(figures[name])), None, "less") for name in plans]
     found.append(Row("10,000 Gaussian counts in (1, 1e-6)", "std", _count_std(), None, "less"))
-    differences = [abs(value["relative_difference"]) for value in values.values()]  # type: ignore[attr-defined]
+    differences = [abs(value["relative_difference"]) for value in known.values()]  # type: ignore[attr-defined]
     found.append(
         Row(
             f"largest difference to {len(differences)} known values", "billionths", max(differences) * 1e9, None, "less"
@@ -102,36 +94,3 @@ def _count_std() -> float:
 
 def _admits(budget: Filter, scale: Fraction) -> bool:
     return budget.after(Spent(), GaussianEvent(1, scale**2, Neighbours.REPLACE), times=_COUNTS) is not None
-
-
-def _values() -> dict[str, tuple[float, float]]:
-    """Return what is known from the literature, and ours."""
-    nine = Fraction(1, 10**9)
-    mixture = ((_response("1/50"), 50), (_response("1/20"), 50), (_response("1/10"), 20))
-    return {
-        "rho of (1, 1e-6)": (float(zcdp_limit(Fraction(1), DELTA)), 0.02435597),
-        "rho of (1, 1e-9)": (float(zcdp_limit(Fraction(1), nine)), 0.01497306),
-        "rho of (4, 1e-6)": (float(zcdp_limit(Fraction(4), DELTA)), 0.31106495),
-        "limit of (1, 1e-6) at 22": (float(renyi_limit(Fraction(1), DELTA, Fraction(22))), 0.5358310582),
-        "limit of (1, 1e-9) at 34.875": (float(renyi_limit(Fraction(1), nine, Fraction(279, 8))), 0.5221853417),
-        "limit of (4, 1e-6) at 7.1875": (float(renyi_limit(Fraction(4), DELTA, Fraction(115, 16))), 2.2357650617),
-        "count at .1, 100 times, Rényi": (_renyi(((_count(10), 100),)), 5.073106),
-        "count at .1, 100 times, plan": (Plan(((_count(10), 100),)).epsilon(DELTA), 4.774568),
-        "count at .01, 10,000 times, Rényi": (_renyi(((_count(100), 10_000),)), 5.220083),
-        "count at .01, 10,000 times, plan": (Plan(((_count(100), 10_000),)).epsilon(DELTA), 4.885516),
-        "pure mixture, Rényi": (_renyi(mixture), 2.751962),
-        "pure mixture, plan": (
-            grouped_epsilon([part(event.epsilon, times=times) for event, times in mixture], delta=DELTA),
-            2.594131,
-        ),
-        "continuous Gaussian, mu = 1": (normal_epsilon(1, delta=DELTA), 4.88655412),
-    }
-
-
-def _count(scale: int) -> LaplaceEvent:
-    return LaplaceEvent(1, Fraction(scale), Neighbours.REPLACE)
-
-
-def _renyi(parts: tuple[tuple[Event, int], ...]) -> float:
-    """Return ε at 1e-6 by Rényi composition with the best order."""
-    return renyi_epsilon(Together(parts).renyi, delta=DELTA)

@@ -7,11 +7,11 @@ import math
 import pytest
 from mpmath import mp, mpf
 
-from dodona.accounting.normal import composed_mu, normal_delta, normal_epsilon
+from dodona.accounting.normal import composed_mu, normal_delta, normal_epsilon, normal_limit
 from dodona.errors import InvalidArgument
 
 
-def exact_delta(mu: str, epsilon: float) -> mpf:
+def exact_delta(mu: str | float, epsilon: float | mpf) -> mpf:
     mp.dps = 60
     ratio, level = mpf(mu), mpf(epsilon)
     return mp.ncdf(ratio / 2 - level / ratio) - mp.exp(level) * mp.ncdf(-ratio / 2 - level / ratio)
@@ -66,3 +66,32 @@ def test_what_has_no_meaning_is_refused() -> None:
         normal_delta(1, epsilon=0)
     with pytest.raises(InvalidArgument, match="mus"):
         composed_mu([])
+
+
+@pytest.mark.parametrize("epsilon", ["1e-3", "0.03", "0.5", "1", "3", "20", "300"])
+@pytest.mark.parametrize("delta", ["0.3", "1e-3", "1e-6", "1e-12", "1e-40"])
+def test_a_limit_is_never_above_sixty_digits_and_hardly_below(epsilon: str, delta: str) -> None:
+    mp.dps = 60
+    limit = normal_limit(epsilon, delta=delta)
+    level = mpf(epsilon)
+    assert exact_delta(limit, level) <= mpf(delta) < exact_delta(limit * (1 + 1e-9), level)
+
+
+def test_a_limit_admits_what_composes_to_it_and_no_more() -> None:
+    limit = normal_limit(1, delta="1e-6")
+    assert (
+        normal_epsilon(composed_mu(["0.02"] * 140), delta="1e-6")
+        <= 1
+        < normal_epsilon(composed_mu(["0.02"] * 141), delta="1e-6")
+    )
+    assert 140 <= limit**2 * 2500 < 141
+
+
+def test_a_limit_that_is_out_of_range_is_the_largest_or_refused() -> None:
+    assert normal_limit(10**9, delta="0.5") == 10**4
+    with pytest.raises(InvalidArgument, match="leaves nothing"):
+        normal_limit("1e-12", delta="1e-40")
+    with pytest.raises(InvalidArgument, match="delta"):
+        normal_limit(1, delta=0)
+    with pytest.raises(InvalidArgument, match="epsilon"):
+        normal_limit(0, delta="1e-6")

@@ -14,6 +14,9 @@ from dodona.accounting.bounds import above, below, positive_probability, privacy
 from dodona.errors import InvalidArgument
 from dodona.exact import Exact, exact
 
+_LEAST = Fraction(1, 10**9)
+_MOST = Fraction(10**4)
+
 
 def composed_mu(mus: Iterable[Exact]) -> float:
     """Return √Σμ², rounded up: what μ-GDP mechanisms compose to.
@@ -50,6 +53,25 @@ def normal_epsilon(mu: Exact, *, delta: Exact) -> float:
     return high
 
 
+def normal_limit(epsilon: Exact, *, delta: Exact) -> float:
+    """Return the largest μ whose curve passes through (ε, δ) or below, rounded down; at most 10^4.
+
+    So many Gaussians fit (ε, δ) whose squared ratios add up to at most the square of this.
+
+    Theorem: gaussian-composition
+    """
+    level, wanted = below(privacy_loss(epsilon)), below(positive_probability(delta))
+    low, high = float(_LEAST), float(_MOST)
+    if _delta(low, level) > wanted:
+        raise InvalidArgument("delta", delta, "this pair leaves nothing to Gaussian noise; raise epsilon or delta")
+    if _delta(high, level) <= wanted:
+        return high
+    while high / low > 1 + 1e-14:
+        middle = math.sqrt(low * high)
+        low, high = (middle, high) if _delta(middle, level) <= wanted else (low, middle)
+    return low
+
+
 def _delta(mu: float, epsilon: float) -> float:
     """Return the difference of the two terms, plus what their roundings may have taken from it."""
     upper, lower = mu / 2 - epsilon / mu, -mu / 2 - epsilon / mu
@@ -66,4 +88,4 @@ def _normal(value: float) -> float:
 
 
 def _ratio(mu: Exact) -> Fraction:
-    return exact(mu, argument="mu", lower=Fraction(1, 10**9), upper=Fraction(10**4))
+    return exact(mu, argument="mu", lower=_LEAST, upper=_MOST)
