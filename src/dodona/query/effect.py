@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from dodona.domain.neighbours import Neighbours
 from dodona.domain.partition import Partition
+from dodona.errors import InvalidArgument
 from dodona.query.movement import Movement, added, replaced
 from dodona.query.predicate import box, used
 from dodona.query.query import Block, Query
@@ -32,6 +33,8 @@ def sensitivity_of(query: Query, neighbours: Neighbours, *, limit: int = MOST_CE
 
     Theorem: sensitivity
     """
+    if not isinstance(neighbours, Neighbours):  # a word that merely equals one would be priced as the other relation
+        raise InvalidArgument("neighbours", neighbours, "write Neighbours.ADD_REMOVE or Neighbours.REPLACE")
     if len(query.blocks) == 1:
         known = _known(query.blocks[0], neighbours)
         if known is not None:

@@ -10,11 +10,12 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache, reduce
 from operator import and_, or_
-from typing import TYPE_CHECKING, assert_never
+from typing import TYPE_CHECKING, NoReturn, assert_never
 
 import numpy as np
 
 from dodona.domain.attribute import Attribute, cells
+from dodona.errors import InvalidRequest
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -23,8 +24,32 @@ Axes = Mapping[str, "NDArray[np.int64]"]
 """Codes by attribute: of all rows of a table, or of all cells of a product, in shapes that broadcast."""
 
 
+class _Algebra:
+    """What may be written between predicates: & | ~. There is no NULL here: ~ means all other rows.
+
+    So `~(age >= 65)` has the rows without an age, which SQL's NOT leaves out; `age < 65` has not.
+    """
+
+    __slots__ = ()
+
+    def __and__(self: Predicate, other: Predicate) -> Predicate:  # type: ignore[misc]
+        return both(self, other)
+
+    def __or__(self: Predicate, other: Predicate) -> Predicate:  # type: ignore[misc]
+        return either(self, other)
+
+    def __invert__(self: Predicate) -> Predicate:  # type: ignore[misc]
+        return complement(self)
+
+    def __bool__(self) -> NoReturn:
+        raise InvalidRequest(
+            "A predicate is neither true nor false by itself. Write & for and, | for or, ~ for not, with brackets "
+            "around comparisons, and .between(a, b) for a <= column <= b."
+        )
+
+
 @dataclass(frozen=True, slots=True)
-class Among:
+class Among(_Algebra):
     """The cells of one attribute whose bits are set."""
 
     attribute: str
@@ -34,14 +59,14 @@ class Among:
 
 
 @dataclass(frozen=True, slots=True)
-class And:
+class And(_Algebra):
     """All of the parts; without parts, everything."""
 
     parts: tuple[Predicate, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Or:
+class Or(_Algebra):
     """Any of the parts; without parts, nothing."""
 
     parts: tuple[Predicate, ...]
@@ -50,6 +75,7 @@ class Or:
 Predicate = Among | And | Or
 EVERYTHING = And(())
 NOTHING = Or(())
+_MOST_KEPT = 1 << 12  # sets of larger attributes would fill the memory if they were kept
 
 
 def among(attribute: Attribute, codes: Iterable[int]) -> Predicate:
@@ -129,9 +155,17 @@ def box(predicate: Predicate) -> tuple[Among, ...] | None:
             assert_never(predicate)
 
 
-@lru_cache(maxsize=1 << 14)
 def bits(codes: int, number: int) -> NDArray[np.bool_]:
-    """Return the bits as an array, lowest first."""
+    """Return the bits as an array, lowest first. It cannot be written to."""
+    return _kept_bits(codes, number) if number <= _MOST_KEPT else _unpacked(codes, number)
+
+
+@lru_cache(maxsize=1 << 12)
+def _kept_bits(codes: int, number: int) -> NDArray[np.bool_]:
+    return _unpacked(codes, number)
+
+
+def _unpacked(codes: int, number: int) -> NDArray[np.bool_]:
     raw = np.frombuffer(codes.to_bytes(-(-number // 8), "little"), dtype=np.uint8)
     found = np.unpackbits(raw, bitorder="little", count=number).astype(np.bool_)
     found.flags.writeable = False

@@ -3,24 +3,30 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
-from dodona.domain.attribute import Attribute, cells, grid
+from dodona.domain.attribute import MISSING, OUTSIDE, Attribute, cells, grid, missing, outside
 from dodona.domain.domain import Domain
 from dodona.domain.partition import Partition
 from dodona.errors import InvalidArgument
-from dodona.query.predicate import EVERYTHING, Axes, Predicate, holds, used
-from dodona.query.weight import ONE, Constant, Value, Weight, looked_at, weigh
+from dodona.exact import whole
+from dodona.query import weight as weights
+from dodona.query.fitness import Fitness
+from dodona.query.literal import EQUAL, Literal, compare
+from dodona.query.predicate import EVERYTHING, Axes, Predicate, holds, masked, used
+from dodona.query.weight import ONE, Constant, Value, Weight, extremes, looked_at, weigh
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 MOST_VALUES = 1 << 22
+LARGEST_WEIGHT = 1 << 61
+"""What one row may count for in all blocks together: a row that is replaced moves twice as much, and 2^62 is priced."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,12 +75,26 @@ class Query:
     blocks: tuple[Block, ...]
 
     def __post_init__(self) -> None:
-        """Refuse attributes that are not there, and more answers than anybody reads."""
-        for block in self.blocks:
-            for name in block.attributes:
-                self.domain[name]
-        if not 0 < self.values <= MOST_VALUES:
-            raise InvalidArgument("query", f"{self.values} answers", f"ask for 1 to {MOST_VALUES} answers at once")
+        """Refuse what is not over this domain, more answers than anybody reads, and weights that leave the integers."""
+        object.__setattr__(self, "blocks", tuple(self.blocks))
+        fitness = Fitness(self.domain)
+        values = largest = 0
+        for fitness.place, block in enumerate(self.blocks):
+            fitness.predicate(block.where)
+            for key in block.keys:
+                if isinstance(key, Partition):
+                    fitness.partition(key)
+                else:
+                    for _, predicate in key.branches:
+                        fitness.predicate(predicate)
+            fitness.weight(block.weight)
+            values += block.values
+            largest += max(map(abs, extremes(block.weight)))
+        if not 0 < values <= MOST_VALUES:
+            raise InvalidArgument("query", f"{values} answers", f"ask for 1 to {MOST_VALUES} answers at once")
+        if largest > LARGEST_WEIGHT:
+            accepted = "one row may count for 2^61 steps in all: choose a larger step, or a centre near the values"
+            raise InvalidArgument("weights", largest, accepted)
 
     @property
     def values(self) -> int:
@@ -87,9 +107,16 @@ class Query:
         return cls(domain, (Block(where),))
 
     @classmethod
-    def histogram(cls, domain: Domain, by: Iterable[str], where: Predicate = EVERYTHING) -> Self:
+    def histogram(cls, domain: Domain, by: str | Iterable[str], where: Predicate = EVERYTHING) -> Self:
         """Return the question how many rows each group has; declared bins are the groups of a column that has them."""
-        return cls(domain, (Block(where, tuple(Partition.of(domain[name]) for name in by)),))
+        names = (by,) if isinstance(by, str) else tuple(by)
+        return cls(domain, (Block(where, tuple(Partition.of(domain[name]) for name in names)),))
+
+    @classmethod
+    def marginal(cls, domain: Domain, by: str | Iterable[str], where: Predicate = EVERYTHING) -> Self:
+        """Return the question how many rows each combination of values has, whatever bins are declared."""
+        names = (by,) if isinstance(by, str) else tuple(by)
+        return cls(domain, (Block(where, tuple(Partition.every(domain[name], 1) for name in names)),))
 
     @classmethod
     def sum(cls, domain: Domain, of: str, where: Predicate = EVERYTHING) -> Self:
@@ -97,8 +124,27 @@ class Query:
         weight, unit = value_of(domain[of])
         return cls(domain, (Block(where, (), weight, unit),))
 
+    @classmethod
+    def weighted(
+        cls, domain: Domain, weight: Weight | Mapping[str, Mapping[Literal, int]], where: Predicate = EVERYTHING
+    ) -> Self:
+        """Return the question what rows add up to: a weight, or a whole number for labels of one column.
+
+        Labels that are left out count for nothing.
+
+        >>> from dodona.domain.attribute import Category
+        >>> severity = Domain((Category("severity", ["mild", "severe"]),))
+        >>> Query.weighted(severity, {"severity": {"mild": 1, "severe": 5}}).values
+        1
+        """
+        found = weight if isinstance(weight, Weight) else _labelled(domain, weight)
+        return cls(domain, (Block(where, (), found),))
+
     def stacked(self, *others: Self) -> Self:
-        """Return the question that asks all of them together."""
+        """Return the question that asks all of them together; they must be over one domain."""
+        for query in others:
+            if query.domain != self.domain:
+                raise InvalidArgument("others", query.domain.names, "ask queries over the same domain together")
         return type(self)(self.domain, tuple(block for query in (self, *others) for block in query.blocks))
 
 
@@ -154,6 +200,22 @@ def block_weights(block: Block, axes: Axes) -> NDArray[np.int64]:
     if block.where == EVERYTHING and isinstance(block.weight, Constant):
         return weigh(block.weight, axes)
     return np.where(holds(block.where, axes), weigh(block.weight, axes), np.int64(0))
+
+
+def _labelled(domain: Domain, weight: Mapping[str, Mapping[Literal, int]]) -> Weight:
+    """Return the weight that labels of one column have."""
+    if len(weight) != 1:
+        raise InvalidArgument("weight", list(weight), "name one column, such as {'severity': {'mild': 1, 'severe': 5}}")
+    ((name, numbers),) = weight.items()
+    attribute = domain[name]
+    further = {MISSING: 1 << missing(attribute), OUTSIDE: 1 << outside(attribute)}
+    codes: dict[int, int] = {}
+    for label, number in numbers.items():
+        bit = further[label] if isinstance(label, str) and label in further else compare(attribute, EQUAL, label)
+        counted = whole(number, argument=f"weight of {label}", lower=-LARGEST_WEIGHT, upper=LARGEST_WEIGHT)
+        codes[counted] = codes.get(counted, 0) | bit
+    branches = tuple((masked(attribute, bits), Constant(counted)) for counted, bits in sorted(codes.items()) if counted)
+    return weights.Cases(branches, Constant(0))
 
 
 def _named(key: Key) -> frozenset[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from dodona.errors import InvalidArgument
 from dodona.query.expression import Expression, Total
 from dodona.query.query import Key, Query
 
@@ -44,6 +45,10 @@ class Question:
 def of_query(query: Query) -> Question:
     """Return the question that asks for all values of a query: one column for each block."""
     keys = query.blocks[0].keys
+    for number, block in enumerate(query.blocks):
+        if block.keys != keys:
+            accepted = "group all blocks of a query in the same way, or ask them as questions of their own"
+            raise InvalidArgument(f"blocks[{number}].keys", block.keys, accepted)
     names = ["value"] if len(query.blocks) == 1 else [f"value_{number + 1}" for number in range(len(query.blocks))]
     columns = tuple(Column(name, Total(number)) for number, name in enumerate(names))
     return Question(text="", query=query, keys=keys, columns=columns)

@@ -7,10 +7,14 @@ from typing import TYPE_CHECKING, assert_never
 
 import numpy as np
 
+from dodona.errors import InvalidArgument
 from dodona.query.predicate import Axes, Predicate, holds, used
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+MOST_POWER = 8
+"""Of a value: more is asked for by nobody, and leaves the integers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +34,11 @@ class Value:
     offset: int
     factor: int
     power: int = 1
+
+    def __post_init__(self) -> None:
+        """Refuse powers that are no sums of whole numbers."""
+        if not 1 <= self.power <= MOST_POWER:
+            raise InvalidArgument("power", self.power, f"write a whole number from 1 to {MOST_POWER}")
 
 
 @dataclass(frozen=True, slots=True)
