@@ -1,0 +1,1 @@
+"""Where the data live: sources of exact answers."""

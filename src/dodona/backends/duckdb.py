@@ -1,0 +1,198 @@
+"""A table behind DuckDB: Parquet files and tables of a database are asked where they are, CSV and frames are taken in.
+
+Before the first question a connection is closed to the outside: it can read the files of the table and no others.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import defaultdict
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+import duckdb  # noqa: TID251  the adapter
+import numpy as np
+
+from dodona.backends.duckdb_opening import (
+    Connection,
+    comma_separated,
+    connected,
+    found_files,
+    parquet,
+    shut,
+    table_of,
+    take_in,
+)
+from dodona.backends.faults import SourceFailed, SourceUnfit
+from dodona.backends.frame import arrow_table
+from dodona.backends.histogram import Histogram, planned
+from dodona.backends.totals import Whole, fitted, joined
+from dodona.domain.attribute import cells
+from dodona.domain.schema import Schema
+from dodona.query.predicate import Predicate
+from dodona.query.query import Block, Key, Query
+from dodona.sql.render import Statement, Table, conditional, histogram, statement
+from dodona.sql.render_dialect import DUCKDB
+from dodona.trusted.source import Sealed
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+_CONDITIONS_AT_ONCE = 200  # more of them in one statement cost more each
+_FEW_CONDITIONS = 2
+
+
+class DuckDBSource:
+    """Exact answers from DuckDB. Open one with `parquet`, `csv`, `table` or `frame`."""
+
+    def __init__(self, connection: Connection, schema: Schema, table: Table, *, version: str) -> None:
+        """Take a connection that is closed to the outside, and how its table is read."""
+        self.version = version
+        self._schema = schema
+        self._connection = connection
+        self._table = table
+        self._lock = threading.Lock()
+
+    def __repr__(self) -> str:
+        return f"DuckDBSource({self._schema.table})"
+
+    @classmethod
+    def parquet(cls, schema: Schema, path: str | Path, *, version: str = "1", threads: int | None = None) -> Self:
+        """Open Parquet files: a path, or a pattern with `*`. They are read anew for each question."""
+        files = found_files(path)
+        connection = connected(threads=threads)
+        return cls._opened(connection, schema, parquet(files), files=files, version=version)
+
+    @classmethod
+    def csv(cls, schema: Schema, path: str | Path, *, version: str = "1", threads: int | None = None) -> Self:
+        """Open CSV files with a line of names: a path, or a pattern. An empty field is missing."""
+        files = found_files(path)
+        connection = connected(threads=threads)
+        table, person = table_of(connection, schema, comma_separated(files))
+        taken = take_in(connection, schema, table, person)
+        shut(connection, [])
+        return cls(connection, schema, taken, version=version)
+
+    @classmethod
+    def table(
+        cls,
+        schema: Schema,
+        path: str | Path,
+        *,
+        table: str | None = None,
+        version: str = "1",
+        threads: int | None = None,
+    ) -> Self:
+        """Open a table, or a view, of a database file, read only; its name is the schema's if none is given."""
+        (file,) = found_files(path)
+        connection = connected(threads=threads)
+        try:
+            connection.execute(f"ATTACH {DUCKDB.literal(file)} AS held (READ_ONLY)")
+            attached = True
+        except duckdb.Error:
+            attached = False
+        if not attached:
+            raise SourceUnfit("The file cannot be opened as a DuckDB database. Check its path and its version.")
+        parts = (schema.table if table is None else table).split(".")
+        source = ".".join(map(DUCKDB.identifier, ("held", *parts)))
+        return cls._opened(connection, schema, source, files=[], version=version)
+
+    @classmethod
+    def frame(cls, schema: Schema, frame: object, *, version: str = "1", threads: int | None = None) -> Self:
+        """Take in a table of pandas, polars or Arrow; what happens to it later makes no difference."""
+        taken, coded = arrow_table(schema, frame)
+        connection = connected(threads=threads)
+        connection.register("frame", taken)
+        table, person = table_of(connection, schema, "frame", coded=coded)
+        own = take_in(connection, schema, table, person)
+        connection.unregister("frame")
+        shut(connection, [])
+        return cls(connection, schema, own, version=version)
+
+    @classmethod
+    def _opened(
+        cls, connection: Connection, schema: Schema, source: str, *, files: Sequence[str], version: str
+    ) -> Self:
+        table, person = table_of(connection, schema, source)
+        if person is not None:
+            table, files = take_in(connection, schema, table, person), []
+        shut(connection, files)
+        return cls(connection, schema, table, version=version)
+
+    def exact(self, query: Query) -> Sealed:
+        """Return all answers of a query, sealed."""
+        plan = planned(query, rows=self._schema.unit.size)
+        found = dict[int, Whole]()
+        for names, places in plan.histograms:
+            own = self._histogram(query, names).answers([query.blocks[place] for place in places])
+            found.update(zip(places, own, strict=True))
+        for answered, asked in _statements(self._table, query.blocks, plan.single):
+            found.update(zip(answered, self._sums(asked), strict=True))
+        return Sealed(joined([found[place] for place in range(len(query.blocks))]))
+
+    def close(self) -> None:
+        """Let go of the table."""
+        with self._lock:
+            self._connection.close()
+
+    def _histogram(self, query: Query, names: Sequence[str]) -> Histogram:
+        shape = tuple(cells(query.domain[name]) for name in names)
+        columns = self._fetched(histogram(self._table, names))
+        counts = np.zeros(int(np.prod(shape, dtype=np.int64)), dtype=np.int64)
+        counts[columns[0]] = columns[1]
+        return Histogram(query.domain, tuple(names), counts.reshape(shape))
+
+    def _sums(self, asked: Statement) -> list[Whole]:
+        """Return the answers of each weight of a statement, for all of its groups."""
+        group, *columns = self._fetched(asked)
+        found = list[Any]()
+        for scales in asked.scales:
+            own, columns = columns[: len(scales)], columns[len(scales) :]
+            found.append(_total(group, own, scales, groups=asked.groups))
+        return found
+
+    def _fetched(self, asked: Statement) -> list[NDArray[np.int64]]:
+        """Return the columns of a statement's answer."""
+        with self._lock:
+            try:
+                columns = self._connection.execute(asked.sql).fetchnumpy()
+            except duckdb.Error:
+                columns = None
+        if columns is None:  # raised here and not above, so that the engine's own words do not travel with it
+            raise SourceFailed
+        return [np.asarray(column, dtype=np.int64) for column in columns.values()]
+
+
+def _statements(table: Table, blocks: Sequence[Block], places: Sequence[int]) -> list[tuple[list[int], Statement]]:
+    """Return statements for blocks, and which places each of them answers; what can be asked in one pass is."""
+    alike = defaultdict[tuple[Predicate, tuple[Key, ...]], list[int]](list)
+    for place in places:
+        alike[blocks[place].where, blocks[place].keys].append(place)
+    alone = [own for (_, keys), own in alike.items() if not keys]
+    found = list[tuple[list[int], Statement]]()
+    for (where, keys), own in alike.items():
+        if keys or len(alone) <= _FEW_CONDITIONS:
+            found.append((own, statement(table, where, keys, [blocks[place].weight for place in own])))
+    if len(alone) > _FEW_CONDITIONS:
+        listed = [place for own in alone for place in own]
+        for start in range(0, len(listed), _CONDITIONS_AT_ONCE):
+            own = listed[start : start + _CONDITIONS_AT_ONCE]
+            found.append((own, conditional(table, [blocks[place] for place in own])))
+    return found
+
+
+def _total(
+    group: NDArray[np.int64], columns: Sequence[NDArray[np.int64]], scales: Sequence[int], *, groups: int
+) -> Whole:
+    """Return what limbs are worth together, one number a group; groups that did not come up have 0."""
+    *high, low = columns
+    if scales[-1] == 1 and not any(limb.any() for limb in high):
+        dense = np.zeros(groups, dtype=np.int64)
+        dense[group] = low
+        return dense
+    total = [0] * groups
+    limbs = zip(*(column.tolist() for column in columns), strict=True)
+    for place, parts in zip(group.tolist(), limbs, strict=True):
+        total[place] = sum(scale * part for scale, part in zip(scales, parts, strict=True))
+    return fitted(total)

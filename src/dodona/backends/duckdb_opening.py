@@ -1,0 +1,194 @@
+"""Opening a table in DuckDB: connect, find out names and types, take in what is not asked in place, close the door."""
+
+from __future__ import annotations
+
+import csv
+import glob
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import duckdb  # noqa: TID251  the adapter
+
+from dodona.backends.faults import SourceUnfit
+from dodona.domain.attribute import Attribute, cells
+from dodona.domain.schema import Schema
+from dodona.sql.render import Table
+from dodona.sql.render_cells import code
+from dodona.sql.render_column import Form, Reading, accepted, reading
+from dodona.sql.render_dialect import DUCKDB
+
+Connection = duckdb.DuckDBPyConnection
+_COARSE = frozenset({"TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP_NS"})
+_FORMS = {
+    "VARCHAR": Form.TEXT,
+    "BOOLEAN": Form.TRUTH,
+    "DATE": Form.DAY,
+    "TIMESTAMP": Form.TIME,
+    "TIMESTAMP WITH TIME ZONE": Form.ZONED,
+    '"NULL"': Form.NOTHING,
+    **dict.fromkeys(("FLOAT", "DOUBLE"), Form.DOUBLE),
+    **dict.fromkeys(("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER"), Form.WHOLE),
+    **dict.fromkeys(("UBIGINT", "HUGEINT", "UHUGEINT"), Form.WIDE),
+    **dict.fromkeys(_COARSE, Form.TIME),
+}
+_EXACT_DIGITS = 15  # a decimal of this many digits is a quotient of two whole numbers that are doubles
+
+
+def connected(*, threads: int | None) -> Connection:
+    """Return a connection to an empty database in memory, which fetches no extensions and writes no files."""
+    config: dict[str, str | bool | int | float | list[str]] = {
+        "autoinstall_known_extensions": False,
+        "autoload_known_extensions": False,
+        "temp_directory": "",  # rows that do not fit into memory are not spilled to a disk
+    }
+    if threads is not None:
+        config["threads"] = threads
+    connection = duckdb.connect(":memory:", config=config)
+    connection.execute("SET TimeZone = 'UTC'")
+    return connection
+
+
+def shut(connection: Connection, files: Sequence[str]) -> None:
+    """Leave a connection nothing to read but these files, for good."""
+    connection.execute(f"SET allowed_paths = [{DUCKDB.literals(files)}]")
+    connection.execute("SET enable_external_access = false")
+    connection.execute("SET lock_configuration = true")
+
+
+def found_files(path: str | Path) -> list[str]:
+    """Return the files of a path or a pattern, as absolute paths in a fixed order."""
+    text = str(path)
+    exact = Path(text)
+    files = [text] if exact.is_file() else glob.glob(text, recursive=True)  # noqa: PTH207  patterns may be absolute
+    chosen = sorted(str(Path(name).resolve()) for name in files if Path(name).is_file())
+    if not chosen:
+        raise SourceUnfit(f"No file is at {text!r}. Write the path of the table's files; * stands for any name.")
+    return chosen
+
+
+def parquet(files: Sequence[str]) -> str:
+    """Return SQL for the rows of Parquet files; columns are matched by name."""
+    together = ", union_by_name = true" if len(files) > 1 else ""
+    return f"read_parquet([{DUCKDB.literals(files)}], hive_partitioning = false{together})"
+
+
+def comma_separated(files: Sequence[str]) -> str:
+    """Return SQL for the rows of CSV files as texts: no type and no separator is guessed from the rows."""
+    headers = [_header(name) for name in files]
+    if any(header != headers[0] for header in headers):
+        raise SourceUnfit("The CSV files differ in their first lines. Give all of them the same column names.")
+    if len(set(headers[0])) != len(headers[0]):
+        raise SourceUnfit("A column name is twice in the first line of the CSV file. Give each column its own name.")
+    columns = ", ".join(f"{DUCKDB.literal(name)}: 'VARCHAR'" for name in headers[0])
+    return (
+        f"read_csv([{DUCKDB.literals(files)}], auto_detect = false, header = true, delim = ',', quote = '\"', "
+        f"escape = '\"', nullstr = '', columns = {{{columns}}})"
+    )
+
+
+def _header(path: str) -> list[str]:
+    try:
+        with Path(path).open(encoding="utf-8-sig", newline="") as file:
+            return next(csv.reader(file), [])
+    except (OSError, UnicodeDecodeError, csv.Error):
+        pass
+    raise SourceUnfit("The first line of a CSV file cannot be read. Write column names, in UTF-8, with commas.")
+
+
+def described(connection: Connection, source: str) -> dict[str, str]:
+    """Return the name of each column and its type."""
+    try:
+        return {str(row[0]): str(row[1]) for row in connection.execute(f"DESCRIBE FROM {source}").fetchall()}
+    except duckdb.Error:
+        pass
+    raise SourceUnfit("The table cannot be opened. Check that its files are of the declared kind, and its name.")
+
+
+def table_of(
+    connection: Connection, schema: Schema, source: str, *, coded: frozenset[str] = frozenset()
+) -> tuple[Table, str | None]:
+    """Return how each declared column of a table is read, and SQL for who a row is of."""
+    columns = described(connection, source)
+    readings = {attribute.name: _reading(attribute, columns, coded) for attribute in schema.domain}
+    person = schema.unit.id
+    if person is None:
+        return Table(source, readings, DUCKDB), None
+    kind = _type(columns, person, "who a row is of")
+    raw = _raw(person, kind)
+    return Table(source, readings, DUCKDB), f"nullif({raw}, 'NaN')" if kind in {"FLOAT", "DOUBLE"} else raw
+
+
+def take_in(connection: Connection, schema: Schema, table: Table, person: str | None) -> Table:
+    """Return the table as codes in memory, with the rows that count: of a person, the first by all codes."""
+    codes = {name: f"CAST({code(own)} AS {_width(own.attribute)})" for name, own in table.readings.items()}
+    listed = [f"{text} AS c{place}" for place, text in enumerate(codes.values())]
+    chosen = ""
+    if person is not None:
+        order = ", ".join(f"c{place}" for place in range(len(listed)))
+        chosen = (
+            f" WHERE {person} IS NOT NULL"
+            f" QUALIFY row_number() OVER (PARTITION BY {person} ORDER BY {order}) <= {schema.unit.rows}"
+        )
+    sql = f"CREATE TABLE coded AS SELECT {', '.join(listed) or '0 AS nothing'} FROM {table.source}{chosen}"  # noqa: S608
+    try:
+        connection.execute(sql)
+    except duckdb.Error:
+        pass
+    else:
+        own = {
+            name: reading(old.attribute, f"c{place}", Form.CODE, DUCKDB)
+            for place, (name, old) in enumerate(table.readings.items())
+        }
+        return Table("coded", own, DUCKDB)
+    raise SourceUnfit(
+        "The rows of the table cannot be read. Check that each line has as many fields as the first, that the text is "
+        "UTF-8, and that there is memory for one number a row and column."
+    )
+
+
+def _width(attribute: Attribute) -> str:
+    number = cells(attribute)
+    return "UTINYINT" if number <= 2**8 else "USMALLINT" if number <= 2**16 else "UINTEGER"
+
+
+def _reading(attribute: Attribute, columns: Mapping[str, str], coded: frozenset[str]) -> Reading:
+    kind = _type(columns, attribute.name, f"a {attribute.kind}")
+    raw = _raw(attribute.name, kind)
+    form = Form.CODE if attribute.name in coded else _form(kind)
+    if form is None or form not in accepted(attribute):
+        raise SourceUnfit(
+            f"The column {attribute.name} is declared as a {attribute.kind}, and the table holds {_short(kind)} in it. "
+            "Declare it as what it is, or ask a view that casts it."
+        )
+    if kind in _COARSE:
+        raw = f"TRY_CAST({raw} AS TIMESTAMP)"
+    return reading(attribute, raw, form, DUCKDB)
+
+
+def _type(columns: Mapping[str, str], name: str, declared: str) -> str:
+    if name in columns:
+        return columns[name]
+    alike = [other for other in columns if other.casefold() == name.casefold()]
+    hint = f" It has {alike[0]}: write the name as it is there." if alike else " Add it to the table, or take it out."
+    raise SourceUnfit(f"The column {name} is declared as {declared}, and the table does not have it.{hint}")
+
+
+def _raw(name: str, kind: str) -> str:
+    """Return SQL for a column; texts are compared byte by byte, whatever collation the table has."""
+    own = DUCKDB.identifier(name)
+    if kind == "VARCHAR":
+        return f'({own} COLLATE "binary")'
+    return f"CAST({own} AS VARCHAR)" if kind.startswith("ENUM(") else own
+
+
+def _form(kind: str) -> Form | None:
+    if kind.startswith("ENUM("):
+        return Form.TEXT
+    if kind.startswith("DECIMAL("):
+        digits = int(kind.removeprefix("DECIMAL(").partition(",")[0])
+        return Form.WIDE if digits <= _EXACT_DIGITS else Form.DECIMAL
+    return _FORMS.get(kind)
+
+
+def _short(kind: str) -> str:
+    return kind.partition("(")[0]

@@ -1,0 +1,67 @@
+"""Frames: tables of pandas, polars and Arrow, brought into one shape."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+
+from dodona.backends.cap import numbered
+from dodona.backends.faults import SourceUnfit
+from dodona.domain.encoding import encode
+from dodona.domain.schema import Schema
+
+
+def arrow_table(schema: Schema, frame: Any) -> tuple[pa.Table, frozenset[str]]:  # noqa: ANN401  of three libraries
+    """Return the columns that a schema needs, and the names of those that hold codes already.
+
+    A column of Python objects has no type of its own, and none is guessed from its values: they are encoded here.
+    """
+    library = type(frame).__module__.partition(".")[0]
+    person = schema.unit.id
+    needed = [*schema.domain.names, *([] if person is None else [person])]
+    coded = set[str]()
+    found = dict[str, Any]()
+    for name in needed:
+        column = _column(frame, library, name)
+        if library == "pandas" and str(column.dtype) == "object":
+            if name == person:
+                numbers = numbered(column.tolist())
+                found[name] = pa.array(numbers, mask=numbers < 0)
+                continue
+            found[name] = pa.array(encode(schema.domain[name], column.to_numpy()))
+            coded.add(name)
+        else:
+            found[name] = _typed(column, library)
+    return pa.table(found), frozenset(coded)
+
+
+def _column(frame: Any, library: str, name: str) -> Any:  # noqa: ANN401  of three libraries
+    names = {"pandas": "columns", "polars": "columns", "pyarrow": "column_names"}.get(library)
+    if names is None:
+        raise SourceUnfit("The data are no frame. Give a table of pandas, polars or Arrow.")
+    match list(getattr(frame, names)).count(name):
+        case 0:
+            raise SourceUnfit(f"The column {name} is declared, and the table does not have it. Add it to the table.")
+        case 1:
+            return frame.column(name) if library == "pyarrow" else frame[name]
+        case _:
+            raise SourceUnfit(f"The table has the column {name} more than once. Give each column its own name.")
+
+
+def _typed(column: Any, library: str) -> Any:  # noqa: ANN401  of three libraries
+    try:
+        match library:
+            case "pandas":
+                found = pa.chunked_array([pa.Array.from_pandas(column)])
+            case "polars":
+                found = column.to_arrow()
+            case _:
+                found = column
+        if pa.types.is_dictionary(found.type):
+            found = found.cast(found.type.value_type)
+    except (pa.ArrowException, ValueError, TypeError):
+        found = None
+    if found is None:
+        raise SourceUnfit("A column of the frame cannot be read. Use columns of numbers, texts, days or truths.")
+    return found

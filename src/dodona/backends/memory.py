@@ -1,0 +1,83 @@
+"""A table in memory: the plainest reading of a query, which every other source is held to."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dodona.backends.cap import kept_rows
+from dodona.backends.faults import SourceUnfit
+from dodona.backends.histogram import Histogram, planned
+from dodona.backends.totals import answer, joined
+from dodona.domain.attribute import cells
+from dodona.domain.encoding import encode
+from dodona.domain.schema import Schema
+from dodona.query.query import Query
+from dodona.trusted.source import Sealed
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+class MemorySource:
+    """Columns of values, encoded once.
+
+    >>> from dodona.domain.attribute import Boolean
+    >>> schema = Schema.of("stays", Boolean("emergency"), size=3)
+    >>> MemorySource(schema, {"emergency": [True, False, None]}).exact(Query.count(schema.domain))
+    <sealed>
+    """
+
+    def __init__(
+        self, schema: Schema, columns: Mapping[str, Sequence[object] | NDArray[Any]], *, version: str = "1"
+    ) -> None:
+        """Take all declared columns, and the column of people where the unit has one; all of one length."""
+        self.version = version
+        self._schema = schema
+        person = schema.unit.id
+        needed = [*schema.domain.names, *([] if person is None else [person])]
+        for name in needed:
+            if name not in columns:
+                raise SourceUnfit(
+                    f"The column {name} is declared, and the table does not have it. Add it to the table."
+                )
+        if len({len(columns[name]) for name in needed}) > 1:
+            raise SourceUnfit("The columns differ in length. Give each of them one value for each row.")
+        codes = {attribute.name: encode(attribute, columns[attribute.name]) for attribute in schema.domain}
+        if person is not None:
+            kept = kept_rows(schema, codes, columns[person])
+            codes = {name: own[kept] for name, own in codes.items()}
+        self._codes = codes
+        self._rows = len(next(iter(codes.values()))) if codes else 0
+
+    def __repr__(self) -> str:
+        return f"MemorySource({self._schema.table})"
+
+    def exact(self, query: Query) -> Sealed:
+        """Return all answers of a query, sealed."""
+        plan = planned(query, rows=self._schema.unit.size)
+        found = {
+            place: own
+            for names, places in plan.histograms
+            for place, own in zip(
+                places, self._histogram(query, names).answers([query.blocks[p] for p in places]), strict=True
+            )
+        }
+        for place in plan.single:
+            found[place] = answer(query.blocks[place], self._codes, counts=None, rows=self._rows)
+        return Sealed(joined([found[place] for place in range(len(query.blocks))]))
+
+    def close(self) -> None:
+        """Let go of the table."""
+        self._codes = {}
+
+    def _histogram(self, query: Query, names: Sequence[str]) -> Histogram:
+        shape = tuple(cells(query.domain[name]) for name in names)
+        number = np.zeros(self._rows, dtype=np.int64)
+        for name, size in zip(names, shape, strict=True):
+            number *= size
+            number += self._codes[name]
+        counts = np.bincount(number, minlength=int(np.prod(shape, dtype=np.int64)))
+        return Histogram(query.domain, tuple(names), counts.reshape(shape))

@@ -1,0 +1,250 @@
+"""Rendering: from a query's blocks to SQL whose answers are the exact sums.
+
+Everything is made from the same predicates, weights and keys that the weights over the domain are made from; that the
+two agree is tested on every backend. Sums are of whole numbers, in types that cannot overflow: a statement's columns
+are limbs, and `Statement.scales` says what each is worth. No statement can fail because of a value in the table.
+
+Theorem: rendering
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import assert_never
+
+from dodona.domain.attribute import Category
+from dodona.domain.partition import Partition
+from dodona.errors import InvalidRequest
+from dodona.query.predicate import EVERYTHING, Among, And, Or, Predicate
+from dodona.query.query import Block, Key
+from dodona.query.weight import ONE, Cases, Constant, Value, Weight
+from dodona.sql.render_cells import FALSE, TRUE, at_least, by_cell, code, condition, present_code
+from dodona.sql.render_column import Form, Reading
+from dodona.sql.render_dialect import Dialect, whole_literal
+
+LIMB = 2**62
+_SMALL = 2**62  # a weight below this is a whole number of 64 bits
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """What a query is asked of: SQL that can stand after FROM, and how each column is read."""
+
+    source: str
+    readings: Mapping[str, Reading]
+    dialect: Dialect
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """SQL with one row a group: its number, then for each weight the limbs of the sum.
+
+    Groups without rows may be left out.
+    """
+
+    sql: str
+    groups: int
+    scales: tuple[tuple[int, ...], ...]
+    """For each weight, what one unit of each of its columns is worth."""
+
+
+def statement(table: Table, where: Predicate, keys: Sequence[Key], weights: Sequence[Weight]) -> Statement:
+    """Return the statement that answers blocks with one condition and the same keys, one sum for each weight."""
+    sums = [_sums(table, weight, where=None) for weight in weights]
+    scales = tuple(tuple(scale for total in own for scale in total.scales) for own in sums)
+    totals = [total for own in sums for total in own]
+    chosen = f" WHERE {predicate(table, where)}" if where != EVERYTHING else ""
+    if not keys:
+        columns = [column for total in totals for column in total.columns(total.sql, table.dialect)]
+        return Statement(f"SELECT 0 AS g, {_named(columns)} FROM {table.source}{chosen}", 1, scales)  # noqa: S608
+    groups = math.prod(key.groups for key in keys)
+    # Texts are grouped as they are, and the few different ones are mapped to codes after that.
+    inner = [_raw(table, key) for key in keys]
+    outer = [_outer(table, key, f"k{place}") for place, key in enumerate(keys)]
+    if not any(_mapped_later(table, key) for key in keys):
+        inner, outer = [_number(keys, inner)], ["k0"]
+        keys = keys[:1]
+    parts = ", ".join(f"{text} AS k{place}" for place, text in enumerate(inner))
+    by = ", ".join(f"k{place}" for place in range(len(keys)))
+    listed = ", ".join(f"{total.sql} AS t{place}" for place, total in enumerate(totals))
+    grouped = f"SELECT {parts}, {listed} FROM {table.source}{chosen} GROUP BY {by}"  # noqa: S608
+    if len(outer) == 1 and outer[0] == "k0":
+        columns = [text for place, total in enumerate(totals) for text in total.columns(f"t{place}", table.dialect)]
+        return Statement(f"SELECT k0 AS g, {_named(columns)} FROM ({grouped}) AS grouped", groups, scales)  # noqa: S608
+    columns = [text for place, total in enumerate(totals) for text in total.columns(f"sum(t{place})", table.dialect)]
+    sql = f"SELECT {_number(keys, outer)} AS g, {_named(columns)} FROM ({grouped}) AS grouped GROUP BY g"  # noqa: S608
+    return Statement(sql, groups, scales)
+
+
+def conditional(table: Table, blocks: Sequence[Block]) -> Statement:
+    """Return one statement for many blocks without keys, each with its own condition."""
+    sums = [_sums(table, block.weight, where=predicate(table, block.where)) for block in blocks]
+    scales = tuple(tuple(scale for total in own for scale in total.scales) for own in sums)
+    columns = [column for own in sums for total in own for column in total.columns(total.sql, table.dialect)]
+    return Statement(f"SELECT 0 AS g, {_named(columns)} FROM {table.source}", 1, scales)  # noqa: S608
+
+
+def predicate(table: Table, where: Predicate) -> str:
+    """Return SQL that is true exactly for the rows meant; false or NULL for the others."""
+    match where:
+        case Among(name):
+            return condition(table.readings[name], where)
+        case And(parts):
+            return f"({' AND '.join(predicate(table, part) for part in parts)})" if parts else TRUE
+        case Or(parts):
+            return f"({' OR '.join(predicate(table, part) for part in parts)})" if parts else FALSE
+        case _:
+            assert_never(where)
+
+
+def histogram(table: Table, names: Sequence[str]) -> Statement:
+    """Return the statement that counts rows by their cell in the product of attributes, row-major in this order."""
+    cells = [table.readings[name].attribute.size + 2 for name in names]
+    keys = [Partition(name, size - 2, tuple(range(size - 2))) for name, size in zip(names, cells, strict=True)]
+    return statement(table, EVERYTHING, keys, [ONE])
+
+
+def _named(columns: Sequence[str]) -> str:
+    return ", ".join(f"{text} AS s{place}" for place, text in enumerate(columns))
+
+
+def _number(keys: Sequence[Key], own: Sequence[str]) -> str:
+    found = f"({own[0]})"
+    for key, text in zip(keys[1:], own[1:], strict=True):
+        found = f"({found} * {key.groups} + ({text}))"
+    return found
+
+
+def _mapped_later(table: Table, key: Key) -> bool:
+    return isinstance(key, Partition) and _textual(table.readings[key.attribute])
+
+
+def _textual(reading: Reading) -> bool:
+    return isinstance(reading.attribute, Category) and reading.form is Form.TEXT
+
+
+def _raw(table: Table, key: Key) -> str:
+    return (
+        table.readings[key.attribute].raw
+        if isinstance(key, Partition) and _mapped_later(table, key)
+        else _group(table, key)
+    )
+
+
+def _outer(table: Table, key: Key, name: str) -> str:
+    if not (isinstance(key, Partition) and _mapped_later(table, key)):
+        return name
+    reading = table.readings[key.attribute]
+    return _partitioned(
+        Reading(reading.attribute, reading.dialect, Form.TEXT, name, name, f"{name} IS NULL", total=True), key
+    )
+
+
+def _group(table: Table, key: Key) -> str:
+    """Return SQL for the number of the group that a key puts a row into."""
+    if isinstance(key, Partition):
+        return _partitioned(table.readings[key.attribute], key)
+    branches = (f"WHEN {predicate(table, part)} THEN {place}" for place, (_, part) in enumerate(key.branches))
+    return f"CASE {' '.join(branches)} ELSE {len(key.branches)} END" if key.branches else "0"
+
+
+def _partitioned(reading: Reading, key: Partition) -> str:
+    if key.single:
+        return code(reading)
+    width = key.cuts[1] if len(key.cuts) > 1 else key.size
+    if key.cuts == tuple(range(0, key.size, width)):
+        own = reading.dialect.quotient.format(present_code(reading), width)
+    else:
+        own = _searched(reading, key.cuts, 0, len(key.cuts))
+    return _by_group(reading, own, groups=len(key.cuts))
+
+
+def _by_group(reading: Reading, own: str, *, groups: int) -> str:
+    if reading.form is Form.CODE:
+        size = reading.attribute.size
+        return f"CASE WHEN {reading.value} < {size} THEN {own} ELSE {reading.value} - {size} + {groups} END"
+    return by_cell(reading, own, size=groups)
+
+
+def _searched(reading: Reading, cuts: Sequence[int], first: int, after: int) -> str:
+    """Return a tree of comparisons for the group among those from first up to after: as deep as the logarithm."""
+    if after - first == 1:
+        return str(first)
+    middle = (first + after) // 2
+    upper, lower = _searched(reading, cuts, middle, after), _searched(reading, cuts, first, middle)
+    return f"CASE WHEN {at_least(reading, cuts[middle])} THEN {upper} ELSE {lower} END"
+
+
+@dataclass(frozen=True, slots=True)
+class _Total:
+    """One aggregate: SQL for a whole number, what it is worth, and whether it may be too large for 64 bits."""
+
+    sql: str
+    worth: int
+    wide: bool
+
+    @property
+    def scales(self) -> tuple[int, ...]:
+        return (self.worth * LIMB, self.worth) if self.wide else (self.worth,)
+
+    def columns(self, total: str, dialect: Dialect) -> list[str]:
+        """Return the total, or a sum of totals, as columns of 64 bits."""
+        if not self.wide:
+            return [dialect.small.format(total)]
+        limb = dialect.wide.format(str(LIMB))
+        return [dialect.small.format(part.format(total, limb)) for part in (dialect.quotient, dialect.remainder)]
+
+
+def _sums(table: Table, weight: Weight, *, where: str | None) -> list[_Total]:
+    """Return aggregates that make up the sum of a weight, over the rows of a condition where there is one."""
+    dialect = table.dialect
+    if isinstance(weight, Constant):
+        return [_Total("count(*)" if where is None else dialect.count_if.format(where), weight.number, wide=False)]
+    most = largest(weight)
+    text = _weighed(table, weight, wide=most >= _SMALL)
+    if where is not None:
+        text = f"CASE WHEN {where} THEN {text} ELSE 0 END"
+    if most < _SMALL:
+        parts = [(text, 1)]
+    elif most < dialect.widest // 2:
+        limb = dialect.wide.format(str(LIMB))
+        parts = [(dialect.quotient.format(text, limb), LIMB), (dialect.remainder.format(text, limb), 1)]
+    else:
+        raise InvalidRequest("A row's weight in this question is too large for the database. Ask for a lower power.")
+    return [_Total(f"coalesce(sum({dialect.wide.format(own)}), 0)", worth, wide=True) for own, worth in parts]
+
+
+def largest(weight: Weight) -> int:
+    """Return a number that no step of computing the weight passes, with either sign."""
+    match weight:
+        case Constant(number):
+            return abs(number)
+        case Value(_, size, offset, factor, power):
+            return int(max(1, abs(offset) + abs(factor) * (size + 1)) ** max(1, power))
+        case Cases(branches, otherwise):
+            return max(largest(otherwise), *(largest(branch) for _, branch in branches), 0)
+        case _:
+            assert_never(weight)
+
+
+def _weighed(table: Table, weight: Weight, *, wide: bool) -> str:
+    """Return SQL for a row's weight."""
+    cast = table.dialect.wide if wide else table.dialect.small
+    match weight:
+        case Constant(number):
+            return cast.format(whole_literal(number))
+        case Value(name, size, offset, factor, power):
+            reading = table.readings[name]
+            own = cast.format(f"({present_code(reading)})")
+            base = f"({cast.format(whole_literal(offset))} + {cast.format(whole_literal(factor))} * {own})"
+            product = " * ".join([base] * power) if power else cast.format("1")
+            everywhere = Among(name, size + 2, (1 << size) - 1)
+            return f"CASE WHEN {condition(reading, everywhere)} THEN {product} ELSE {cast.format('0')} END"
+        case Cases(branches, otherwise):
+            parts = (f"WHEN {predicate(table, part)} THEN {_weighed(table, own, wide=wide)}" for part, own in branches)
+            last = _weighed(table, otherwise, wide=wide)
+            return f"CASE {' '.join(parts)} ELSE {last} END" if branches else last
+        case _:
+            assert_never(weight)

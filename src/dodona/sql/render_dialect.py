@@ -1,0 +1,106 @@
+"""Dialects: the few places where engines spell the same thing differently."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dialect:
+    """How an engine writes what rendering needs. Patterns take SQL in place of `{0}` and `{1}`."""
+
+    name: str
+    identifier_quote: str
+    backslash: str
+    """How a backslash is written inside a text literal."""
+    double: str
+    text: str
+    small: str
+    """A cast to whole numbers of 64 bits."""
+    wide: str
+    """A cast to the widest exact whole numbers."""
+    widest: int
+    """Whole numbers below this are exact there, with either sign."""
+    read_double: str
+    """A text that `spelling` accepts as a number, as a double."""
+    read_day: str
+    """A text of the form 2024-01-31, as a day; NULL where the calendar does not have it."""
+    matches: str
+    """Whether the whole text {0} is matched by the pattern {1}."""
+    found: str
+    """The first part of the text {0} that the pattern {1} matches."""
+    not_a_number: str
+    day: str
+    time: str
+    zoned: str
+    """Literals of a day, of its first moment, and of its first moment in UTC."""
+    days_between: str
+    """Days from {1} to {0}."""
+    day_of_time: str
+    day_of_zoned: str
+    """The day of a moment; of one with a zone, in UTC."""
+    quotient: str
+    remainder: str
+    """Division of whole numbers towards zero, and what it leaves."""
+    position: str
+    """The place, from 0, of the text {0} among the listed literals {1}; NULL where it is none of them."""
+    count_if: str
+
+    def identifier(self, name: str) -> str:
+        """Return a name in quotes, whatever is in it."""
+        quote = self.identifier_quote
+        return f"{quote}{name.replace(quote, quote * 2)}{quote}"
+
+    def literal(self, text: str) -> str:
+        """Return a text in quotes, whatever is in it."""
+        return "'" + text.replace("\\", self.backslash).replace("'", "''") + "'"
+
+    def literals(self, texts: Iterable[str]) -> str:
+        """Return texts in quotes, with commas between them."""
+        return ", ".join(map(self.literal, texts))
+
+
+def number_literal(value: float) -> str:
+    """Return a double exactly, in a spelling that every engine reads as a double: 17 digits tell doubles apart.
+
+    >>> number_literal(-0.5)
+    '(-5.0000000000000000e-01)'
+    """
+    return _signed(f"{value:.16e}")
+
+
+def whole_literal(value: int) -> str:
+    """Return a whole number; a negative one in parentheses, as 1--1 would be a comment."""
+    return _signed(str(value))
+
+
+def _signed(text: str) -> str:
+    return f"({text})" if text.startswith("-") else text
+
+
+DUCKDB = Dialect(
+    name="duckdb",
+    identifier_quote='"',
+    backslash="\\",
+    double="CAST({0} AS DOUBLE)",
+    text="CAST({0} AS VARCHAR)",
+    small="CAST({0} AS BIGINT)",
+    wide="CAST({0} AS HUGEINT)",
+    widest=2**127,
+    read_double="CAST({0} AS DOUBLE)",
+    read_day="TRY_CAST({0} AS DATE)",
+    matches="regexp_full_match({0}, {1})",
+    found="regexp_extract({0}, {1})",
+    not_a_number="isnan({0})",
+    day="DATE '{0}'",
+    time="TIMESTAMP '{0} 00:00:00'",
+    zoned="TIMESTAMPTZ '{0} 00:00:00+00'",
+    days_between="({0} - {1})",
+    day_of_time="CAST({0} AS DATE)",
+    day_of_zoned="CAST({0} AT TIME ZONE 'UTC' AS DATE)",
+    quotient="({0} // {1})",
+    remainder="({0} % {1})",
+    position="enum_code(TRY_CAST({0} AS ENUM({1})))",
+    count_if="count_if({0})",
+)
