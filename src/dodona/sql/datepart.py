@@ -1,0 +1,57 @@
+"""Functions of dates, compiled from the tree: `year(d)`, `extract(month FROM d)`, `date_trunc('month', d)`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from sqlglot import exp
+
+from dodona.domain.attribute import Date
+from dodona.sql.dates import PARTS, SAME, UNITS
+from dodona.sql.scalar import Scalar, Subject, of_leaf
+from dodona.sql.scope import Scope
+
+_NAMED = (exp.Year, exp.Quarter, exp.Month, exp.Week, exp.Day, exp.DayOfMonth, exp.DayOfWeek, exp.DayOfYear)
+_TRUNCATED = {"date_trunc", "datetrunc"}
+_EXTRACTED = {"date_part", "datepart"}
+_ALONE = {*PARTS, *SAME}
+
+
+def date_part(scope: Scope, node: exp.Expr, compiled: Callable[[exp.Expr], Scalar]) -> Scalar | None:
+    """Return a part of a date; None where the node is none."""
+    match node:
+        case exp.DateTrunc() | exp.TimestampTrunc():
+            return _truncated(scope, node, node.args["unit"], compiled(node.this))
+        case exp.Extract():
+            return _extracted(scope, node, node.this.name, compiled(node.expression))
+        case exp.Anonymous(expressions=[unit, inner]) if node.name.lower() in _TRUNCATED:
+            return _truncated(scope, node, unit, compiled(inner))
+        case exp.Anonymous(expressions=[unit, inner]) if node.name.lower() in _EXTRACTED:
+            return _extracted(scope, node, unit.name, compiled(inner))
+        case exp.Anonymous(expressions=[inner]) if node.name.lower() in _ALONE:
+            return _extracted(scope, node, node.name, compiled(inner))
+        case _ if isinstance(node, _NAMED):
+            return _extracted(scope, node, type(node).__name__, compiled(node.this))
+        case _:
+            return None
+
+
+def _extracted(scope: Scope, node: exp.Expr, name: str, inner: Scalar) -> Scalar:
+    part = SAME.get(name.lower(), name.lower())
+    if part not in PARTS:
+        raise scope.fault(node, f"`{name[:40]}` is no part of a date.", f"Write one of {', '.join(PARTS)}.")
+    return of_leaf(Subject(_date(scope, node, inner), part=part))
+
+
+def _truncated(scope: Scope, node: exp.Expr, unit: exp.Expr, inner: Scalar) -> Scalar:
+    name = unit.name.lower()
+    if name not in UNITS:
+        raise scope.fault(node, f"A date is not cut to `{name[:40]}`.", f"Write one of {', '.join(UNITS)}.")
+    return of_leaf(Subject(_date(scope, node, inner), part=f"trunc {name}"))
+
+
+def _date(scope: Scope, node: exp.Expr, inner: Scalar) -> Date:
+    leaf = inner.otherwise
+    if inner.branches or not isinstance(leaf, Subject) or not leaf.plain or not isinstance(leaf.attribute, Date):
+        raise scope.fault(node, "This takes a column of dates.", "Write the column's name alone.")
+    return leaf.attribute

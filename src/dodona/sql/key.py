@@ -1,0 +1,138 @@
+"""Keys: what GROUP BY groups by. All groups are public: declared values or bins, parts of dates, labels of a CASE."""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+from fractions import Fraction
+
+from sqlglot import exp
+
+from dodona.domain.attribute import MISSING, OUTSIDE, Boolean, Category, Date, grid, missing
+from dodona.domain.partition import Partition
+from dodona.domain.plain import plain
+from dodona.query.predicate import NOTHING, Predicate, both, complement, either, masked
+from dodona.query.query import MOST_VALUES, Cases, Key
+from dodona.sql.arithmetic import constant_value
+from dodona.sql.comparison import compared
+from dodona.sql.condition import scalar
+from dodona.sql.dates import partition, values
+from dodona.sql.scalar import Constant, Scalar, Subject
+from dodona.sql.scope import Scope
+
+_BIN = "bin"
+_MOST_LABELS = 1_000
+
+
+def key(scope: Scope, node: exp.Expr) -> Key:
+    """Return the groups that an expression makes."""
+    while isinstance(node, exp.Paren):
+        node = node.this
+    if isinstance(node, exp.Anonymous) and node.name.lower() == _BIN:
+        return _bins(scope, node)
+    found = scalar(scope, node)
+    if not found.branches and isinstance(found.otherwise, Subject):
+        return _of_subject(scope, node, found.otherwise)
+    if not found.branches or any(isinstance(leaf, Subject) for leaf in found.leaves):
+        instead = "Group by a column, bin(column, width), date_trunc(...), or a CASE whose results are texts."
+        raise scope.fault(node, "This makes no groups.", instead)
+    return _labelled(found)
+
+
+def called(scope: Scope, node: exp.Expr) -> str:
+    """Return the name that a key's column has where none was written."""
+    while isinstance(node, exp.Paren | exp.Cast):
+        node = node.this
+    if isinstance(node, exp.Column):
+        return scope.column(node).name
+    if isinstance(node, exp.Anonymous):
+        return node.name.lower()
+    return node.sql_name().lower() if isinstance(node, exp.Func) and not isinstance(node, exp.Case) else "case"
+
+
+def rank(one: Key) -> tuple[int, str, str]:
+    """Return what the keys of a block are sorted by, so that GROUP BY a, b and GROUP BY b, a are one question."""
+    if isinstance(one, Partition):
+        return 0, one.attribute, repr(one.cuts[:2])
+    return 1, repr(one), ""
+
+
+def _of_subject(scope: Scope, node: exp.Expr, subject: Subject) -> Key:
+    attribute = subject.attribute
+    if isinstance(attribute, Date) and subject.part is not None:
+        name = subject.part.removeprefix("trunc ")
+        return partition(attribute, name) if name != subject.part or name == "year" else _by_part(attribute, name)
+    if not subject.plain:
+        raise scope.fault(node, "Groups are not reckoned.", f"Write bin({attribute.name}, width).")
+    cuts = None if isinstance(attribute, Category | Boolean) else attribute.cuts
+    if (attribute.size if cuts is None else len(cuts)) > MOST_VALUES:
+        what = f"`{attribute.name}` has {attribute.size} values, too many groups."
+        raise scope.fault(node, what, f"Write bin({attribute.name}, width).")
+    return Partition.of(attribute)
+
+
+def _by_part(attribute: Date, part: str) -> Cases:
+    """Return the groups of days that share a part, such as the month in any year."""
+    subject = Subject(attribute, part=part)
+    numbers = sorted(set(values(attribute, part).tolist()))
+    branches = [(str(number), compared(subject, "=", Fraction(number))[0]) for number in numbers]
+    return Cases((*branches, (MISSING, masked(attribute, 1 << missing(attribute)))), OUTSIDE)
+
+
+def _bins(scope: Scope, node: exp.Anonymous) -> Partition:
+    """Return groups of one width, which begin at multiples of the width; without a width, the declared bins."""
+    column, *widths = node.expressions or [node]
+    found = scalar(scope, column) if column is not node else None
+    subject = None if found is None or found.branches else found.otherwise
+    if not isinstance(subject, Subject) or not subject.plain or len(widths) > 1:
+        raise scope.fault(node, "bin() takes a column and a width.", "Write bin(column, width), such as bin(age, 10).")
+    attribute = subject.attribute
+    if isinstance(attribute, Category | Boolean):
+        raise scope.fault(node, f"`{attribute.name}` has no widths.", f"Write GROUP BY {attribute.name}.")
+    if not widths:
+        if attribute.cuts is None:
+            raise scope.fault(node, f"`{attribute.name}` has no declared bins.", f"Write bin({attribute.name}, width).")
+        return Partition.of(attribute)
+    width = constant_value(scalar(scope, widths[0]))
+    if isinstance(attribute, Date):
+        lower, step = Fraction(0), Fraction(1)  # days are counted from the first one
+    else:
+        lower, step = grid(attribute) or (Fraction(0), Fraction(1))
+    if width is None or width <= 0 or (width / step).denominator != 1:
+        unit = "days" if isinstance(attribute, Date) else f"multiples of {plain(step)}"
+        raise scope.fault(widths[0], "This is no width of bins here.", f"Write a number above 0, in {unit}.")
+    if attribute.size * step / width > MOST_VALUES:
+        raise scope.fault(widths[0], "This makes too many groups.", "Write a larger width.")
+    first = math.floor(lower / width) + 1
+    count = math.ceil((attribute.size * step + lower) / width)
+    cuts = (math.ceil((number * width - lower) / step) for number in range(first, count))
+    return Partition(attribute.name, attribute.size, (0, *(cut for cut in cuts if 0 < cut < attribute.size)))
+
+
+def _labelled(found: Scalar) -> Cases:
+    """Return the groups of a CASE: one a label, however many branches give it."""
+    last = _label(found.otherwise)
+    labels = [_label(leaf) for _, leaf in found.branches]
+    if len({*labels, last}) == len(labels) + 1:
+        return Cases(tuple(zip(labels, (guard for guard, _ in found.branches), strict=True)), last)
+    merged: dict[str, Predicate] = {}
+    before: Predicate = NOTHING
+    for (guard, _), label in zip(found.branches, labels, strict=True):
+        merged[label] = either(merged.get(label, NOTHING), both(guard, complement(before)))
+        before = either(before, guard)
+    merged.pop(last, None)
+    return Cases(tuple(merged.items()), last)
+
+
+def _label(leaf: Constant | Subject) -> str:
+    match leaf:
+        case None:
+            return MISSING
+        case bool():
+            return str(leaf).lower()
+        case Fraction():
+            return plain(leaf)
+        case dt.date():
+            return leaf.isoformat()
+        case _:
+            return str(leaf)

@@ -1,0 +1,73 @@
+"""The scope of a statement: its text, the names that it may use, and the warnings that came up."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+
+from sqlglot import exp
+
+from dodona.domain.attribute import Attribute
+from dodona.domain.schema import Schema
+from dodona.sql.faults import InvalidSql
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """What names mean in one statement."""
+
+    text: str
+    schema: Schema
+    tables: frozenset[str]
+    """What columns may be qualified by, in small letters."""
+    warnings: dict[str, None] = field(default_factory=dict)
+    """Sentences, each once, in the order in which they came up."""
+
+    def warn(self, sentence: str) -> None:
+        """Keep a sentence for whoever asked."""
+        self.warnings[sentence] = None
+
+    def fault(self, node: exp.Expr, what: str, instead: str) -> InvalidSql:
+        """Return the error that points at a node."""
+        return InvalidSql(self.text, start_of(node), what, instead)
+
+    def column(self, node: exp.Column) -> Attribute:
+        """Return the attribute that a column names; capitals make no difference."""
+        identifier = node.this
+        name = identifier.name if isinstance(identifier, exp.Identifier) else node.name
+        qualifier = node.args.get("table")
+        if qualifier is not None:
+            parent = node.args.get("db")
+            written = qualifier.name if parent is None else f"{parent.name}.{qualifier.name}"
+            if written.casefold() not in self.tables:
+                known = " or ".join(sorted(self.tables))
+                raise self.fault(node, f"No table here is called `{written}`.", f"Write {known}, or no table at all.")
+        found = self.find(name)
+        if found is None:
+            raise self.fault(node, *self._unknown(name))
+        return found
+
+    def find(self, name: str) -> Attribute | None:
+        """Return the attribute of a name, None where there is none."""
+        if name in self.schema.domain:
+            return self.schema.domain[name]
+        folded = name.casefold()
+        return next((attribute for attribute in self.schema.domain if attribute.name.casefold() == folded), None)
+
+    def _unknown(self, name: str) -> tuple[str, str]:
+        person = self.schema.unit.id
+        if person is not None and name.casefold() == person.casefold():
+            return f"`{name}` tells people apart, so nothing about it is answered.", "Leave it out."
+        names = self.schema.domain.names
+        near = get_close_matches(name[:100], names, n=1)
+        listed = ", ".join(names[:20]) + (", ..." if len(names) > 20 else "")  # noqa: PLR2004
+        hint = f"Write `{near[0]}`" if near else "Write one of them"
+        return f"There is no column `{name[:60]}`.", f"{hint}; the columns are {listed}."
+
+
+def start_of(node: exp.Expr) -> int:
+    """Return where a node begins: its own place, or the first one of its parts, or that of what it is part of."""
+    places = [part.meta["start"] for part in node.walk() if part.meta.get("start") is not None]
+    if places:
+        return int(min(places))
+    return 0 if node.parent is None else start_of(node.parent)

@@ -1,0 +1,142 @@
+"""What is shown: arithmetic and conditions over aggregates, as post-processing of noisy values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+
+from sqlglot import exp
+
+from dodona.query.expression import Arithmetic, Comparison, Expression, KeyOf, Literal, Logic
+from dodona.query.query import Key
+from dodona.sql.aggregate import Blocks, aggregate, name_of
+from dodona.sql.arithmetic import constant_value
+from dodona.sql.condition import chain, constant
+from dodona.sql.key import key
+from dodona.sql.literal import kind
+from dodona.sql.scalar import Scalar
+from dodona.sql.scope import Scope
+
+_ARITHMETIC: dict[type[exp.Expr], str] = {exp.Add: "+", exp.Sub: "-", exp.Mul: "*", exp.Div: "/"}
+_RELATIONS: dict[type[exp.Expr], str] = {
+    exp.EQ: "=",
+    exp.NEQ: "<>",
+    exp.LT: "<",
+    exp.LTE: "<=",
+    exp.GT: ">",
+    exp.GTE: ">=",
+}
+_NO_KEY = (
+    "HAVING filters groups by their noisy values.",
+    "Write conditions on columns into WHERE: that costs nothing.",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Show:
+    """What may be shown in a statement: its keys, its blocks, and the columns that have names already."""
+
+    scope: Scope
+    keys: tuple[Key, ...]
+    blocks: Blocks
+    aliases: Mapping[str, Expression]
+
+
+def has_aggregate(node: exp.Expr) -> bool:
+    """Whether some part of an expression is an aggregate."""
+    return any(name_of(part) is not None for part in node.walk())
+
+
+def value(show: Show, node: exp.Expr) -> Expression:
+    """Return an expression over aggregates and numbers."""
+    match node:
+        case exp.Paren():
+            return value(show, node.this)
+        case exp.Literal() if not node.is_string:
+            return _number(show, node)
+        case exp.Neg():
+            return Arithmetic("-", Literal(Fraction(0)), value(show, node.this))
+        case exp.Cast() if kind(node.args["to"]) == "number" or has_aggregate(node):
+            return _cast(show, node)
+        case exp.Column():
+            return _column(show, node)
+    if name_of(node) is not None:
+        return aggregate(show.scope, node, show.blocks)
+    sign = _ARITHMETIC.get(type(node))
+    if sign is None:
+        what = "This is not reckoned from the answers."
+        raise show.scope.fault(node, what, "Write aggregates and numbers with + - * / between them.")
+    left, right = value(show, node.this), value(show, node.expression)
+    for side, part in ((node.this, left), (node.expression, right)):
+        if isinstance(part, KeyOf):
+            raise show.scope.fault(side, "A group's name is not reckoned with.", "Show it in a column of its own.")
+    if sign == "/" and isinstance(right, Literal) and right.value == 0:
+        raise show.scope.fault(node.expression, "This divides by zero.", "Write another divisor.")
+    return Arithmetic(sign, left, right)
+
+
+def shown_key(show: Show, node: exp.Expr) -> KeyOf:
+    """Return the key that an expression without aggregates is."""
+    if not show.keys:
+        raise show.scope.fault(
+            node,
+            "Rows are never shown, so this column has no single value.",
+            "Write an aggregate, such as count(*) or avg(...), or name it in GROUP BY.",
+        )
+    found = key(show.scope, node)
+    if found not in show.keys:
+        instead = "Name it in GROUP BY just as in SELECT, or write an aggregate of it."
+        raise show.scope.fault(node, "This is not what the statement groups by.", instead)
+    return KeyOf(show.keys.index(found))
+
+
+def having(show: Show, node: exp.Expr) -> Expression:
+    """Return a condition over the noisy values of a group."""
+    match node:
+        case exp.Paren():
+            return having(show, node.this)
+        case exp.Not():
+            return Logic("not", (having(show, node.this),))
+        case exp.And() | exp.Or():
+            word = "and" if isinstance(node, exp.And) else "or"
+            return Logic(word, tuple(having(show, part) for part in chain(node)))
+        case exp.Between():
+            middle = _compared(show, node.this)
+            low, high = _compared(show, node.args["low"]), _compared(show, node.args["high"])
+            return Logic("and", (Comparison(">=", middle, low), Comparison("<=", middle, high)))
+        case exp.In() if node.expressions:
+            one = _compared(show, node.this)
+            return Logic("or", tuple(Comparison("=", one, _compared(show, part)) for part in node.expressions))
+    relation = _RELATIONS.get(type(node))
+    if relation is None:
+        raise show.scope.fault(node, "This is no condition on answers.", "Write a comparison, such as count(*) > 100.")
+    return Comparison(relation, _compared(show, node.this), _compared(show, node.expression))
+
+
+def _compared(show: Show, node: exp.Expr) -> Expression:
+    found = value(show, node)
+    if isinstance(found, KeyOf):
+        raise show.scope.fault(node, *_NO_KEY)
+    return found
+
+
+def _number(show: Show, node: exp.Expr) -> Literal:
+    found = constant_value(Scalar((), constant(show.scope, node)))
+    if found is None:
+        raise show.scope.fault(node, "This is no number.", "Write a number without quotes.")
+    return Literal(found)
+
+
+def _cast(show: Show, node: exp.Cast) -> Expression:
+    if kind(node.args["to"]) != "number":
+        raise show.scope.fault(node, "Answers are numbers with parts of a whole.", "Leave the cast out.")
+    return value(show, node.this)
+
+
+def _column(show: Show, node: exp.Column) -> Expression:
+    if node.args.get("table") is None:
+        found = show.aliases.get(node.name.casefold())
+        if found is not None:
+            return found
+    return shown_key(show, node)
