@@ -1,0 +1,212 @@
+"""An answer: values, their intervals, where they came from and what they cost."""
+
+from __future__ import annotations
+
+import statistics
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from typing import TYPE_CHECKING, Literal, Self, get_args
+
+from dodona.accuracy import Against, failure, number_of
+from dodona.answer import frames, mechanism, picture, written
+from dodona.answer.estimate import Estimate
+from dodona.answer.measured import Measured
+from dodona.answer.price import Price
+from dodona.answer.rows import Row, rows_of, shown_columns
+from dodona.answer.view import View
+from dodona.errors import InvalidArgument, InvalidRequest
+from dodona.query.expression import Comparison, KeyOf, Logic
+from dodona.query.expression import Literal as Written
+from dodona.query.question import Question
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import polars as pl
+    import pyarrow as pa
+    from matplotlib.axes import Axes
+
+Rung = Literal["replayed", "derived", "confirmed", "measured", "model"]
+"""Where an answer came from."""
+_RUNGS: tuple[Rung, ...] = get_args(Rung)
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnAccuracy:
+    """How far off the values of a column may be at the answer's confidence."""
+
+    column: str
+    worst: float
+    typical: float
+    """The median of all rows."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Answer:
+    """What was answered. Nothing is computed before it is looked at; noisy values are never rounded or made to fit."""
+
+    measured: Measured
+    source: Rung
+    price: Price
+    receipt: str | None
+    """The id of the receipt that bought it."""
+    head: str | None
+    """The head of the ledger after it was answered."""
+    version: str | None
+    """The version of the data that it is about."""
+    stale: bool
+    """Whether the data have a newer version."""
+    notes: tuple[str, ...]
+    view: View
+    _rows: tuple[Row, ...] = field(init=False, repr=False)
+
+    @property
+    def question(self) -> Question:
+        """What was asked."""
+        return self.measured.question
+
+    @property
+    def confidence(self) -> float:
+        """How often an interval holds the exact value, at least."""
+        return self.view.confidence
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The names of the columns."""
+        return tuple(column.name for column in shown_columns(self.question))
+
+    @property
+    def estimated(self) -> tuple[bool, ...]:
+        """Whether the cells of each column are estimates; others are labels, or were written down."""
+        known = (KeyOf, Written, Comparison, Logic)
+        return tuple(not isinstance(column.expression, known) for column in shown_columns(self.question))
+
+    @property
+    def rows(self) -> tuple[Row, ...]:
+        """The rows that are shown, in order."""
+        try:
+            return self._rows
+        except AttributeError:  # nobody has looked before
+            object.__setattr__(self, "_rows", rows_of(self.measured, self.view))
+        return self._rows
+
+    @property
+    def value(self) -> Estimate:
+        """The one estimate of an answer with one cell."""
+        cells = [estimate for row in self.rows for estimate in row.estimates]
+        if len(cells) != 1:
+            raise InvalidRequest(
+                f"This answer has {len(cells)} estimates, in {len(self.rows)} rows; `value` is for one. "
+                "Read `rows`, or take `to_pandas()`."
+            )
+        return cells[0]
+
+    @property
+    def accuracy(self) -> tuple[ColumnAccuracy, ...]:
+        """For each column of estimates, how far off they may be: at worst, and typically."""
+        found = []
+        for number, (name, estimated) in enumerate(zip(self.columns, self.estimated, strict=True)):
+            cells = (row.cells[number] for row in self.rows)
+            widths = [cell.within for cell in cells if isinstance(cell, Estimate)]
+            if estimated and widths:
+                found.append(ColumnAccuracy(name, max(widths), statistics.median(widths)))
+        return tuple(found)
+
+    @property
+    def mechanism(self) -> str:
+        """The noise that was added, in words."""
+        return mechanism.spelled_out(self.measured)
+
+    @property
+    def theorem(self) -> str:
+        """The ids of the theory pages: those of the privacy of the noise, then those of the intervals."""
+        return mechanism.theorems(self.measured)
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What a reader should know before using the values."""
+        stale = ("The data have changed since this was answered.",) if self.stale else ()
+        guess = ("This is the model's guess; its error is not bounded.",) if self.source == "model" else ()
+        return (*self.question.warnings, *self.notes, *stale, *guess)
+
+    @property
+    def population(self) -> Self:
+        """The answer for the population that the rows were sampled from: intervals with the sampling error.
+
+        A count or sum is what a table of as many rows would have on average.
+        """
+        found = self._seen(replace(self.view, against=Against.POPULATION))
+        _ = found.rows  # what has no such interval is refused here, and not when it is printed
+        return found
+
+    def simultaneous(self) -> Self:
+        """Return the answer with intervals that hold for all groups and columns at once."""
+        return self._seen(replace(self.view, together=True))
+
+    def rounded(self) -> Self:
+        """Return the answer for the eye: fewer digits, no negative counts. The values are no longer unbiased."""
+        return self._seen(replace(self.view, rounded=True))
+
+    def to_json(self) -> str:
+        """Return the answer as JSON text, in a form that stays; docs/answers.md describes it."""
+        return written.to_json(self)
+
+    def to_arrow(self) -> pa.Table:
+        """Return an Arrow table: labels as text, and for each estimate its value, `_low` and `_high`."""
+        return frames.to_arrow(self)
+
+    def to_pandas(self) -> pd.DataFrame:
+        """Return a pandas frame: labels, and for each estimate its value, `_low` and `_high`."""
+        return frames.to_pandas(self)
+
+    def to_polars(self) -> pl.DataFrame:
+        """Return a polars frame: labels as text, and for each estimate its value, `_low` and `_high`."""
+        return frames.to_polars(self)
+
+    def plot(self, axes: Axes | None = None) -> Axes:
+        """Draw the values with their intervals; it needs the extra `plot`."""
+        return picture.plot(self, axes)
+
+    def __str__(self) -> str:
+        return written.text(self)
+
+    def _repr_html_(self) -> str:
+        return picture.html(self)
+
+    def _seen(self, view: View) -> Self:
+        return replace(self, view=view)
+
+
+def answer_of(  # noqa: PLR0913  all that is known of an answer comes together here
+    measured: Measured,
+    *,
+    confidence: float = 0.95,
+    source: Rung = "measured",
+    price: Price,
+    receipt: str | None = None,
+    head: str | None = None,
+    version: str | None = None,
+    size: int | None = None,
+    warnings: tuple[str, ...] = (),
+    stale: bool = False,
+) -> Answer:
+    """Return the answer that was measured; it is evaluated when somebody looks at it."""
+    if source not in _RUNGS:
+        raise InvalidArgument("source", source, f"write one of {', '.join(_RUNGS)}")
+    return Answer(
+        measured=measured,
+        source=source,
+        price=price,
+        receipt=receipt,
+        head=head,
+        version=version,
+        stale=stale,
+        notes=warnings,
+        view=_view(confidence, size),
+    )
+
+
+@lru_cache(maxsize=256)
+def _view(confidence: float, size: int | None) -> View:
+    """Return the view of single intervals against the table; answers share it."""
+    failure(confidence)
+    return View(confidence=float(confidence), size=None if size is None else number_of(size, argument="size"))

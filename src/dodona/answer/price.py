@@ -1,0 +1,30 @@
+"""A price: what an answer takes of the budget."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+
+
+@dataclass(frozen=True, slots=True)
+class Price:
+    """The share of the budget, which adds up; and the ε of the same question asked alone, which is only a label.
+
+    >>> print(Price(Fraction(1, 80), 0.25))
+    1.25% of the budget (alone: epsilon 0.25)
+    >>> print(FREE)
+    free
+    """
+
+    share: Fraction
+    epsilon: float
+    """Rounded up."""
+
+    def __str__(self) -> str:
+        if self.share == 0:
+            return "free"
+        return f"{100 * float(self.share):.3g}% of the budget (alone: epsilon {self.epsilon:.3g})"
+
+
+FREE = Price(Fraction(0), 0.0)
+"""The price of an answer that was paid for before."""

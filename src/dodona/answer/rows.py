@@ -1,0 +1,129 @@
+"""The rows of an answer: which groups are shown, in which order, with which cells."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from datetime import date
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dodona.accuracy import Against
+from dodona.answer.condition import holds, sorting
+from dodona.answer.digits import digits_for, outward
+from dodona.answer.estimate import Estimate, Measure, as_number
+from dodona.answer.labels import labels_of, name_of
+from dodona.answer.measured import Measured
+from dodona.answer.view import View, band_of, steps_within
+from dodona.domain.attribute import Date, Label
+from dodona.query.expression import Comparison, Expression, KeyOf, Literal, Logic, Quantile, Total
+from dodona.query.question import Column, Question
+from dodona.query.weight import extremes
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+Cell = Estimate | Label
+"""An estimate; or what is known beforehand: the label of a group, a number or a text that was written down."""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One group: its labels, and a cell for each column that is shown."""
+
+    keys: tuple[Label, ...]
+    cells: tuple[Cell, ...]
+
+    @property
+    def estimates(self) -> tuple[Estimate, ...]:
+        """The cells that are estimates."""
+        return tuple(cell for cell in self.cells if isinstance(cell, Estimate))
+
+
+def shown_columns(question: Question) -> tuple[Column, ...]:
+    """Return the columns that are shown: those of the question; behind the keys, where it names none of them."""
+    if not question.keys or any(isinstance(column.expression, KeyOf) for column in question.columns):
+        return question.columns
+    return (*(Column(name_of(key), KeyOf(number)) for number, key in enumerate(question.keys)), *question.columns)
+
+
+def rows_of(measured: Measured, view: View) -> tuple[Row, ...]:
+    """Return the rows: HAVING, ORDER BY, OFFSET and LIMIT are read from the noisy values, ties in the groups' order."""
+    question = measured.question
+    chosen: Sequence[int] = range(measured.groups)
+    if question.having is not None:
+        kept = holds(question.having, measured, view)
+        chosen = [group for group in chosen if kept[group]]
+    for order in reversed(question.order):
+        place = sorting(order.expression, measured, view)
+        # Sorting is stable either way round; what has no value comes last.
+        ranks = {group: place[group] for group in chosen if place[group] is not None}
+        known = sorted(ranks, key=ranks.__getitem__, reverse=order.descending)
+        chosen = [*known, *(group for group in chosen if group not in ranks)]
+    last = None if question.limit is None else question.offset + question.limit
+    chosen = chosen[question.offset : last]
+    labels = labels_of(question)
+    columns = [_cells(column.expression, measured, view, chosen) for column in shown_columns(question)]
+    return tuple(Row(labels[group], tuple(cells[number] for cells in columns)) for number, group in enumerate(chosen))
+
+
+def _cells(expression: Expression, measured: Measured, view: View, chosen: Sequence[int]) -> list[Cell]:
+    """Return the cells of a column for the groups that are shown."""
+    match expression:
+        case KeyOf(key):
+            labels = labels_of(measured.question)
+            return [labels[group][key] for group in chosen]
+        case Literal(value):
+            return [value for _ in chosen]
+        case Comparison() | Logic():
+            truths = holds(expression, measured, view)
+            return [truths[group] for group in chosen]
+        case Total(block) if view.against is Against.TABLE:
+            unit, steps = measured.question.query.blocks[block].unit, measured.steps(block)
+            within = steps_within(block, measured, view)
+            exact = [(steps[group] - within, steps[group], steps[group] + within) for group in chosen]
+            found = [Estimate(*(_plain(unit * end) for end in (value, low, high))) for low, value, high in exact]
+        case _:
+            band = band_of(expression, measured, view)
+            dated = _dated(expression, measured)
+            found = [
+                Estimate(
+                    None if np.isnan(band.value[group]) else _typed(band.value[group].item(), dated=dated),
+                    _typed(band.low[group].item(), dated=dated),
+                    _typed(band.high[group].item(), dated=dated),
+                )
+                for group in chosen
+            ]
+    return [_rounded(cell, least=_least(expression, measured)) for cell in found] if view.rounded else list(found)
+
+
+def _plain(number: Fraction) -> int | Fraction:
+    return number.numerator if number.denominator == 1 else number
+
+
+def _dated(expression: Expression, measured: Measured) -> bool:
+    return isinstance(expression, Quantile) and isinstance(measured.question.query.domain[expression.attribute], Date)
+
+
+def _typed(number: float, *, dated: bool) -> Measure:
+    return date.fromordinal(round(number)) if dated else number
+
+
+def _least(expression: Expression, measured: Measured) -> float:
+    """Return what a count or sum cannot be below, whatever the rows are."""
+    if isinstance(expression, Total) and extremes(measured.question.query.blocks[expression.block].weight)[0] >= 0:
+        return 0.0
+    return -math.inf
+
+
+def _rounded(cell: Estimate, *, least: float) -> Estimate:
+    """Return an estimate for the eye: no more digits than its error leaves, ends outward, no negative counts."""
+    if cell.value is None or isinstance(cell.value, date) or math.isinf(cell.within):
+        return cell
+    low, high = outward(as_number(cell.low), as_number(cell.high), cell.within)
+    whole = isinstance(cell.value, int)
+    ends = [max(end, least) for end in (low, high)]
+    value = max(as_number(cell.value) if whole else round(as_number(cell.value), digits_for(cell.within)), least)
+    return Estimate(int(value), *map(int, ends)) if whole else Estimate(value, *ends)
