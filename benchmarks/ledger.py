@@ -131,11 +131,11 @@ def charges(spot: drill.Spot) -> dict[str, float]:
     with spot.open() as ledger:
         for _ in range(20):
             ask(ledger)
-        alone = _serial(ledger, SERIAL // 2)
+        alone = _serial(ledger, "before", SERIAL // 2)
         before = shim.shim_syncs()
         waits, seconds = _together(ledger)
         syncs = shim.shim_syncs() - before
-        alone += _serial(ledger, SERIAL // 2)
+        alone += _serial(ledger, "after", SERIAL // 2)
         ledger.verify()
     return {
         "charges_per_s": round(len(waits) / seconds, 1),
@@ -145,10 +145,10 @@ def charges(spot: drill.Spot) -> dict[str, float]:
     }
 
 
-def _serial(ledger: Ledger, count: int) -> float:
+def _serial(ledger: Ledger, name: str, count: int) -> float:
     start = time.perf_counter()
-    for _ in range(count):
-        ask(ledger)
+    for number in range(count):
+        ask(ledger, f"{name}, {number}")
     return time.perf_counter() - start
 
 

@@ -38,10 +38,12 @@ def main() -> None:
 
 
 def _flat(figures: dict[str, object], prefix: str = "") -> Iterator[tuple[str, str]]:
-    """Yield every number with the words that lead to it."""
+    """Yield every number with the words that lead to it; beside a known value only how far ours is from it."""
     for name, value in figures.items():
         label = f"{prefix}{name}"
-        if isinstance(value, dict):
+        if isinstance(value, dict) and "relative_difference" in value:
+            yield label, f"{value['ours']:.8g} ({value['relative_difference']:+.0e})"
+        elif isinstance(value, dict):
             yield from _flat(value, f"{label}, ")
         else:
             yield label, f"{value:.4g}" if isinstance(value, float) else str(value)
