@@ -1,8 +1,27 @@
 """What is answered: values, honest intervals, prices; and what would be, before anything is spent."""
 
-from dodona.answer.answer import Answer, ColumnAccuracy, answer_of
+from dodona.answer.answer import Answer, ColumnAccuracy, Rung, answer_of
 from dodona.answer.estimate import Estimate
 from dodona.answer.measured import Measured
+from dodona.answer.offer import Expected, Offer
+from dodona.answer.prediction import predicted, shape_of
 from dodona.answer.price import FREE, Price
+from dodona.answer.tolerance import Tolerance, tolerance, whole_of
 
-__all__ = ["FREE", "Answer", "ColumnAccuracy", "Estimate", "Measured", "Price", "answer_of"]
+__all__ = [
+    "FREE",
+    "Answer",
+    "ColumnAccuracy",
+    "Estimate",
+    "Expected",
+    "Measured",
+    "Offer",
+    "Price",
+    "Rung",
+    "Tolerance",
+    "answer_of",
+    "predicted",
+    "shape_of",
+    "tolerance",
+    "whole_of",
+]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import statistics
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Literal, Self, get_args
@@ -15,7 +16,7 @@ from dodona.answer.price import Price
 from dodona.answer.rows import Row, rows_of, shown_columns
 from dodona.answer.view import View
 from dodona.errors import InvalidArgument, InvalidRequest
-from dodona.query.expression import Comparison, KeyOf, Logic
+from dodona.query.expression import Comparison, KeyOf, Logic, Mean
 from dodona.query.expression import Literal as Written
 from dodona.query.question import Question
 
@@ -126,7 +127,20 @@ class Answer:
         """What a reader should know before using the values."""
         stale = ("The data have changed since this was answered.",) if self.stale else ()
         guess = ("This is the model's guess; its error is not bounded.",) if self.source == "model" else ()
-        return (*self.question.warnings, *self.notes, *stale, *guess)
+        return (*self.question.warnings, *self.notes, *stale, *guess, *self._untold())
+
+    def _untold(self) -> Iterator[str]:
+        """Yield a warning for each average of which some groups have too few rows to say anything."""
+        for number, column in enumerate(shown_columns(self.question)):
+            mean = column.expression
+            if isinstance(mean, Mean):
+                ends = [(cell.low, cell.high) for row in self.rows if isinstance(cell := row.cells[number], Estimate)]
+                lost = sum(1 for end in ends if end == (float(mean.lower), float(mean.upper)))
+                if lost:
+                    yield (
+                        f"{column.name}: in {lost} of {len(ends)} rows too few rows of the table are meant to say "
+                        "more than the public range."
+                    )
 
     @property
     def population(self) -> Self:

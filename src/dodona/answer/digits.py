@@ -7,15 +7,18 @@ from datetime import date
 from fractions import Fraction
 
 _MOST_DIGITS = 12
+_ALL = -1
 
 
 def digits_for(within: float) -> int:
-    """Return how many decimal places show an error of this size to two digits.
+    """Return how many decimal places show an error of this size to two digits; -1, all of them, where there is none.
 
     >>> [digits_for(within) for within in (250.0, 31.0, 1.96, 0.034, 0.0)]
-    [0, 0, 1, 3, 0]
+    [0, 0, 1, 3, -1]
     """
-    if not 0 < within < math.inf:
+    if within == 0:
+        return _ALL
+    if math.isinf(within):
         return 0
     return min(_MOST_DIGITS, max(0, 1 - math.floor(math.log10(within))))
 
@@ -39,7 +42,7 @@ def shown(value: float | Fraction | date | str | None, digits: int) -> str:
             number = float(value)
             if math.isinf(number):
                 return "∞" if number > 0 else "-∞"
-            text = f"{number:.{digits}f}"
+            text = f"{number:.12g}" if digits == _ALL else f"{number:.{digits}f}"
             return text.removeprefix("-") if float(text) == 0 else text
 
 

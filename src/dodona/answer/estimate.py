@@ -48,7 +48,8 @@ class Estimate:
         below, above = _distance(self.low, self.value), _distance(self.value, self.high)
         if max(below, above) > 1.1 * min(below, above) + 1e-9:
             return f"{shown(self.value, digits)} (from {shown(self.low, digits)} to {shown(self.high, digits)})"
-        return f"{shown(self.value, digits)} ± {shown(within, digits)}"
+        whole = isinstance(self.value, int) and within.is_integer()
+        return f"{shown(self.value, digits)} ± {shown(int(within) if whole else within, digits)}"
 
 
 def as_number(measure: Measure) -> float:

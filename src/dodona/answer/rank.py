@@ -59,7 +59,8 @@ def reach(tree: Tree, distance: NDArray[np.float64], *, level: float, failing: f
     Boundaries at which even a rough bound decides for all groups are left at 0.
     """
     lengths = tree.walk.lengths
-    rough = chernoff(tree.terms(tuple(lengths.max(axis=0).tolist()), max(level, 1 - level)), failing)
+    longest = (0, *lengths.max(axis=0).tolist()[1:])  # so all of the coarsest groups count the larger of the two parts
+    rough = chernoff(tree.terms(longest, max(level, 1 - level)), failing)
     near = np.flatnonzero(np.any(np.abs(distance) <= rough, axis=0))
     found = np.zeros(len(lengths))
     kinds, places = np.unique(lengths[near], axis=0, return_inverse=True)

@@ -17,13 +17,13 @@ from dodona.answer.estimate import Estimate, Measure, as_number
 from dodona.answer.labels import labels_of, name_of
 from dodona.answer.measured import Measured
 from dodona.answer.view import View, band_of, steps_within
-from dodona.domain.attribute import Date, Label
+from dodona.domain.attribute import Boolean, Date, Integer, Label
 from dodona.query.expression import Comparison, Expression, KeyOf, Literal, Logic, Quantile, Total
 from dodona.query.question import Column, Question
 from dodona.query.weight import extremes
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
 Cell = Estimate | Label
 """An estimate; or what is known beforehand: the label of a group, a number or a text that was written down."""
@@ -87,12 +87,12 @@ def _cells(expression: Expression, measured: Measured, view: View, chosen: Seque
             found = [Estimate(*(_plain(unit * end) for end in (value, low, high))) for low, value, high in exact]
         case _:
             band = band_of(expression, measured, view)
-            dated = _dated(expression, measured)
+            typed = _type(expression, measured)
             found = [
                 Estimate(
-                    None if np.isnan(band.value[group]) else _typed(band.value[group].item(), dated=dated),
-                    _typed(band.low[group].item(), dated=dated),
-                    _typed(band.high[group].item(), dated=dated),
+                    None if np.isnan(band.value[group]) else typed(band.value[group].item()),
+                    typed(band.low[group].item()),
+                    typed(band.high[group].item()),
                 )
                 for group in chosen
             ]
@@ -103,12 +103,17 @@ def _plain(number: Fraction) -> int | Fraction:
     return number.numerator if number.denominator == 1 else number
 
 
-def _dated(expression: Expression, measured: Measured) -> bool:
-    return isinstance(expression, Quantile) and isinstance(measured.question.query.domain[expression.attribute], Date)
-
-
-def _typed(number: float, *, dated: bool) -> Measure:
-    return date.fromordinal(round(number)) if dated else number
+def _type(expression: Expression, measured: Measured) -> Callable[[float], Measure]:
+    """Return how the numbers of a column are told: a quantile is one of the column's own values."""
+    if not isinstance(expression, Quantile):
+        return float
+    match measured.question.query.domain[expression.attribute]:
+        case Date():
+            return lambda number: date.fromordinal(round(number))
+        case Integer() | Boolean():
+            return round
+        case _:
+            return float
 
 
 def _least(expression: Expression, measured: Measured) -> float:

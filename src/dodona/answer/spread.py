@@ -1,4 +1,4 @@
-"""Variances and deviations: all values that the intervals of two means allow."""
+"""Averages, variances and deviations."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dodona.answer.band import Band
+from dodona.answer.band import Band, at_points
 from dodona.answer.law import half_width
 from dodona.answer.measured import Measured
 from dodona.answer.ratio import Part, Ratio, bounded
@@ -15,7 +15,7 @@ from dodona.query.expression import Mean, Spread, Variation
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-_MEANS = 0.45  # of what may fail, for each of the two means; the rest is for the number of rows
+_SUMS = 3
 _SAMPLE = (Spread.SAMPLE_VARIANCE, Spread.SAMPLE_DEVIATION)
 _DEVIATION = (Spread.POPULATION_DEVIATION, Spread.SAMPLE_DEVIATION)
 
@@ -40,32 +40,47 @@ def ratio_of(measured: Measured, above: int, below: int) -> Ratio:
 
 
 def variation_band(variation: Variation, measured: Measured, failing: float) -> Band:
-    """Return variances or deviations; the interval is what both means, and the number of rows, may give together.
+    """Return variances or deviations: all that the two sums and the number of rows, each within its noise, may give.
 
     Theorem: honest-spread
     """
     mean = variation.mean
     low, high = float(mean.lower - mean.centre), float(mean.upper - mean.centre)
-    first = bounded(ratio_of(measured, mean.total, mean.rows), lower=low, upper=high, failing=_MEANS * failing)
-    widest = max(abs(low), abs(high)) ** 2
-    squares = ratio_of(measured, variation.squares, mean.rows)
-    second = bounded(squares, lower=0.0, upper=widest, failing=_MEANS * failing)
-    least = np.where((first.low <= 0) & (first.high >= 0), 0.0, np.minimum(first.low**2, first.high**2))
-    bottom = np.maximum(second.low - np.maximum(first.low**2, first.high**2), 0.0)
-    top = np.clip(second.high - least, 0.0, _room(first, low, high))
-    point = np.clip(second.value - first.value**2, bottom, np.maximum(top, bottom))
+    rows, total, squares = (_span(measured, block, failing) for block in (mean.rows, mean.total, variation.squares))
+    few, many = np.maximum(rows.low, 1.0), np.maximum(rows.high, 1.0)
+    first = Band(
+        at_points("/", total.value, np.maximum(rows.value, 1.0)),
+        np.clip(np.where(total.low < 0, total.low / few, total.low / many), low, high),
+        np.clip(np.where(total.high > 0, total.high / few, total.high / many), low, high),
+    )
+    nearest = np.where((total.low <= 0) & (total.high >= 0), 0.0, np.minimum(np.abs(total.low), np.abs(total.high)))
+    farthest = np.maximum(np.abs(total.low), np.abs(total.high))
+    # q·x - s²x² in x = 1/rows is concave: largest at its top or the end next to it, least at one of the ends.
+    most, least = np.maximum(squares.high, 0.0), np.maximum(squares.low, 0.0)
+    with np.errstate(all="ignore"):
+        peak = np.where(nearest > 0, most / (2 * nearest**2), np.inf)
+    best = np.clip(peak, 1 / many, 1 / few)
+    top = np.clip(most * best - (nearest * best) ** 2, 0.0, _room(first, low, high))
+    bottom = np.minimum(*(least * end - (farthest * end) ** 2 for end in (1 / few, 1 / many)))
+    bottom = np.minimum(np.maximum(bottom, 0.0), top)
+    point = squares.value / np.maximum(rows.value, 1.0) - first.value**2
     if variation.spread in _SAMPLE:
-        rows = measured.numbers(mean.rows)[:, 0]
-        off = half_width(measured.noises[mean.rows], (1 - 2 * _MEANS) * failing)
-        few, many = np.maximum(rows - off, 2.0), np.maximum(rows + off, 2.0)
-        likely = np.maximum(rows, 2.0)
+        few, many, likely = (np.maximum(count, 2.0) for count in (few, many, rows.value))
         bottom, point, top = bottom * many / (many - 1), point * likely / (likely - 1), top * few / (few - 1)
         top = np.minimum(top, (high - low) ** 2 / 2)
-    top = np.maximum(top, bottom)
+    bottom = np.minimum(bottom, top)
     point = np.clip(point, bottom, top)
     if variation.spread in _DEVIATION:
         bottom, point, top = np.sqrt(bottom), np.sqrt(point), np.sqrt(top)
     return Band(point, bottom, top)
+
+
+def _span(measured: Measured, block: int, failing: float) -> Band:
+    """Return one of the three sums within its noise; all three hold together, as their noises are independent."""
+    unit = float(measured.question.query.blocks[block].unit)
+    value = unit * measured.numbers(block)[:, 0]
+    within = unit * half_width(measured.noises[block], failing, _SUMS)
+    return Band(value, value - within, value + within)
 
 
 def _room(mean: Band, low: float, high: float) -> NDArray[np.float64]:

@@ -1,0 +1,54 @@
+"""An offer: what an answer would cost and how accurate it would be. Nothing is spent."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from html import escape
+
+from dodona.answer.answer import Rung
+from dodona.answer.digits import digits_for, shown
+from dodona.answer.price import Price
+from dodona.query.question import Question
+
+
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """How far off the values of a column would be, at the offer's confidence."""
+
+    column: str
+    within: float
+
+    def __str__(self) -> str:
+        if math.isinf(self.within):
+            return f"{self.column}: nothing could be said"
+        return f"{self.column} within ±{shown(self.within, max(digits_for(self.within), 0))}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Offer:
+    """What was asked for, the way it would be answered, its price, and the accuracy to expect."""
+
+    question: Question
+    price: Price
+    source: Rung
+    mechanism: str
+    accuracy: tuple[Expected, ...]
+    confidence: float
+    explanation: str = ""
+
+    def __str__(self) -> str:
+        return "\n".join(self._lines())
+
+    def _repr_html_(self) -> str:
+        lines = "".join(f'<p style="margin:2px 0">{escape(line)}</p>' for line in self._lines())
+        return f'<div style="font-family:sans-serif;font-size:13px">{lines}</div>'
+
+    def _lines(self) -> list[str]:
+        expected = ", ".join(map(str, self.accuracy))
+        lines = [f"Offer: {self.question.text}"] if self.question.text else ["Offer"]
+        lines.append(f"Price: {self.price}; nothing is spent yet.")
+        if expected:
+            lines.append(f"Expected: {expected}, each with probability {self.confidence:g} or more.")
+        lines.append(f"Source: {self.source}. Mechanism: {self.mechanism}.")
+        return [*lines, self.explanation] if self.explanation else lines
