@@ -14,6 +14,7 @@ from dodona.query.query import Block, Key
 from dodona.query.weight import ONE, Weight
 from dodona.sql.arithmetic import constant_value
 from dodona.sql.condition import condition, scalar
+from dodona.sql.faults import InvalidSql
 from dodona.sql.quantile import FINEST, levels
 from dodona.sql.scalar import Scalar, Subject
 from dodona.sql.scope import Scope
@@ -68,34 +69,51 @@ def name_of(node: exp.Expr) -> str | None:
     return name if name in _NAMES and isinstance(node, exp.Func) else None
 
 
+@dataclass(frozen=True, slots=True)
+class _Call:
+    """One aggregate as it is written: where it stands, its name, and the rows that it is about."""
+
+    scope: Scope
+    node: exp.Expr
+    name: str
+    where: Predicate
+    blocks: Blocks
+
+    @property
+    def written(self) -> str:
+        """The name as it was written."""
+        return self.scope.word(self.node)
+
+    def fault(self, what: str, instead: str) -> InvalidSql:
+        """Return the error that points at it."""
+        return self.scope.fault(self.node, what, instead)
+
+
 def aggregate(scope: Scope, node: exp.Expr, blocks: Blocks) -> Expression:
     """Return what an aggregate shows, and add the blocks that it needs."""
     where, ordered = blocks.where, None
-    call = node
-    if isinstance(call, exp.Filter):
-        where = both(where, condition(scope, call.expression.this)[0])
-        call = call.this
-    if isinstance(call, exp.WithinGroup):
-        ordered = call.expression
-        call = call.this
-    name = name_of(call) or ""
-    arguments = _arguments(call)
-    if ordered is not None:
-        arguments = _within(scope, call, name, ordered, arguments)
-    if name == "count" and len(arguments) == 1 and isinstance(arguments[0], exp.Star):
+    inner = node
+    if isinstance(inner, exp.Filter):
+        where = both(where, condition(scope, inner.expression.this)[0])
+        inner = inner.this
+    if isinstance(inner, exp.WithinGroup):
+        inner, ordered = inner.this, inner.expression
+    call = _Call(scope, inner, name_of(inner) or "", where, blocks)
+    arguments = _arguments(inner) if ordered is None else _within(call, ordered)
+    if call.name == "count" and len(arguments) == 1 and isinstance(arguments[0], exp.Star):
         return Total(blocks.number(where))
-    wanted = 2 if name in _QUANTILES else 1
-    if len(arguments) != wanted or any(isinstance(part, exp.Star) for part in arguments):
-        how = f"{_shown(call)}(column, part)" if wanted == 2 else f"{_shown(call)}(column)"  # noqa: PLR2004
-        raise scope.fault(call, f"`{_shown(call)}` is written with other arguments here.", f"Write {how}.")
-    if name == "countif":
+    wanted = ("column", "part") if call.name in _QUANTILES else ("column",)
+    if len(arguments) != len(wanted) or any(isinstance(part, exp.Star) for part in arguments):
+        what = f"`{call.written}` is written with other arguments here."
+        raise call.fault(what, f"Write {call.written}({', '.join(wanted)}).")
+    if call.name == "countif":
         return Total(blocks.number(both(where, condition(scope, arguments[0])[0])))
     value = scalar(scope, arguments[0])
-    if name == "count":
+    if call.name == "count":
         return Total(blocks.number(both(where, value.present())))
-    if name in _QUANTILES or name == "median" or name in _EXTREMES:
-        return _quantile(scope, call, where, value, _level(scope, name, arguments), blocks)
-    return _reckoned(scope, call, name, where, value, blocks)
+    if call.name in {*_QUANTILES, *_EXTREMES, "median"}:
+        return _quantile(call, value, _level(call, arguments))
+    return _reckoned(call, value)
 
 
 def _arguments(call: exp.Expr) -> list[exp.Expr]:
@@ -105,79 +123,70 @@ def _arguments(call: exp.Expr) -> list[exp.Expr]:
     return [part for part in parts if isinstance(part, exp.Expr)]
 
 
-def _within(scope: Scope, call: exp.Expr, name: str, ordered: exp.Expr, arguments: list[exp.Expr]) -> list[exp.Expr]:
+def _within(call: _Call, ordered: exp.Expr) -> list[exp.Expr]:
     """Return the arguments of percentile_cont(part) WITHIN GROUP (ORDER BY column), in the order of quantile()."""
-    columns = ordered.expressions
-    if name not in {"percentilecont", "percentiledisc"} or len(columns) != 1 or len(arguments) != 1:
-        raise scope.fault(call, "WITHIN GROUP is not known here.", "Write quantile(column, part).")
+    columns, arguments = ordered.expressions, _arguments(call.node)
+    if call.name not in {"percentilecont", "percentiledisc"} or len(columns) != 1 or len(arguments) != 1:
+        raise call.fault("WITHIN GROUP is not known here.", "Write quantile(column, part).")
     if columns[0].args.get("desc"):
-        raise scope.fault(columns[0], "The order is downward.", "Leave DESC out, and write 1 minus the part.")
+        raise call.scope.fault(columns[0], "The order is downward.", "Leave DESC out, and write 1 minus the part.")
     return [columns[0].this, arguments[0]]
 
 
-def _level(scope: Scope, name: str, arguments: list[exp.Expr]) -> Fraction:
+def _level(call: _Call, arguments: list[exp.Expr]) -> Fraction:
     """Return which part of the rows is below a quantile."""
-    if name in _EXTREMES:
-        percent = _EXTREMES[name] * 100
-        scope.warn(
-            f"{name}() is answered by the {percent}% quantile: the {name}imum itself is one person's value, "
-            "and no noise both hides it and tells it."
+    if call.name in _EXTREMES:
+        level = _EXTREMES[call.name]
+        call.scope.warn(
+            f"{call.name}() is answered by the {level * 100}% quantile: the {call.name}imum itself is one person's "
+            "value, and no noise both hides it and tells it."
         )
-        return _EXTREMES[name]
-    if name == "median":
+        return level
+    if call.name == "median":
         return _HALF
-    level = constant_value(scalar(scope, arguments[1]))
-    if level is None or not 0 < level < 1:
-        raise scope.fault(
-            arguments[1], "This is no part of the rows.", "Write a number above 0 and below 1, such as 0.9."
-        )
-    return level
+    found = constant_value(scalar(call.scope, arguments[1]))
+    if found is None or not 0 < found < 1:
+        instead = "Write a number above 0 and below 1, such as 0.9."
+        raise call.scope.fault(arguments[1], "This is no part of the rows.", instead)
+    return found
 
 
-def _quantile(
-    scope: Scope, call: exp.Expr, where: Predicate, value: Scalar, level: Fraction, blocks: Blocks
-) -> Quantile:
+def _quantile(call: _Call, value: Scalar, level: Fraction) -> Quantile:
     subject = value.otherwise
     if value.branches or not isinstance(subject, Subject) or not subject.plain:
-        raise scope.fault(
-            call, "A quantile is of a column alone.", f"Write {_shown(call)}(column), and FILTER or WHERE."
-        )
+        raise call.fault("A quantile is of a column alone.", f"Write {call.written} of a column, and FILTER or WHERE.")
     attribute = subject.attribute
     if isinstance(attribute, Category | Boolean):
-        raise scope.fault(call, f"The values of `{attribute.name}` have no order.", "Write count(*) with GROUP BY.")
+        raise call.fault(f"The values of `{attribute.name}` have no order.", "Write count(*) with GROUP BY.")
     tree = levels(attribute)
     if attribute.size > FINEST:
         width = tree[-1].cuts[1]
-        scope.warn(f"Quantiles of {attribute.name} are told in steps of {width} of its {attribute.size} values.")
-    return Quantile(tuple(blocks.number(where, further=(one,)) for one in tree), attribute.name, level)
+        call.scope.warn(f"Quantiles of {attribute.name} are told in steps of {width} of its {attribute.size} values.")
+    numbers = tuple(call.blocks.number(call.where, further=(one,)) for one in tree)
+    return Quantile(numbers, attribute.name, level)
 
 
-def _reckoned(scope: Scope, call: exp.Expr, name: str, where: Predicate, value: Scalar, blocks: Blocks) -> Expression:
+def _reckoned(call: _Call, value: Scalar) -> Expression:
     """Return a sum, an average or a measure of spread."""
     for leaf in value.leaves:
         if line(leaf) is None:
             of = (
                 f"`{leaf.attribute.name}` is a {leaf.attribute.kind}" if isinstance(leaf, Subject) else "This is a text"
             )
-            instead = "Write count(*), or name a column of numbers."
-            raise scope.fault(call, f"{of}, and is not added up.", instead)
-    if name == "sum":
-        return Total(_summed(scope, call, blocks, where, weight_of(value)))
-    present = both(where, value.present())
+            raise call.fault(f"{of}, and is not added up.", "Write count(*), or name a column of numbers.")
+    if call.name == "sum":
+        return Total(_summed(call, call.where, weight_of(value)))
+    present = both(call.where, value.present())
     span = range_of(value, present)
-    total = _summed(scope, call, blocks, present, weight_of(value, centre=span.centre))
-    mean = Mean(total, blocks.number(present), span.centre, span.lower, span.upper)
-    if name == "avg":
+    total = _summed(call, present, weight_of(value, centre=span.centre))
+    mean = Mean(total, call.blocks.number(present), span.centre, span.lower, span.upper)
+    if call.name == "avg":
         return mean
-    squares = _summed(scope, call, blocks, present, weight_of(value, centre=span.centre, power=2))
-    return Variation(squares, mean, _SPREADS[name])
+    squares = _summed(call, present, weight_of(value, centre=span.centre, power=2))
+    return Variation(squares, mean, _SPREADS[call.name])
 
 
-def _summed(scope: Scope, call: exp.Expr, blocks: Blocks, where: Predicate, weighed: tuple[Weight, Fraction]) -> int:
+def _summed(call: _Call, where: Predicate, weighed: tuple[Weight, Fraction]) -> int:
     if largest(weighed[0]) > LARGEST_WEIGHT:
-        raise scope.fault(call, "The numbers have too many digits to be added up exactly.", "Write rounder constants.")
-    return blocks.number(where, *weighed)
-
-
-def _shown(call: exp.Expr) -> str:
-    return call.name.lower() if isinstance(call, exp.Anonymous) else call.sql_name().lower()  # type: ignore[attr-defined]
+        raise call.fault("The numbers have too many digits to be added up exactly.", "Write rounder constants.")
+    return call.blocks.number(where, *weighed)

@@ -20,6 +20,7 @@ from dodona.sql.key import called, key, rank
 from dodona.sql.parse import parse
 from dodona.sql.scope import Scope
 from dodona.sql.showing import Show, has_aggregate, having, shown_key, value
+from dodona.sql.total import guards
 
 LARGEST_LIMIT = 1 << 31
 
@@ -60,6 +61,10 @@ def _compiled(text: str, schema: Schema) -> Question:
         raise scope.fault(
             tree.expressions[0], "Nothing is counted or added up.", "Write an aggregate, such as count(*)."
         )
+    for block in blocks.found:
+        scope.bounded(tree.expressions[0], block.where, *guards(block.weight))
+    for one in keys:
+        scope.bounded(tree.expressions[0], *(() if isinstance(one, Partition) else (each for _, each in one.branches)))
     values = sum(block.values for block in blocks.found)
     if values > MOST_VALUES:
         what = f"This asks for {values} values at once; {MOST_VALUES} are answered."
@@ -189,14 +194,17 @@ def _shown(show: Show, node: exp.Expr) -> Expression:
 
 
 def _is_constant(node: exp.Expr) -> bool:
-    return isinstance(node, exp.Literal)
+    return not any(isinstance(part, exp.Column | exp.Star) for part in node.walk())
 
 
 def _name(show: Show, node: exp.Expr, expression: Expression) -> str:
     if isinstance(expression, KeyOf):
         return called(show.scope, node)
-    name = name_of(node)
-    return "value" if name is None else name
+    if name_of(node) is None:
+        return "value"
+    while isinstance(node, exp.Filter | exp.WithinGroup):
+        node = node.this
+    return show.scope.word(node)
 
 
 def _order(show: Show, tree: exp.Select, columns: tuple[Column, ...]) -> tuple[Order, ...]:

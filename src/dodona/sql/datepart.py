@@ -12,26 +12,28 @@ from dodona.sql.scalar import Scalar, Subject, of_leaf
 from dodona.sql.scope import Scope
 
 _NAMED = (exp.Year, exp.Quarter, exp.Month, exp.Week, exp.Day, exp.DayOfMonth, exp.DayOfWeek, exp.DayOfYear)
-_TRUNCATED = {"date_trunc", "datetrunc"}
-_EXTRACTED = {"date_part", "datepart"}
-_ALONE = {*PARTS, *SAME}
 
 
 def date_part(scope: Scope, node: exp.Expr, compiled: Callable[[exp.Expr], Scalar]) -> Scalar | None:
     """Return a part of a date; None where the node is none."""
-    match node:
-        case exp.DateTrunc() | exp.TimestampTrunc():
-            return _truncated(scope, node, node.args["unit"], compiled(node.this))
-        case exp.Extract():
-            return _extracted(scope, node, node.this.name, compiled(node.expression))
-        case exp.Anonymous(expressions=[unit, inner]) if node.name.lower() in _TRUNCATED:
-            return _truncated(scope, node, unit, compiled(inner))
-        case exp.Anonymous(expressions=[unit, inner]) if node.name.lower() in _EXTRACTED:
+    if isinstance(node, exp.DateTrunc | exp.TimestampTrunc):
+        return _truncated(scope, node, node.args["unit"].name, compiled(node.this))
+    if isinstance(node, exp.Extract):
+        return _extracted(scope, node, node.this.name, compiled(node.expression))
+    if isinstance(node, _NAMED):
+        return _extracted(scope, node, type(node).__name__, compiled(node.this))
+    return _called(scope, node, compiled) if isinstance(node, exp.Anonymous) else None
+
+
+def _called(scope: Scope, node: exp.Anonymous, compiled: Callable[[exp.Expr], Scalar]) -> Scalar | None:
+    """Return a part of a date by a name that the parser leaves as it is."""
+    match node.name.lower(), node.expressions:
+        case (("date_trunc" | "datetrunc"), [unit, inner]):
+            return _truncated(scope, node, unit.name, compiled(inner))
+        case (("date_part" | "datepart"), [unit, inner]):
             return _extracted(scope, node, unit.name, compiled(inner))
-        case exp.Anonymous(expressions=[inner]) if node.name.lower() in _ALONE:
-            return _extracted(scope, node, node.name, compiled(inner))
-        case _ if isinstance(node, _NAMED):
-            return _extracted(scope, node, type(node).__name__, compiled(node.this))
+        case name, [inner] if name in PARTS or name in SAME:
+            return _extracted(scope, node, name, compiled(inner))
         case _:
             return None
 
@@ -43,8 +45,8 @@ def _extracted(scope: Scope, node: exp.Expr, name: str, inner: Scalar) -> Scalar
     return of_leaf(Subject(_date(scope, node, inner), part=part))
 
 
-def _truncated(scope: Scope, node: exp.Expr, unit: exp.Expr, inner: Scalar) -> Scalar:
-    name = unit.name.lower()
+def _truncated(scope: Scope, node: exp.Expr, unit: str, inner: Scalar) -> Scalar:
+    name = unit.lower()
     if name not in UNITS:
         raise scope.fault(node, f"A date is not cut to `{name[:40]}`.", f"Write one of {', '.join(UNITS)}.")
     return of_leaf(Subject(_date(scope, node, inner), part=f"trunc {name}"))

@@ -3,25 +3,23 @@
 from __future__ import annotations
 
 import datetime as dt
+from collections.abc import Callable
 from functools import lru_cache
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dodona.domain.attribute import Date
 from dodona.domain.partition import Partition
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-PARTS = ("year", "quarter", "month", "week", "day", "dow", "isodow", "doy")
-UNITS = ("year", "quarter", "month", "week", "day")
 SAME = {"dayofmonth": "day", "dayofweek": "dow", "weekday": "dow", "dayofyear": "doy", "weekofyear": "week"}
+"""Other names of parts."""
 _EPOCH = dt.date(1970, 1, 1).toordinal()
+_Numbers = NDArray[np.int64]
 
 
 @lru_cache(maxsize=64)
-def values(attribute: Date, part: str) -> NDArray[np.int64]:
+def values(attribute: Date, part: str) -> _Numbers:
     """Return the part of each day, in the order of the codes: a number, or the first day as an ordinal.
 
     >>> from datetime import date
@@ -29,39 +27,7 @@ def values(attribute: Date, part: str) -> NDArray[np.int64]:
     [1, 1, 2, 2]
     """
     ordinals = np.arange(attribute.lower.toordinal(), attribute.upper.toordinal() + 1, dtype=np.int64)
-    days = (ordinals - _EPOCH).astype("datetime64[D]")
-    months, years = days.astype("datetime64[M]"), days.astype("datetime64[Y]")
-    month = months.astype(np.int64) % 12
-    weekday = (ordinals + 6) % 7  # 0 is Monday: the first day of year 1 was one
-    found: NDArray[np.int64]
-    match part:
-        case "year":
-            found = years.astype(np.int64) + 1970
-        case "quarter":
-            found = month // 3 + 1
-        case "month":
-            found = month + 1
-        case "day":
-            found = (days - months).astype(np.int64) + 1
-        case "dow":
-            found = (weekday + 1) % 7
-        case "isodow":
-            found = weekday + 1
-        case "doy":
-            found = (days - years).astype(np.int64) + 1
-        case "week":
-            thursday = days - weekday + 3  # the week belongs to the year of its Thursday (ISO 8601)
-            found = (thursday - thursday.astype("datetime64[Y]")).astype(np.int64) // 7 + 1
-        case "trunc year":
-            found = years.astype("datetime64[D]").astype(np.int64) + _EPOCH
-        case "trunc quarter":
-            found = (months - month % 3).astype("datetime64[D]").astype(np.int64) + _EPOCH
-        case "trunc month":
-            found = months.astype("datetime64[D]").astype(np.int64) + _EPOCH
-        case "trunc week":
-            found = ordinals - weekday
-        case _:
-            found = ordinals
+    found = _PARTS[part](ordinals)
     found.flags.writeable = False
     return found
 
@@ -71,3 +37,55 @@ def partition(attribute: Date, unit: str) -> Partition:
     found = values(attribute, f"trunc {unit}")
     cuts = np.flatnonzero(np.diff(found, prepend=found[0] - 1))
     return Partition(attribute.name, attribute.size, tuple(cuts.tolist()))
+
+
+def _days(ordinals: _Numbers) -> NDArray[np.datetime64]:
+    return (ordinals - _EPOCH).astype("datetime64[D]")
+
+
+def _month(ordinals: _Numbers) -> _Numbers:
+    """Return the months since January of year 1970."""
+    return _days(ordinals).astype("datetime64[M]").astype(np.int64)
+
+
+def _first(ordinals: _Numbers, unit: str) -> _Numbers:
+    """Return the first day of the year or the month of each day."""
+    return _days(ordinals).astype(f"datetime64[{unit}]").astype("datetime64[D]").astype(np.int64) + _EPOCH
+
+
+def _quarter(ordinals: _Numbers) -> _Numbers:
+    """Return the first day of the quarter of each day."""
+    months = _month(ordinals)
+    return (months - months % 3).astype("datetime64[M]").astype("datetime64[D]").astype(np.int64) + _EPOCH
+
+
+def _weekday(ordinals: _Numbers) -> _Numbers:
+    """Return 0 for Monday to 6 for Sunday: the first day of year 1 was a Monday."""
+    return (ordinals + 6) % 7
+
+
+def _week(ordinals: _Numbers) -> _Numbers:
+    """Return the week, which belongs to the year of its Thursday (ISO 8601)."""
+    thursday = ordinals - _weekday(ordinals) + 3
+    return (thursday - _first(thursday, "Y")) // 7 + 1
+
+
+_PARTS: dict[str, Callable[[_Numbers], _Numbers]] = {
+    "year": lambda days: _days(days).astype("datetime64[Y]").astype(np.int64) + 1970,
+    "quarter": lambda days: _month(days) % 12 // 3 + 1,
+    "month": lambda days: _month(days) % 12 + 1,
+    "week": _week,
+    "day": lambda days: days - _first(days, "M") + 1,
+    "dow": lambda days: (_weekday(days) + 1) % 7,
+    "isodow": lambda days: _weekday(days) + 1,
+    "doy": lambda days: days - _first(days, "Y") + 1,
+    "trunc year": lambda days: _first(days, "Y"),
+    "trunc quarter": _quarter,
+    "trunc month": lambda days: _first(days, "M"),
+    "trunc week": lambda days: days - _weekday(days),
+    "trunc day": lambda days: days + 0,
+}
+PARTS = tuple(part for part in _PARTS if not part.startswith("trunc"))
+"""Parts of a date that are numbers."""
+UNITS = tuple(part.removeprefix("trunc ") for part in _PARTS if part.startswith("trunc"))
+"""What a date may be cut to."""

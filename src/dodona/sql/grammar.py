@@ -11,6 +11,15 @@ from collections.abc import Mapping
 from sqlglot import exp
 from sqlglot.tokenizer_core import TokenType
 
+RELATIONS: dict[type[exp.Expr], str] = {
+    exp.EQ: "=",
+    exp.NEQ: "<>",
+    exp.LT: "<",
+    exp.LTE: "<=",
+    exp.GT: ">",
+    exp.GTE: ">=",
+}
+"""The comparisons, as they are written."""
 _PAIR = frozenset(("this", "expression"))
 _ONE = frozenset(("this",))
 _CALL = frozenset(("this", "expressions"))
@@ -194,3 +203,16 @@ SUBJECTS: Mapping[type[exp.Expr], tuple[str, str]] = {
     exp.Mode: ("The most frequent value is a choice among groups.", "Write count(*) with GROUP BY and ORDER BY."),
 }
 """Nodes that people try, and what to say about them."""
+
+
+def chain(node: exp.Expr) -> list[exp.Expr]:
+    """Return the parts of a chain of ANDs, or of ORs, without recursion."""
+    found: list[exp.Expr] = []
+    waiting = [node]
+    while waiting:
+        part = waiting.pop()
+        if type(part) is type(node):
+            waiting += [part.expression, part.this]
+        else:
+            found.append(part)
+    return found

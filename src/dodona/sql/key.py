@@ -45,9 +45,7 @@ def called(scope: Scope, node: exp.Expr) -> str:
         node = node.this
     if isinstance(node, exp.Column):
         return scope.column(node).name
-    if isinstance(node, exp.Anonymous):
-        return node.name.lower()
-    return node.sql_name().lower() if isinstance(node, exp.Func) and not isinstance(node, exp.Case) else "case"
+    return scope.word(node) if isinstance(node, exp.Func) and not isinstance(node, exp.Case) else "case"
 
 
 def rank(one: Key) -> tuple[int, str, str]:

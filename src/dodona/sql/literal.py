@@ -10,7 +10,8 @@ from fractions import Fraction
 from sqlglot import exp
 
 from dodona.sql.comparison import Mismatch, day
-from dodona.sql.scalar import Constant
+from dodona.sql.scalar import Constant, Leaf, Subject
+from dodona.sql.scope import Scope
 
 LARGEST_BITS = 1_200
 """How long numerators and denominators may grow in reckoning with constants: doubles need 1,075."""
@@ -57,7 +58,8 @@ def small(value: Fraction) -> bool:
 
 def kind(to: exp.Expr) -> str:
     """Return what kind of value a type of SQL is: whole, number, text, date, boolean, or other."""
-    name = getattr(to.this, "value", str(to.this)) if isinstance(to, exp.DataType) else ""
+    plain = isinstance(to, exp.DataType) and not to.expressions  # DECIMAL(5, 2) would round
+    name = getattr(to.this, "value", "") if plain else ""
     if name in _WHOLE_TYPES:
         return "whole"
     if name in _NUMBER_TYPES:
@@ -69,26 +71,53 @@ def kind(to: exp.Expr) -> str:
 
 def cast(value: Constant, to: str) -> Constant:
     """Return a constant as another kind of value."""
+    found: Constant = None
     match to, value:
-        case _, None:
-            return None
         case "date", str():
-            return day(value)
+            found = day(value)
         case (("whole" | "number"), str()):
-            sign, digits = (-1, value[1:]) if value.startswith("-") else (1, value)
-            found = number(digits)
-            if found is not None:
-                return cast(sign * found, to)
+            size = number(value.removeprefix("-"))
+            found = size if size is None or not value.startswith("-") else -size
         case (("whole" | "number"), bool()):
-            return Fraction(value)
-        case (("whole" | "number"), Fraction()) if to == "number" or value.denominator == 1:
-            return value
-        case ("text", str()) | ("boolean", bool()):
-            return value
+            found = Fraction(value)
         case "boolean", str() if value.lower() in {"true", "false"}:
-            return value.lower() == "true"
-        case "date", dt.date():
-            return value
-        case _:
-            pass
-    raise Mismatch("This cast is not known.", "Write the value itself, such as 65, 'female' or DATE '2024-01-31'.")
+            found = value.lower() == "true"
+        case (("whole" | "number"), Fraction()) | ("text", str()) | ("boolean", bool()) | ("date", dt.date()):
+            found = value
+    if (found is None and value is not None) or (
+        to == "whole" and isinstance(found, Fraction) and found.denominator != 1
+    ):
+        raise Mismatch("This cast is not known.", "Write the value itself, such as 65, 'female' or DATE '2024-01-31'.")
+    return found
+
+
+def changed(leaf: Leaf, to: str) -> Leaf:
+    """Return a leaf after a cast, which is known for constants, and for columns where it changes nothing."""
+    if not isinstance(leaf, Subject):
+        return cast(leaf, to)
+    name, held = leaf.attribute.name, leaf.attribute.kind
+    if leaf.numeric and (to == "number" or (to == "whole" and held != "number" and leaf.scale.denominator == 1)):
+        return leaf
+    if (
+        leaf.part is None
+        and leaf.plain
+        and (held, to) in {("category", "text"), ("date", "date"), ("boolean", "boolean")}
+    ):
+        return leaf
+    raise Mismatch(f"`{name}` is a column of kind {held}, and this cast would change it.", "Leave the cast out.")
+
+
+def constant(scope: Scope, node: exp.Expr) -> Constant:
+    """Return what a literal stands for."""
+    if isinstance(node, exp.Null):
+        return None
+    if isinstance(node, exp.Boolean):
+        return bool(node.this)
+    if node.args.get("is_string"):
+        return str(node.this)
+    found = number(str(node.this))
+    if found is None:
+        raise scope.fault(
+            node, f"`{str(node.this)[:60]}` is no number that is read.", "Write digits, such as 12.5 or 1e3."
+        )
+    return found

@@ -55,6 +55,11 @@ class Scalar:
         """All leaves, in order."""
         return (*(leaf for _, leaf in self.branches), self.otherwise)
 
+    @property
+    def width(self) -> int:
+        """How many cells the widest column has that it may be; 0 where it is always a constant."""
+        return max((leaf.attribute.size + 2 for leaf in self.leaves if isinstance(leaf, Subject)), default=0)
+
     def mapped(self, change: Callable[[Leaf], Leaf]) -> Scalar:
         """Return the scalar with each leaf changed."""
         return Scalar(tuple((guard, change(leaf)) for guard, leaf in self.branches), change(self.otherwise))
@@ -78,8 +83,14 @@ def of_leaf(leaf: Leaf) -> Scalar:
 
 def chosen(guard: Predicate, then: Predicate, otherwise: Predicate) -> Predicate:
     """Return the rows of `then` where the guard holds, and those of `otherwise` where it does not."""
-    if then == otherwise:
-        return then
+    if EVERYTHING in {then, otherwise} or NOTHING in {then, otherwise}:  # keep it flat
+        if then == otherwise:
+            return then
+        if then == EVERYTHING:
+            return either(guard, otherwise)
+        if then == NOTHING:
+            return both(complement(guard), otherwise)
+        return either(then, complement(guard)) if otherwise == EVERYTHING else both(guard, then)
     return either(both(guard, then), both(complement(guard), otherwise))
 
 

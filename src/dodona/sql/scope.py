@@ -9,7 +9,14 @@ from sqlglot import exp
 
 from dodona.domain.attribute import Attribute
 from dodona.domain.schema import Schema
+from dodona.query.predicate import Among, Predicate
 from dodona.sql.faults import InvalidSql
+
+LARGEST_CONDITION = 10_000
+"""How many parts a condition may be made of."""
+DEEPEST_CONDITION = 64
+_LEAST_EFFORT = 1 << 14
+_MOST_EFFORT = 1 << 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +29,24 @@ class Scope:
     """What columns may be qualified by, in small letters."""
     warnings: dict[str, None] = field(default_factory=dict)
     """Sentences, each once, in the order in which they came up."""
+    effort: list[int] = field(default_factory=lambda: [0])
+    """How many cells have been looked at."""
+
+    def work(self, node: exp.Expr, cells: int) -> None:
+        """Count work, and refuse a question that takes longer to read than to answer."""
+        self.effort[0] += cells + _LEAST_EFFORT
+        if self.effort[0] > _MOST_EFFORT:
+            raise self.fault(node, "Too much is compared in this question.", "Write BETWEEN, or ask several questions.")
+
+    def bounded(self, node: exp.Expr, *predicates: Predicate) -> None:
+        """Refuse conditions that have become too large or too deep."""
+        waiting = [(predicate, 0) for predicate in predicates]
+        for predicate, depth in waiting:
+            if not isinstance(predicate, Among):
+                waiting.extend((part, depth + 1) for part in predicate.parts)
+            if len(waiting) > LARGEST_CONDITION or depth > DEEPEST_CONDITION:
+                instead = "Write IN (...) or BETWEEN instead of many comparisons, and fewer branches of CASE."
+                raise self.fault(node, "This condition is too large.", instead)
 
     def warn(self, sentence: str) -> None:
         """Keep a sentence for whoever asked."""
@@ -31,7 +56,12 @@ class Scope:
         """Return the error that points at a node."""
         return InvalidSql(self.text, start_of(node), what, instead)
 
-    def column(self, node: exp.Column) -> Attribute:
+    def word(self, node: exp.Expr) -> str:
+        """Return the word that a node begins with, such as the name of a function, in small letters."""
+        start, end = node.meta.get("start"), node.meta.get("end")
+        return type(node).__name__.lower() if start is None or end is None else self.text[start : end + 1].lower()
+
+    def column(self, node: exp.Expr) -> Attribute:
         """Return the attribute that a column names; capitals make no difference."""
         identifier = node.this
         name = identifier.name if isinstance(identifier, exp.Identifier) else node.name

@@ -11,22 +11,12 @@ from sqlglot import exp
 from dodona.query.expression import Arithmetic, Comparison, Expression, KeyOf, Literal, Logic
 from dodona.query.query import Key
 from dodona.sql.aggregate import Blocks, aggregate, name_of
-from dodona.sql.arithmetic import constant_value
-from dodona.sql.condition import chain, constant
+from dodona.sql.grammar import RELATIONS, chain
 from dodona.sql.key import key
-from dodona.sql.literal import kind
-from dodona.sql.scalar import Scalar
+from dodona.sql.literal import constant, kind
 from dodona.sql.scope import Scope
 
 _ARITHMETIC: dict[type[exp.Expr], str] = {exp.Add: "+", exp.Sub: "-", exp.Mul: "*", exp.Div: "/"}
-_RELATIONS: dict[type[exp.Expr], str] = {
-    exp.EQ: "=",
-    exp.NEQ: "<>",
-    exp.LT: "<",
-    exp.LTE: "<=",
-    exp.GT: ">",
-    exp.GTE: ">=",
-}
 _NO_KEY = (
     "HAVING filters groups by their noisy values.",
     "Write conditions on columns into WHERE: that costs nothing.",
@@ -50,30 +40,38 @@ def has_aggregate(node: exp.Expr) -> bool:
 
 def value(show: Show, node: exp.Expr) -> Expression:
     """Return an expression over aggregates and numbers."""
-    match node:
-        case exp.Paren():
-            return value(show, node.this)
-        case exp.Literal() if not node.is_string:
-            return _number(show, node)
-        case exp.Neg():
-            return Arithmetic("-", Literal(Fraction(0)), value(show, node.this))
-        case exp.Cast() if kind(node.args["to"]) == "number" or has_aggregate(node):
-            return _cast(show, node)
-        case exp.Column():
-            return _column(show, node)
+    while isinstance(node, exp.Paren):
+        node = node.this
     if name_of(node) is not None:
         return aggregate(show.scope, node, show.blocks)
+    if isinstance(node, exp.Column):
+        return _column(show, node)
+    if isinstance(node, exp.Literal) and not node.is_string:
+        return Literal(_number(show, node))
+    if isinstance(node, exp.Neg):
+        return Arithmetic("-", Literal(Fraction(0)), _part(show, node.this))
+    if isinstance(node, exp.Cast):
+        return _cast(show, node)
+    return _arithmetic(show, node)
+
+
+def _arithmetic(show: Show, node: exp.Expr) -> Arithmetic:
     sign = _ARITHMETIC.get(type(node))
     if sign is None:
         what = "This is not reckoned from the answers."
         raise show.scope.fault(node, what, "Write aggregates and numbers with + - * / between them.")
-    left, right = value(show, node.this), value(show, node.expression)
-    for side, part in ((node.this, left), (node.expression, right)):
-        if isinstance(part, KeyOf):
-            raise show.scope.fault(side, "A group's name is not reckoned with.", "Show it in a column of its own.")
+    left, right = _part(show, node.this), _part(show, node.expression)
     if sign == "/" and isinstance(right, Literal) and right.value == 0:
         raise show.scope.fault(node.expression, "This divides by zero.", "Write another divisor.")
     return Arithmetic(sign, left, right)
+
+
+def _part(show: Show, node: exp.Expr) -> Expression:
+    """Return a part of a sum: anything but the name of a group, or a text."""
+    found = value(show, node)
+    if isinstance(found, KeyOf) or (isinstance(found, Literal) and isinstance(found.value, str)):
+        raise show.scope.fault(node, "A name is not reckoned with.", "Show it in a column of its own.")
+    return found
 
 
 def shown_key(show: Show, node: exp.Expr) -> KeyOf:
@@ -108,7 +106,7 @@ def having(show: Show, node: exp.Expr) -> Expression:
         case exp.In() if node.expressions:
             one = _compared(show, node.this)
             return Logic("or", tuple(Comparison("=", one, _compared(show, part)) for part in node.expressions))
-    relation = _RELATIONS.get(type(node))
+    relation = RELATIONS.get(type(node))
     if relation is None:
         raise show.scope.fault(node, "This is no condition on answers.", "Write a comparison, such as count(*) > 100.")
     return Comparison(relation, _compared(show, node.this), _compared(show, node.expression))
@@ -121,11 +119,9 @@ def _compared(show: Show, node: exp.Expr) -> Expression:
     return found
 
 
-def _number(show: Show, node: exp.Expr) -> Literal:
-    found = constant_value(Scalar((), constant(show.scope, node)))
-    if found is None:
-        raise show.scope.fault(node, "This is no number.", "Write a number without quotes.")
-    return Literal(found)
+def _number(show: Show, node: exp.Expr) -> Fraction:
+    found = constant(show.scope, node)
+    return found if isinstance(found, Fraction) else Fraction(0)
 
 
 def _cast(show: Show, node: exp.Cast) -> Expression:

@@ -89,6 +89,11 @@ def largest(weight: Weight) -> int:
             assert_never(weight)
 
 
+def guards(weight: Weight) -> tuple[Predicate, ...]:
+    """Return the conditions that a weight depends on."""
+    return tuple(guard for guard, _ in weight.branches) if isinstance(weight, Cases) else ()
+
+
 def _ends(scalar: Scalar, where: Predicate) -> list[tuple[Fraction, Fraction, Fraction]]:
     """Return the least and the largest value of each leaf that may occur, and its step."""
     guards = [guard for guard, _ in scalar.branches]
