@@ -115,7 +115,7 @@ def _tampered(folder: Path) -> dict[str, int]:
 
 def _rows_tampered(folder: Path, server: Server) -> dict[str, int]:
     spot = drill.Spot(folder, server.address)
-    spot.fresh(Budget(1, 0, "pure"), Analyst("ada"))
+    spot.fresh(tamper.BUDGET, Analyst("ada"))
     with spot.open() as ledger:
         tamper.fill(ledger)
     found = tamper.rows_altered(server.address, spot, STRIDE)
