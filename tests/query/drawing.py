@@ -13,7 +13,9 @@ from dodona.query.query import Block, Cases, Key, Query
 from dodona.query.weight import Constant, Value, Weight
 
 DOMAIN = Domain((Boolean("emergency"), Category("sex", ["female"]), Integer("age", 3, 7, cuts=[0, 2])))
-LARGE = Domain((*DOMAIN.attributes, Number("stay", Fraction(0), Fraction(20), Fraction(1, 4)), Integer("visits", 0, 97)))
+LARGE = Domain(
+    (*DOMAIN.attributes, Number("stay", Fraction(0), Fraction(20), Fraction(1, 4)), Integer("visits", 0, 97))
+)
 Row = dict[str, int]
 
 
@@ -61,9 +63,9 @@ def all_weights(domain: Domain = DOMAIN, *, largest: int = 5) -> st.SearchStrate
 
 
 def all_keys(domain: Domain = DOMAIN) -> st.SearchStrategy[tuple[Key, ...]]:
-    partitions = st.builds(
-        Partition.every, st.sampled_from(domain.attributes), st.integers(1, 3)
-    ) | st.sampled_from(domain.attributes).map(Partition.of)
+    partitions = st.builds(Partition.every, st.sampled_from(domain.attributes), st.integers(1, 3)) | st.sampled_from(
+        domain.attributes
+    ).map(Partition.of)
     cases = st.lists(predicates(domain), max_size=3).map(
         lambda found: Cases(tuple((f"case {number}", one) for number, one in enumerate(found)), "else")
     )
@@ -96,7 +98,9 @@ def weight_in(weight: Weight, row: Row) -> int:
         case Value(name, size, offset, factor, power):
             return (offset + factor * row[name]) ** power if row[name] < size else 0
         case weights.Cases(branches, otherwise):
-            return next((weight_in(one, row) for where, one in branches if is_meant(where, row)), weight_in(otherwise, row))
+            return next(
+                (weight_in(one, row) for where, one in branches if is_meant(where, row)), weight_in(otherwise, row)
+            )
 
 
 def group_in(key: Key, row: Row) -> int:

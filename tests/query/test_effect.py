@@ -1,62 +1,239 @@
 """Sensitivities of queries against a walk through all pairs of neighbouring tables."""
 
 import itertools
-import math
 from collections import Counter
+from fractions import Fraction
 
+import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dodona.domain.attribute import Boolean, Integer, cells
+from dodona.domain.attribute import Boolean, Integer, Number, cells
 from dodona.domain.domain import Domain
 from dodona.domain.neighbours import Neighbours
+from dodona.domain.partition import Partition
+from dodona.errors import InvalidArgument
 from dodona.query.effect import sensitivity_of
-from dodona.query.predicate import EVERYTHING, NOTHING, among, both, either, masked
-from dodona.query.query import Block, Query, value_of
+from dodona.query.predicate import EVERYTHING, NOTHING, And, among, both, either, masked
+from dodona.query.query import Block, Cases, Query, value_of
 from dodona.query.sensitivity import Sensitivity
 from dodona.query.weight import Constant, Value
-from tests.query.drawing import DOMAIN, LARGE, Row, blocks, contribution, queries
+from tests.query.drawing import DOMAIN, Row, blocks, contribution, queries
 
 ADD, REPLACE = Neighbours.ADD_REMOVE, Neighbours.REPLACE
+WIDE = Domain((Boolean("emergency"), Integer("age", -7, 280, cuts=[0, 30])))
+"""Large enough that not all cells are walked through, and small enough that all pairs can be."""
+STAYS = Domain(
+    (Number("stay", Fraction(0), Fraction(365), Fraction(1, 4)), Integer("age", 0, 110), Boolean("emergency"))
+)
+SMALL = Domain(tuple(Boolean(f"answer_{number}") for number in range(10)))
 Answers = Counter[tuple[int, tuple[int, ...]]]
+Norms = tuple[int, int, int]
 
 
-def rows_of(domain: Domain, names: frozenset[str]) -> list[Row]:
-    """Every row that there can be, as far as these attributes go."""
-    own = sorted(names)
-    return [dict(zip(own, codes, strict=True)) for codes in itertools.product(*(range(cells(domain[n])) for n in own))]
+def rows_of(query: Query) -> list[Row]:
+    """Every row that there can be, as far as the query looks at it."""
+    names = sorted(frozenset().union(*(block.attributes for block in query.blocks)))
+    codes = itertools.product(*(range(cells(query.domain[name])) for name in names))
+    return [dict(zip(names, row, strict=True)) for row in codes]
 
 
-def answers(query: Query, row: Row) -> Answers:
-    """What all blocks answer about a table of one row."""
-    found: Answers = Counter()
-    for number, block in enumerate(query.blocks):
-        group, weight = contribution(block, row)
-        found[number, group] = weight
-    return found
-
-
-def walked(query: Query, relation: Neighbours) -> tuple[int, int, int, bool]:
-    """The largest norms over all pairs of neighbouring tables with one row at most that differs."""
-    tables = [answers(query, row) for row in rows_of(query.domain, frozenset().union(*(b.attributes for b in query.blocks)))]
-    pairs = ((one, Counter()) for one in tables) if relation is ADD else itertools.combinations(tables, 2)
-    l1 = squares = linf = 0
+def walked(query: Query, relation: Neighbours) -> tuple[Norms, bool]:
+    """The largest norms over all pairs of tables that differ in one row, and whether all answers went one way."""
+    tables: list[Answers] = []
+    for row in rows_of(query):
+        found: Answers = Counter()
+        for number, block in enumerate(query.blocks):
+            group, weight = contribution(block, row)
+            found[number, group] = weight
+        tables.append(found)
+    pairs = ((one, Answers()) for one in tables) if relation is ADD else itertools.combinations(tables, 2)
+    l1 = squares = linf = 1  # no sensitivity is below
     one_way = True
     for one, other in pairs:
         steps = [one[place] - other[place] for place in one.keys() | other.keys()]
-        l1 = max(l1, sum(map(abs, steps)))
-        squares = max(squares, sum(step * step for step in steps))
+        l1, squares = max(l1, sum(map(abs, steps))), max(squares, sum(step * step for step in steps))
         linf = max(linf, *map(abs, steps))
         one_way &= min(steps) >= 0 or max(steps) <= 0
-    return max(l1, 1), max(squares, 1), max(linf, 1), one_way
+    return (l1, squares, linf), one_way
+
+
+def paired(query: Query, relation: Neighbours) -> Norms:
+    """The same for more rows, with all pairs at once."""
+    rows = rows_of(query)
+    l1, squares, linf = np.zeros((3, len(rows), len(rows)), dtype=np.int64)
+    for block in query.blocks:
+        found = [contribution(block, row) for row in rows]
+        numbers = {group: number for number, group in enumerate({group for group, _ in found})}
+        group = np.array([numbers[own] for own, _ in found])
+        weight = np.array([own for _, own in found])
+        stays = group[:, None] == group[None, :]
+        here, there = np.broadcast_arrays(weight[:, None], weight[None, :] if relation is REPLACE else 0)
+        gone, came = (np.where(stays, here - there, here), np.where(stays, 0, there))
+        l1 += np.abs(gone) + np.abs(came)
+        squares += gone**2 + came**2
+        np.maximum(linf, np.maximum(np.abs(gone), np.abs(came)), out=linf)
+    return max(int(l1.max()), 1), max(int(squares.max()), 1), max(int(linf.max()), 1)
+
+
+def norms(sensitivity: Sensitivity) -> Norms:
+    return sensitivity.l1, sensitivity.l2_squared, sensitivity.linf
+
+
+def conjunctions(domain: Domain, *, numbers: st.SearchStrategy[int]) -> st.SearchStrategy[Block]:
+    sets = st.sampled_from(domain.attributes).flatmap(
+        lambda own: st.integers(1, (1 << cells(own)) - 2).map(lambda codes: masked(own, codes))
+    )
+    return st.builds(
+        lambda parts, number: Block(both(*parts), (), Constant(number)), st.lists(sets, max_size=3), numbers
+    )
 
 
 @pytest.mark.parametrize("relation", Neighbours)
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(query=queries())
 def test_the_norms_are_those_of_a_walk_through_all_neighbours(query: Query, relation: Neighbours) -> None:
     found = sensitivity_of(query, relation)
-    l1, squares, linf, one_way = walked(query, relation)
-    assert (found.l1, found.l2_squared, found.linf) == (l1, squares, linf)
+    expected, one_way = walked(query, relation)
+    assert norms(found) == expected
     assert found.monotone <= (one_way and relation is ADD)
+    assert found.neighbours is relation
+
+
+@pytest.mark.parametrize("relation", Neighbours)
+@settings(max_examples=30, deadline=None)
+@given(query=queries(WIDE))
+def test_a_few_codes_stand_for_all_of_them(query: Query, relation: Neighbours) -> None:
+    found = norms(sensitivity_of(query, relation))
+    expected = paired(query, relation)
+    if relation is ADD or len(query.blocks) == 1:
+        assert found == expected
+    else:  # stacks of powers of so many values are bounded
+        assert all(ours >= theirs for ours, theirs in zip(found, expected, strict=True))
+
+
+@pytest.mark.parametrize("relation", Neighbours)
+@settings(max_examples=50, deadline=None)
+@given(found=st.lists(conjunctions(DOMAIN, numbers=st.integers(-3, 3)), min_size=2, max_size=12))
+def test_many_boxes_move_as_far_as_a_walk_says(found: list[Block], relation: Neighbours) -> None:
+    query = Query(DOMAIN, tuple(found))
+    assert norms(sensitivity_of(query, relation)) == walked(query, relation)[0]
+
+
+@pytest.mark.parametrize("relation", Neighbours)
+@settings(max_examples=100, deadline=None)
+@given(query=queries(), limit=st.integers(0, 30))
+def test_the_bound_beyond_the_limit_is_never_below_the_exact_norms(
+    query: Query, relation: Neighbours, limit: int
+) -> None:
+    bound, exact = sensitivity_of(query, relation, limit=limit), sensitivity_of(query, relation)
+    assert all(ours >= theirs for ours, theirs in zip(norms(bound), norms(exact), strict=True))
+    assert bound.monotone == exact.monotone
+
+
+@pytest.mark.parametrize("relation", Neighbours)
+@settings(max_examples=50, deadline=None)
+@given(
+    found=st.lists(conjunctions(SMALL, numbers=st.just(1)), min_size=2, max_size=30),
+)
+def test_many_attributes_are_bounded_by_those_that_blocks_share(found: list[Block], relation: Neighbours) -> None:
+    """Over 2^20 cells the sum over the sets of attributes is above the truth, and never above one for each count."""
+    bound = sensitivity_of(Query(SMALL, tuple(found)), relation, limit=1 << 8)
+    exact = sensitivity_of(Query(SMALL, tuple(found)), relation, limit=1 << 20)
+    assert exact.l1 <= bound.l1 <= len(found)
+    assert exact.l2_squared <= bound.l2_squared <= len(found)
+    assert bound.linf == exact.linf == 1
+
+
+@pytest.mark.parametrize("relation", Neighbours)
+@settings(max_examples=50, deadline=None)
+@given(block=blocks())
+def test_a_query_asked_twice_moves_twice_as_far(block: Block, relation: Neighbours) -> None:
+    once = walked(Query(DOMAIN, (block,)), relation)[0]
+    if once != (1, 1, 1):  # a query that nobody moves still has sensitivity 1
+        twice = norms(sensitivity_of(Query(DOMAIN, (block, block)), relation))
+        assert twice == (2 * once[0], 2 * once[1], once[2])
+
+
+def test_a_sum_moves_by_its_largest_value_and_by_the_whole_width_when_a_row_is_replaced() -> None:
+    weight, _ = value_of(STAYS["stay"], centre=Fraction(365, 2))
+    query = Query(STAYS, (Block(weight=weight),))
+    assert sensitivity_of(query, ADD).l1 == 730  # half the width of 365 days, in steps of a quarter
+    assert sensitivity_of(query, REPLACE).l1 == 1460
+
+
+def test_a_condition_on_the_column_itself_makes_its_sum_move_less() -> None:
+    short = masked(STAYS["stay"], (1 << 41) - 1)  # up to ten days
+    query = Query.sum(STAYS, "stay", both(short, masked(STAYS["age"], 1 << 65)))
+    assert norms(sensitivity_of(query, ADD)) == (40, 1600, 40)
+
+
+def test_an_average_and_its_rows_are_exact_under_replace() -> None:
+    """The sum and the count over 1,463 values: from one end to the other, or from an end to a missing value."""
+    weight, _ = value_of(STAYS["stay"])
+    present = masked(STAYS["stay"], (1 << 1461) - 1)
+    query = Query(STAYS, (Block(present), Block(present, (), weight)))
+    assert norms(sensitivity_of(query, REPLACE)) == (1461, 1460**2 + 1, 1460)
+
+
+def test_a_histogram_under_a_condition_on_its_own_key_may_move_one_group_only() -> None:
+    by = (Partition.of(DOMAIN["emergency"]),)
+    one = Query(DOMAIN, (Block(among(DOMAIN["emergency"], [1]), by),))
+    two = Query(DOMAIN, (Block(among(DOMAIN["emergency"], [0, 1]), by),))
+    assert norms(sensitivity_of(one, REPLACE)) == (1, 1, 1)
+    assert norms(sensitivity_of(two, REPLACE)) == (2, 2, 1)
+
+
+@pytest.mark.parametrize("relation", Neighbours)
+def test_a_query_that_no_row_moves_has_the_least_sensitivity(relation: Neighbours) -> None:
+    everyone = Query.count(DOMAIN, EVERYTHING)
+    assert norms(sensitivity_of(Query.count(DOMAIN, NOTHING), relation)) == (1, 1, 1)
+    assert norms(sensitivity_of(Query(DOMAIN, (Block(weight=Constant(0)),)), relation)) == (1, 1, 1)
+    assert norms(sensitivity_of(everyone, relation)) == (1, 1, 1)
+    assert norms(sensitivity_of(Query(DOMAIN, (Block(weight=Constant(-7)),)), REPLACE)) == (1, 1, 1)
+
+
+@pytest.mark.parametrize(("relation", "times", "squared"), [(ADD, 1, 1), (REPLACE, 2, 2)])
+def test_numbers_near_the_largest_are_exact(relation: Neighbours, times: int, squared: int) -> None:
+    large = (1 << 60) - 1
+    by = (Partition.of(DOMAIN["sex"]),)
+    one = Query(DOMAIN, (Block(EVERYTHING, by, Constant(large)), Block(EVERYTHING, by, Constant(3))))
+    assert norms(sensitivity_of(one, relation)) == (times * (large + 3), squared * (large**2 + 9), large)
+    two = Query(DOMAIN, (Block(among(DOMAIN["sex"], [0]), (), Constant(large)), Block(weight=Constant(1))))
+    assert sensitivity_of(two, relation).l2_squared == large**2 + (relation is ADD)
+
+
+def test_a_row_may_not_count_for_more_than_can_be_priced() -> None:
+    half = Block(weight=Constant(-(1 << 60)))
+    assert sensitivity_of(Query(DOMAIN, (half, half)), ADD).l1 == 1 << 61
+    with pytest.raises(InvalidArgument, match="2\\^61 steps"):
+        Query(DOMAIN, (half, half, Block()))
+
+
+def test_only_weights_that_never_fall_are_monotone() -> None:
+    rising, falling = Query.count(DOMAIN), Query(DOMAIN, (Block(weight=Constant(-1)),))
+    mixed = Query(DOMAIN, (Block(weight=Value("age", 5, -1, 1)), Block()))
+    assert sensitivity_of(rising, ADD).monotone
+    assert sensitivity_of(Query.sum(DOMAIN, "age"), ADD).monotone
+    assert not sensitivity_of(falling, ADD).monotone
+    assert not sensitivity_of(mixed, ADD).monotone
+    assert not sensitivity_of(rising, REPLACE).monotone
+
+
+def test_cases_with_empty_branches_are_not_taken_for_groups() -> None:
+    empty = both(among(DOMAIN["sex"], [0]), either(among(DOMAIN["sex"], [1]), NOTHING))
+    key = Cases((("never", empty), ("always", EVERYTHING)), "never either")
+    assert norms(sensitivity_of(Query(DOMAIN, (Block(keys=(key,)),)), REPLACE)) == (1, 1, 1)
+
+
+def test_a_conjunction_that_names_an_attribute_twice_is_read_as_it_stands() -> None:
+    never = And((among(DOMAIN["sex"], [0]), among(DOMAIN["sex"], [1])))
+    ten = Block(never, (), Constant(10))
+    assert norms(sensitivity_of(Query(DOMAIN, (ten, ten)), ADD)) == (1, 1, 1)
+
+
+@pytest.mark.parametrize("relation", ["replace", "add-remove", None])
+def test_a_relation_in_other_words_is_refused(relation: object) -> None:
+    with pytest.raises(InvalidArgument, match="neighbours = "):
+        sensitivity_of(Query.count(DOMAIN), relation)  # type: ignore[arg-type]

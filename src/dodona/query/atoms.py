@@ -53,13 +53,18 @@ def traits(stack: Stack) -> dict[str, Trait]:
     return dict(sorted(found.items()))
 
 
-def atoms(domain: Domain, seen: Mapping[str, Trait]) -> Codes:
-    """Return one code of each atom: the first. Where values are added up, every code is an atom."""
+def atoms(domain: Domain, seen: Mapping[str, Trait], *, limit: int) -> Codes | None:
+    """Return one code of each atom: the first; None where their product is beyond the limit.
+
+    Where values are added up, every code is an atom.
+    """
     found = {}
     for name, trait in seen.items():
         number = cells(domain[name])
+        if trait.values and number > limit:
+            return None
         found[name] = np.arange(number, dtype=np.int64) if trait.values else _firsts(number, trait)
-    return found
+    return found if size(found) <= limit else None
 
 
 def corners(domain: Domain, seen: Mapping[str, Trait]) -> Codes:

@@ -18,7 +18,7 @@ import numpy as np
 from dodona.domain.attribute import cells
 from dodona.domain.domain import Domain
 from dodona.domain.partition import Partition
-from dodona.query.atoms import atoms, labels, size, spread, traits
+from dodona.query.atoms import atoms, labels, spread, traits
 from dodona.query.predicate import Among, And, Or, Predicate
 from dodona.query.query import Block, Key, Query, block_weights, group_of
 from dodona.query.stack import Stack
@@ -59,8 +59,8 @@ def walked(block: Block, domain: Domain) -> str:
     """Return the text of the weights of a block, from a walk through its cells."""
     bare = Block(block.where, (), block.weight)
     seen = traits(Stack((), (bare,)))
-    codes = atoms(domain, seen)
-    if size(codes) > _MOST_CELLS:
+    codes = atoms(domain, seen, limit=_MOST_CELLS)
+    if codes is None:
         return f"where {_formula(block.where)} {_weight(block.weight)}"
     shape = [len(own) for own in codes.values()]
     weights = np.broadcast_to(block_weights(bare, spread(codes)), shape)
@@ -128,8 +128,8 @@ def _key(key: Key, domain: Domain) -> str:
         groups = "each" if key.single else ",".join(map(str, key.cuts))
         return f"by {key.attribute}:{groups}"
     seen = traits(Stack((), (Block(keys=(key,)),)))
-    codes = atoms(domain, seen)
-    if size(codes) > _MOST_CELLS:
+    codes = atoms(domain, seen, limit=_MOST_CELLS)
+    if codes is None:
         return f"by [{' '.join(_formula(predicate) for _, predicate in key.branches)}]"
     found = np.broadcast_to(group_of((key,), spread(codes)), [len(own) for own in codes.values()])
     classes = {name: labels(cells(domain[name]), trait) for name, trait in seen.items()}

@@ -59,18 +59,22 @@ def added(domain: Domain, stack: Stack, *, limit: int) -> Movement:
 def replaced(domain: Domain, stack: Stack, *, limit: int) -> Movement:
     """Return how far a row that becomes another one moves the answers: exact within the limits, else a bound."""
     seen = traits(stack)
-    if len(stack) == 1 and stack.rest:
-        codes = corners(domain, seen)
-        return _alone(stack.rest[0], codes) if size(codes) <= limit else _loosely(stack)
+    alone = len(stack) == 1 and len(stack.rest) == 1
     straight = all(value.power == 1 for trait in seen.values() for value in trait.values)
-    codes = corners(domain, seen) if straight else atoms(domain, seen)
-    if size(codes) <= limit and size(codes) * len(stack) <= _MOST_ENTRIES:
-        exact = _crossed(stack, codes) if not stack.rest else _compared(stack, codes)
+    most = limit if alone else min(limit, _MOST_ENTRIES // len(stack))
+    codes = corners(domain, seen) if alone or straight else atoms(domain, seen, limit=most)
+    if codes is not None and size(codes) <= most:
+        exact = _alone(stack.rest[0], codes) if alone else _together(stack, codes)
         if exact is not None:
             return exact
     if len(stack) > 1:
         return side_by_side(replaced(domain, part, limit=limit) for part in stack.parts())
     return _loosely(stack)
+
+
+def _together(stack: Stack, codes: Codes) -> Movement | None:
+    """Return the exact movement of several blocks, or None where too many cells differ."""
+    return _compared(stack, codes) if stack.rest else _crossed(stack, codes)
 
 
 def _loosely(stack: Stack) -> Movement:

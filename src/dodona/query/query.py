@@ -88,6 +88,8 @@ class Query:
                     for _, predicate in key.branches:
                         fitness.predicate(predicate)
             fitness.weight(block.weight)
+            if block.unit.numerator < 1:
+                raise InvalidArgument(f"blocks[{fitness.place}].unit", block.unit, "write a fraction above 0")
             values += block.values
             largest += max(map(abs, extremes(block.weight)))
         if not 0 < values <= MOST_VALUES:

@@ -13,6 +13,7 @@ from dodona.domain.attribute import cells
 from dodona.domain.domain import Domain
 from dodona.domain.partition import Partition
 from dodona.errors import DodonaError, InvalidArgument
+from dodona.exact import exact
 from dodona.query import weight as weights
 from dodona.query.predicate import EVERYTHING, Among, And, Or, Predicate
 from dodona.query.query import Block, Cases, Key, Query
@@ -20,6 +21,7 @@ from dodona.query.weight import ONE, Constant, Value, Weight
 
 FORMAT = 1
 _LONGEST = 1 << 28
+_LARGEST_UNIT = Fraction(10**150)
 Written = str | int | list["Written"] | dict[str, "Written"]
 
 
@@ -196,8 +198,8 @@ def _whole(found: object) -> int:
 
 
 def _unit(found: object) -> Fraction:
-    unit = Fraction(_label(found))
-    if str(unit) != found or unit <= 0:
+    unit = exact(_label(found), argument="unit", lower=Fraction(0), upper=_LARGEST_UNIT)
+    if str(unit) != found or unit == 0:
         raise _refused(found, "write a fraction above 0 in lowest terms")
     return unit
 

@@ -59,9 +59,13 @@ def weigh(weight: Weight, axes: Axes) -> NDArray[np.int64]:
         case Constant(number):
             return np.asarray(number, dtype=np.int64)
         case Value(name, size, offset, factor, power):
+            codes = axes[name]
+            if codes.size < size:  # a few cells of a large attribute
+                present = (offset + factor * np.minimum(codes, size - 1)) ** power
+                return np.where(codes < size, present, np.int64(0))
             table = np.zeros(size + 2, dtype=np.int64)
             table[:size] = (offset + factor * np.arange(size, dtype=np.int64)) ** power
-            found: NDArray[np.int64] = table[axes[name]]
+            found: NDArray[np.int64] = table[codes]
             return found
         case Cases(branches, otherwise):
             result = weigh(otherwise, axes)

@@ -1,0 +1,141 @@
+"""Digests: the same for questions that mean the same, and only for these."""
+
+import itertools
+from dataclasses import replace
+from fractions import Fraction
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dodona.domain.attribute import Boolean, Integer, cells
+from dodona.domain.domain import Domain
+from dodona.domain.partition import Partition
+from dodona.query import weight as weights
+from dodona.query.canonical import block_digest, block_text, digest, walked
+from dodona.query.predicate import EVERYTHING, NOTHING, Among, And, Or, Predicate, both, complement, either, masked
+from dodona.query.query import Block, Cases, Query, value_of
+from dodona.query.weight import Constant, Weight
+from tests.query.drawing import DOMAIN, LARGE, Row, all_weights, is_meant, predicates, weight_in
+
+ROWS: list[Row] = [
+    dict(zip(DOMAIN.names, codes, strict=True))
+    for codes in itertools.product(*(range(number) for number in DOMAIN.shape))
+]
+
+
+def meaning(block: Block) -> list[int]:
+    """What each row of the domain counts for."""
+    return [weight_in(block.weight, row) if is_meant(block.where, row) else 0 for row in ROWS]
+
+
+def told_apart(first: Block, second: Block) -> bool:
+    return block_digest(first, DOMAIN) != block_digest(second, DOMAIN)
+
+
+def cell_by_cell(predicate: Predicate) -> Predicate:
+    """The same predicate, as a list of all cells that are meant."""
+    cells_meant = [row for row in ROWS if is_meant(predicate, row)]
+    return Or(tuple(And(tuple(masked(DOMAIN[name], 1 << code) for name, code in row.items())) for row in cells_meant))
+
+
+@settings(max_examples=80, deadline=None)
+@given(predicates(), predicates())
+def test_two_formulas_have_one_digest_just_if_they_have_one_truth_table(first: Predicate, second: Predicate) -> None:
+    same = all(is_meant(first, row) == is_meant(second, row) for row in ROWS)
+    assert told_apart(Block(first), Block(second)) == (not same)
+
+
+@settings(max_examples=50, deadline=None)
+@given(predicates(), predicates())
+def test_other_words_for_the_same_rows_make_the_same_digest(first: Predicate, second: Predicate) -> None:
+    plain = Block(both(first, second))
+    assert not told_apart(plain, Block(And((second, first, first))))
+    assert not told_apart(plain, Block(complement(either(complement(second), complement(first)))))
+    assert not told_apart(plain, Block(both(first, either(second, complement(first)))))
+    assert not told_apart(plain, Block(cell_by_cell(both(first, second))))
+    assert not told_apart(plain, Block(EVERYTHING, (), weights.Cases(((plain.where, Constant(1)),), Constant(0))))
+
+
+@settings(max_examples=80, deadline=None)
+@given(predicates(), all_weights(), predicates(), all_weights())
+def test_two_blocks_have_one_digest_just_if_every_row_counts_the_same(
+    first: Predicate, heavy: Weight, second: Predicate, light: Weight
+) -> None:
+    one, other = Block(first, (), heavy), Block(second, (), light)
+    assert told_apart(one, other) == (meaning(one) != meaning(other))
+
+
+@settings(max_examples=80, deadline=None)
+@given(
+    st.lists(
+        st.sampled_from(DOMAIN.attributes).flatmap(
+            lambda own: st.integers(1, (1 << cells(own)) - 2).map(lambda codes: masked(own, codes))
+        )
+    ),
+    st.integers(-3, 3),
+)
+def test_a_box_reads_the_same_at_sight_and_after_a_walk(parts: list[Predicate], number: int) -> None:
+    block = Block(both(*parts), (), Constant(number))
+    assert block_text(block, DOMAIN) == walked(block, DOMAIN)
+
+
+def test_a_conjunction_of_cells_of_large_columns_is_compared_by_meaning() -> None:
+    """Three columns with 697,200 cells together, of which few differ."""
+    stay, visits, age = LARGE["stay"], LARGE["visits"], LARGE["age"]
+    long, often, old = masked(stay, ((1 << 40) - 1) << 41), masked(visits, 0b111 << 50), masked(age, 0b11000)
+    one = both(either(long, often), old)
+    other = either(both(long, old), both(often, complement(long), old))
+    assert block_digest(Block(one), LARGE) == block_digest(Block(other), LARGE)
+    assert block_digest(Block(one), LARGE) != block_digest(Block(both(either(long, often), complement(old))), LARGE)
+
+
+def test_formulas_beyond_the_limit_are_compared_by_their_rewritten_form() -> None:
+    domain = Domain(tuple(Integer(f"score_{number}", 0, 100) for number in range(4)))
+    weight, _ = value_of(domain["score_0"])
+    many = [weights.Cases(((masked(own, 1 << place), value_of(own)[0]),), weight) for place, own in enumerate(domain)]
+    parts = [masked(own, 0b1011) for own in domain]
+    first = Block(both(*parts), (), many[3])
+    assert block_digest(first, domain) == block_digest(replace(first, where=both(*reversed(parts))), domain)
+    assert block_digest(first, domain) != block_digest(replace(first, weight=many[2]), domain)
+
+
+def test_keys_count_in_their_order_and_their_names_do_not() -> None:
+    sex, age = Partition.of(DOMAIN["sex"]), Partition.of(DOMAIN["age"])
+    assert told_apart(Block(keys=(sex, age)), Block(keys=(age, sex)))
+    assert told_apart(Block(keys=(age,)), Block(keys=(Partition.every(DOMAIN["age"], 1),)))
+    assert told_apart(Block(keys=(age,)), Block())
+    old = masked(DOMAIN["age"], 0b11000)
+    named = Cases((("old", old),), "young")
+    assert not told_apart(Block(keys=(named,)), Block(keys=(Cases((("65+", complement(complement(old))),), "-65"),)))
+    assert told_apart(Block(keys=(named,)), Block(keys=(Cases((("young", complement(old)),), "old"),)))
+    assert told_apart(Block(keys=(named,)), Block(keys=(Cases((("old", old), ("none", NOTHING)), "young"),)))
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.lists(predicates(), max_size=3), st.lists(predicates(), max_size=3))
+def test_keys_of_cases_have_one_digest_just_if_they_make_the_same_groups(
+    first: list[Predicate], second: list[Predicate]
+) -> None:
+    one, other = (Cases(tuple(("", part) for part in parts), "") for parts in (first, second))
+    groups = [
+        [next((number for number, (_, part) in enumerate(key.branches) if is_meant(part, row)), -1) for row in ROWS]
+        for key in (one, other)
+    ]
+    same = len(first) == len(second) and groups[0] == groups[1]
+    assert told_apart(Block(keys=(one,)), Block(keys=(other,))) == (not same)
+
+
+def test_what_a_step_is_worth_is_no_part_of_the_digest() -> None:
+    assert not told_apart(Block(), Block(unit=Fraction(1, 4)))
+
+
+def test_the_digest_of_a_query_goes_with_its_blocks_in_their_order() -> None:
+    one, other = Block(masked(DOMAIN["sex"], 1)), Block()
+    assert digest(Query(DOMAIN, (one, other))) != digest(Query(DOMAIN, (other, one)))
+    assert digest(Query(DOMAIN, (one,))) == block_digest(one, DOMAIN)
+
+
+def test_a_column_that_is_added_later_changes_no_digest() -> None:
+    later = Domain((*DOMAIN.attributes, Boolean("insured")))
+    where = Or((Among("sex", 3, 1), masked(DOMAIN["age"], 0b110)))
+    assert digest(Query.count(DOMAIN, where)) == digest(Query.count(later, where))

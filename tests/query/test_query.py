@@ -1,0 +1,206 @@
+"""Predicates, weights and queries against a slow reading, and what is refused."""
+
+import itertools
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dodona.domain.attribute import Boolean, Category, Integer, Number
+from dodona.domain.domain import Domain
+from dodona.domain.partition import Partition
+from dodona.errors import InvalidArgument
+from dodona.query.atoms import atoms, labels, spread, traits
+from dodona.query.predicate import (
+    EVERYTHING,
+    NOTHING,
+    Among,
+    Predicate,
+    bits,
+    both,
+    box,
+    complement,
+    either,
+    holds,
+    masked,
+    used,
+)
+from dodona.query.query import (
+    MOST_VALUES,
+    Block,
+    Cases,
+    Query,
+    block_weights,
+    group_of,
+    product_axes,
+    product_shape,
+    value_of,
+)
+from dodona.query.question import of_query
+from dodona.query.stack import Stack
+from dodona.query.weight import Constant, Value, extremes, weigh
+from tests.query.drawing import DOMAIN, all_keys, all_weights, blocks, group_in, is_meant, predicates, weight_in
+
+NAMES = sorted(DOMAIN.names)
+SHAPE = product_shape(DOMAIN, NAMES)
+AXES = product_axes(DOMAIN, NAMES)
+ROWS = [dict(zip(NAMES, codes, strict=True)) for codes in itertools.product(*map(range, SHAPE))]
+
+
+def walked(array: object) -> list[int]:
+    return list(np.broadcast_to(array, SHAPE).reshape(-1).tolist())  # type: ignore[call-overload]
+
+
+@settings(deadline=None)
+@given(predicates())
+def test_a_predicate_holds_where_a_slow_reading_says(predicate: Predicate) -> None:
+    assert walked(holds(predicate, AXES)) == [is_meant(predicate, row) for row in ROWS]
+    assert walked(holds(complement(predicate), AXES)) == [not is_meant(predicate, row) for row in ROWS]
+    assert used(predicate) <= set(DOMAIN.names)
+
+
+@settings(deadline=None)
+@given(st.lists(predicates(), max_size=4))
+def test_joining_keeps_the_meaning(parts: list[Predicate]) -> None:
+    assert walked(holds(both(*parts), AXES)) == [all(is_meant(part, row) for part in parts) for row in ROWS]
+    assert walked(holds(either(*parts), AXES)) == [any(is_meant(part, row) for part in parts) for row in ROWS]
+    assert both(*parts) == both(*reversed(parts), *parts)
+    sets = box(both(*parts))
+    assert sets is None or both(*sets) == both(*parts)
+
+
+@settings(deadline=None)
+@given(all_weights())
+def test_a_weight_is_what_a_slow_reading_says_and_within_its_extremes(weight: object) -> None:
+    found = [weight_in(weight, row) for row in ROWS]  # type: ignore[arg-type]
+    assert walked(weigh(weight, AXES)) == found  # type: ignore[arg-type]
+    low, high = extremes(weight)  # type: ignore[arg-type]
+    assert low <= min(found) <= max(found) <= high
+
+
+@settings(deadline=None)
+@given(all_keys())
+def test_groups_are_numbered_in_the_order_of_the_keys(keys: tuple[Partition | Cases, ...]) -> None:
+    found = walked(group_of(keys, AXES))
+    for row, number in zip(ROWS, found, strict=True):
+        expected = 0
+        for key in keys:
+            expected = expected * key.groups + group_in(key, row)
+        assert number == expected < Block(keys=keys).values
+
+
+@settings(deadline=None)
+@given(blocks())
+def test_atoms_show_all_weights_and_groups_of_a_block(block: Block) -> None:
+    seen = traits(Stack((), (block,)))
+    codes = atoms(DOMAIN, seen, limit=1 << 16)
+    assert codes is not None
+    for found in (block_weights, lambda block, axes: group_of(block.keys, axes)):
+        few = np.broadcast_to(found(block, spread(codes)), [len(own) for own in codes.values()])
+        own = np.ix_(*(labels(SHAPE[NAMES.index(name)], trait) for name, trait in seen.items()))
+        names = list(codes)
+        many = np.broadcast_to(found(block, product_axes(DOMAIN, names)), product_shape(DOMAIN, names))
+        assert np.array_equal(few[own] if names else few, many)
+
+
+@given(st.integers(1, 9000), st.data())
+def test_bits_are_those_of_the_number(number: int, data: st.DataObject) -> None:
+    codes = data.draw(st.integers(0, (1 << number) - 1))
+    assert bits(codes, number).tolist() == [codes >> place & 1 == 1 for place in range(number)]
+
+
+def test_a_few_codes_of_a_large_column_weigh_what_its_table_says() -> None:
+    weight = Value("visits", 5000, -40, 3, 2)
+    codes = np.arange(5002)
+    whole = weigh(weight, {"visits": codes})
+    assert whole[0] == 1600
+    assert whole[-2:].tolist() == [0, 0]
+    some = np.array([0, 7, 4999, 5000, 5001])
+    assert np.array_equal(weigh(weight, {"visits": some}), whole[some])
+
+
+@pytest.mark.parametrize("centre", [Fraction(0), Fraction(1, 3), Fraction(365, 2), Fraction(-7, 10)])
+@pytest.mark.parametrize("power", [1, 2, 3])
+def test_a_value_in_steps_is_the_value(centre: Fraction, power: int) -> None:
+    stay = Number("stay", Fraction(-1, 2), Fraction(10), Fraction(1, 4))
+    weight, unit = value_of(stay, centre=centre, power=power)
+    found = weigh(weight, {"stay": np.arange(45)}).tolist()
+    assert [number * unit for number in found[:43]] == [(Fraction(code - 2, 4) - centre) ** power for code in range(43)]
+    assert found[43:] == [0, 0]
+
+
+def test_labels_of_one_column_can_be_weighted() -> None:
+    sex = Domain((Category("sex", ["female", "male", "other"]), Integer("age", 0, 3)))
+    query = Query.weighted(sex, {"sex": {"female": 2, "other": -5, "male": 0, "<missing>": 2}})
+    assert block_weights(query.blocks[0], {"sex": np.arange(5)}).tolist() == [2, 0, -5, 2, 0]
+    ages = Query.weighted(sex, {"age": {3: 7, "<outside>": 1}})
+    assert block_weights(ages.blocks[0], {"age": np.arange(6)}).tolist() == [0, 0, 0, 7, 0, 1]
+    assert Query.weighted(sex, Constant(4)).blocks[0].weight == Constant(4)
+    with pytest.raises(InvalidArgument, match="name one column"):
+        Query.weighted(sex, {"sex": {"female": 1}, "age": {1: 1}})
+    with pytest.raises(InvalidArgument, match="did you mean 'female'"):
+        Query.weighted(sex, {"sex": {"femal": 1}})
+    with pytest.raises(InvalidArgument, match=r"weight of female = 0\.5"):
+        Query.weighted(sex, {"sex": {"female": 0.5}})  # type: ignore[dict-item]
+
+
+def test_a_marginal_has_each_value_and_a_histogram_the_declared_bins() -> None:
+    assert Query.histogram(DOMAIN, "age").values == 2 + 2
+    assert Query.marginal(DOMAIN, "age").values == 5 + 2
+    assert Query.marginal(DOMAIN, ["age", "sex"]).values == 7 * 3
+
+
+def test_queries_over_one_domain_are_stacked() -> None:
+    assert Query.count(DOMAIN).stacked(Query.sum(DOMAIN, "age")).values == 2
+    with pytest.raises(InvalidArgument, match="same domain"):
+        Query.count(DOMAIN).stacked(Query.count(Domain((Boolean("emergency"),))))
+
+
+@pytest.mark.parametrize(
+    ("block", "words"),
+    [
+        (Block(Among("income", 5, 1)), "attribute = 'income'"),
+        (Block(Among("sex", 4, 1)), r"blocks\[1\] = 'sex: 4 cells'.*1 values and 3 cells"),
+        (Block(Among("sex", 3, 8)), r"blocks\[1\].*below 2\^3"),
+        (Block(Among("sex", 3, -1)), r"blocks\[1\].*below 2\^3"),
+        (Block(keys=(Partition("sex", 4, (0,)),)), r"blocks\[1\] = 'sex: groups of 4 values'"),
+        (Block(keys=(Cases((("x", Among("sex", 4, 1)),), "y"),)), r"blocks\[1\] = 'sex: 4 cells'"),
+        (Block(weight=Value("age", 6, 0, 1)), r"blocks\[1\] = 'age: 6 values'"),
+        (Block(weight=Value("age", 5, 1 << 61, 1)), r"2\^61 steps"),
+        (Block(unit=Fraction(0)), r"blocks\[1\].unit"),
+    ],
+)
+def test_a_block_that_is_not_over_the_domain_is_refused_by_its_number(block: Block, words: str) -> None:
+    with pytest.raises(InvalidArgument, match=words):
+        Query(DOMAIN, (Block(), block))
+
+
+def test_too_many_answers_are_refused() -> None:
+    wide = Domain((Integer("one", 0, 4000), Integer("two", 0, 4000)))
+    with pytest.raises(InvalidArgument, match=f"1 to {MOST_VALUES} answers"):
+        Query.marginal(wide, ["one", "two"])
+    with pytest.raises(InvalidArgument, match="0 answers"):
+        Query(DOMAIN, ())
+
+
+@pytest.mark.parametrize("power", [0, -1, 9])
+def test_powers_that_nobody_adds_up_are_refused(power: int) -> None:
+    with pytest.raises(InvalidArgument, match="power"):
+        Value("age", 5, 0, 1, power)
+
+
+def test_a_category_has_no_sum() -> None:
+    with pytest.raises(InvalidArgument, match="a category has no sum"):
+        Query.sum(DOMAIN, "sex")
+
+
+def test_the_question_of_a_query_shows_each_block_and_refuses_keys_that_differ() -> None:
+    keys = (Partition.of(DOMAIN["sex"]),)
+    question = of_query(Query(DOMAIN, (Block(EVERYTHING, keys), Block(NOTHING, keys))))
+    assert [column.name for column in question.columns] == ["value_1", "value_2"]
+    assert question.keys == keys
+    assert of_query(Query.count(DOMAIN, masked(DOMAIN["sex"], 1))).columns[0].name == "value"
+    with pytest.raises(InvalidArgument, match=r"blocks\[1\].keys"):
+        of_query(Query(DOMAIN, (Block(EVERYTHING, keys), Block())))
