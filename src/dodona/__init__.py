@@ -6,4 +6,35 @@ noisy, carries an honest error bar, and tells about the crowd and never about a 
 
 from __future__ import annotations
 
+from importlib import import_module
+
 __version__ = "0.1.0"
+
+_LAZY = {
+    "open": ("dodona.opening", "open_dataset"),
+    "rehearse": ("dodona.opening", "rehearse"),
+    "create_ledger": ("dodona.opening", "create_ledger"),
+    "Budget": ("dodona.policy", "Budget"),
+    "Analyst": ("dodona.policy", "Analyst"),
+    "Query": ("dodona.query.query", "Query"),
+    "Schema": ("dodona.domain.schema", "Schema"),
+    "Unit": ("dodona.domain.unit", "Unit"),
+    "Domain": ("dodona.domain.domain", "Domain"),
+    "Boolean": ("dodona.domain.attribute", "Boolean"),
+    "Category": ("dodona.domain.attribute", "Category"),
+    "Date": ("dodona.domain.attribute", "Date"),
+    "Integer": ("dodona.domain.attribute", "Integer"),
+    "Number": ("dodona.domain.attribute", "Number"),
+}
+
+
+def __getattr__(name: str) -> object:
+    """Return a part of the surface; it is imported when it is first used, so that `import dodona` is light."""
+    if name not in _LAZY:
+        raise AttributeError(f"module 'dodona' has no attribute {name!r}")
+    module, attribute = _LAZY[name]
+    return getattr(import_module(module), attribute)
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *_LAZY])

@@ -30,8 +30,18 @@ if TYPE_CHECKING:
 _LARGEST = 1 << 62  # integers up to this cannot wrap when noise is added
 
 
-def release(measurement: Measurement, receipt: Receipt, *, ledger: Ledger, source: Source, unit: Unit) -> Release:
+def release(  # noqa: PLR0913  everything that meets here is named
+    measurement: Measurement,
+    receipt: Receipt,
+    *,
+    ledger: Ledger,
+    source: Source,
+    unit: Unit,
+    text: str | None = None,
+) -> Release:
     """Return noisy answers, recorded; the receipt must be for exactly this measurement, and is used up.
+
+    The text is the question as it was written, kept for people.
 
     Theorem: release
     """
@@ -40,7 +50,7 @@ def release(measurement: Measurement, receipt: Receipt, *, ledger: Ledger, sourc
     question, mechanism = to_json(query), spelled(measurement.noises)
     ledger.redeem(receipt)
     values = noisy(exact(source, query), measurement)
-    released = Release(receipt=receipt.id, values=values, mechanism=mechanism, question=question)
+    released = Release(receipt=receipt.id, values=values, mechanism=mechanism, question=question, text=text)
     ledger.record(released)
     return released
 

@@ -1,0 +1,31 @@
+"""A choice: what `choose` tells."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from dodona.answer.price import Price
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Choice:
+    """The names of the chosen candidates, in the order in which they were chosen; their scores stay private."""
+
+    names: tuple[str, ...]
+    price: Price
+    source: str
+    mechanism: str
+    within: float
+    """How far a chosen candidate's score may be below the best that was left, in the scores' unit."""
+    confidence: float
+    receipt: str
+    head: str
+
+    @property
+    def name(self) -> str:
+        """The first choice."""
+        return self.names[0]
+
+    def __str__(self) -> str:
+        best = f"each within {self.within:.4g} of the best that was left, at {self.confidence:.0%}"
+        return f"{', '.join(self.names)} ({best}; {self.price})"

@@ -1,0 +1,99 @@
+"""Private selection: which candidates have the largest answers."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Mapping
+
+from dodona.accounting.filter import Accountant
+from dodona.answer.price import FREE, Price
+from dodona.domain.partition import Partition, group_label
+from dodona.errors import InvalidRequest
+from dodona.exact import Exact, whole
+from dodona.ledger.release import Release
+from dodona.mechanisms.exponential import Exponential
+from dodona.mechanisms.permute_and_flip import PermuteAndFlip
+from dodona.mechanisms.scale import epsilon_of
+from dodona.mechanisms.selection import Selection, scores_of, stacked
+from dodona.online.choice import Choice
+from dodona.online.dataset import Dataset
+from dodona.online.planning import epsilon_alone
+from dodona.query.expression import KeyOf, Total
+from dodona.query.query import Query
+from dodona.query.question import Question
+from dodona.trusted.choice import choose
+
+Read = Callable[[object], Question]
+_CONFIDENCE = 0.95
+
+
+def chosen(  # noqa: PLR0913  a choice has this many sides
+    dataset: Dataset,
+    read: Read,
+    candidates: Mapping[str, Query] | str,
+    *,
+    epsilon: Exact,
+    count: int,
+    analyst: str | None,
+    key: str | None,
+) -> Choice:
+    """Return the names of the candidates with the largest answers; each of `count` choices costs ε/count alone."""
+    names, query = _candidates(read, candidates)
+    times = whole(count, argument="count", lower=1, upper=len(names))
+    neighbours, ledger = dataset.schema.unit.neighbours, dataset.ledger
+    total = ledger.state().total
+    # Under Rényi prices the exponential mechanism costs a quarter of what permute-and-flip does.
+    law = PermuteAndFlip if total.accountant is Accountant.PURE else Exponential
+    choice = law.for_privacy(epsilon_of(epsilon) / times, scores_of(query, neighbours))
+    selection = Selection(query, choice, times)
+    event, version = selection.event(neighbours), dataset.source.version
+    earlier = _earlier(dataset, selection, version) if key is None else ledger.fetch(key, analyst=analyst)
+    if earlier is None:
+        receipt = ledger.reserve(event, analyst=analyst, key=key, purpose=selection.purpose, version=version)
+        earlier = choose(selection, receipt, ledger=ledger, source=dataset.source, unit=dataset.schema.unit)
+        price, source = Price(ledger.share(event), epsilon_alone(event, total.delta)), "measured"
+    else:
+        price, source = FREE, "replayed"
+    worst = choice.accuracy(_CONFIDENCE ** (1 / times), candidates=len(names)).within
+    return Choice(
+        names=tuple(names[int(number)] for number in earlier.values),
+        price=price,
+        source=source,
+        mechanism=selection.spelled,
+        within=worst * float(query.blocks[0].unit),
+        confidence=_CONFIDENCE,
+        receipt=earlier.receipt,
+        head=ledger.head,
+    )
+
+
+def _earlier(dataset: Dataset, selection: Selection, version: str) -> Release | None:
+    """Return the same choice at the same price, told before."""
+    told = dataset.ledger.released(selection.purpose, version)
+    return next((release for release in told if release.mechanism == selection.spelled), None)
+
+
+def _candidates(read: Read, candidates: Mapping[str, Query] | str) -> tuple[tuple[str, ...], Query]:
+    if isinstance(candidates, str):
+        return _groups(read(candidates))
+    if not candidates:
+        raise InvalidRequest("There are no candidates to choose from. Name one query or more.")
+    return tuple(candidates), stacked(read(query).query for query in candidates.values())
+
+
+def _groups(question: Question) -> tuple[tuple[str, ...], Query]:
+    """Return the groups of a question with one count or sum, as candidates."""
+    values = [column for column in question.columns if not isinstance(column.expression, KeyOf)]
+    if len(values) != 1 or not isinstance(values[0].expression, Total) or not question.keys:
+        raise InvalidRequest(
+            "To choose among groups write a question with GROUP BY and one count or sum, such as "
+            "SELECT diagnosis, count(*) FROM stays GROUP BY diagnosis."
+        )
+    domain = question.query.domain
+    labels = [
+        [str(group_label(key, domain[key.attribute], group)) for group in range(key.groups)]
+        if isinstance(key, Partition)
+        else [*(label for label, _ in key.branches), key.otherwise]
+        for key in question.keys
+    ]
+    return tuple(", ".join(group) for group in itertools.product(*labels)), question.query

@@ -1,0 +1,161 @@
+"""The curator: the one way from questions to answers. Charge, make it durable, then touch data."""
+
+from __future__ import annotations
+
+import threading
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from typing import Self
+
+from dodona.answer.answer import Answer
+from dodona.answer.offer import Offer
+from dodona.domain.schema import Schema
+from dodona.errors import InvalidRequest
+from dodona.exact import Exact
+from dodona.ledger.state import BudgetState
+from dodona.online.answering import Answering
+from dodona.online.choice import Choice
+from dodona.online.choosing import chosen
+from dodona.online.dataset import Dataset
+from dodona.online.history import History, history_of
+from dodona.online.request import Request, Tolerance, requested
+from dodona.online.watch import Watch
+from dodona.online.watching import watched
+from dodona.query.query import Query
+from dodona.query.question import Question, of_query
+from dodona.sql.compile import compile_sql
+
+Progress = Callable[[int, int], None]
+"""Is told how many of how many are done."""
+
+
+class Curator:
+    """Answers questions about one dataset for one analyst. It is a context manager."""
+
+    def __init__(self, dataset: Dataset, *, analyst: str | None = None) -> None:
+        """Take a dataset that is open; nothing is charged or read."""
+        self._dataset, self._analyst = dataset, analyst
+        self._answering = Answering(dataset, analyst)
+        self._keys: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
+
+    @property
+    def schema(self) -> Schema:
+        """What may be asked about: all of it is public."""
+        return self._dataset.schema
+
+    @property
+    def budget(self) -> BudgetState:
+        """What was spent and what is left."""
+        return self._dataset.ledger.state()
+
+    @property
+    def history(self) -> History:
+        """What was charged so far, oldest first."""
+        return history_of(self._dataset.ledger, dataset=self._dataset.name)
+
+    def ask(
+        self,
+        question: str | Query,
+        *,
+        within: Tolerance | None = None,
+        confidence: float | None = None,
+        epsilon: Exact | None = None,
+        key: str | None = None,
+    ) -> Answer:
+        """Return the answer to a question, told again where it was told before, else measured and charged.
+
+        With a key the same question is charged once, however often it is asked again after an interruption.
+        """
+        asked, request = self.read(question), self._request(within, confidence, epsilon)
+        with self._held(key):
+            return self._answering.answers((asked,), request, key)[0]
+
+    def ask_many(  # noqa: PLR0913  the surface of a question
+        self,
+        questions: Iterable[str | Query],
+        *,
+        within: Tolerance | None = None,
+        confidence: float | None = None,
+        epsilon: Exact | None = None,
+        key: str | None = None,
+        progress: Progress | None = None,
+    ) -> tuple[Answer, ...]:
+        """Return the answers to questions that are planned together and charged once: all or none of them."""
+        listed, request = tuple(questions), self._request(within, confidence, epsilon)
+        asked = []
+        for number, question in enumerate(listed):
+            asked.append(self.read(question))
+            if progress is not None:
+                progress(number + 1, len(listed))
+        if not asked:
+            return ()
+        with self._held(key):
+            return self._answering.answers(tuple(asked), request, key)
+
+    def quote(
+        self,
+        question: str | Query | Iterable[str | Query],
+        *,
+        within: Tolerance | None = None,
+        confidence: float | None = None,
+        epsilon: Exact | None = None,
+    ) -> Offer:
+        """Return what a question, or several together, would cost and how far off answers may be; nothing is spent."""
+        several = (question,) if isinstance(question, str | Query) else tuple(question)
+        return self._answering.offer(tuple(map(self.read, several)), self._request(within, confidence, epsilon))
+
+    def choose(
+        self, candidates: Mapping[str, Query] | str, *, epsilon: Exact, count: int = 1, key: str | None = None
+    ) -> Choice:
+        """Return the names of the candidates with the largest answers, without the answers.
+
+        Candidates are queries with one answer each, or the groups of a SQL question with one aggregate.
+        """
+        return chosen(
+            self._dataset, self.read, candidates, epsilon=epsilon, count=count, analyst=self._analyst, key=key
+        )
+
+    def above(self, threshold: int, *, epsilon: Exact, alerts: int = 1, questions: int = 1000) -> Watch:
+        """Return a watch that tells which counts are above a threshold, until so many alerts; charged in full here."""
+        return watched(
+            self._dataset,
+            self.read,
+            threshold,
+            epsilon=epsilon,
+            alerts=alerts,
+            questions=questions,
+            analyst=self._analyst,
+        )
+
+    def read(self, question: object) -> Question:
+        """Return a question as it was understood; nothing is charged."""
+        match question:
+            case str():
+                return compile_sql(question, self.schema)
+            case Query():
+                if question.domain is not self.schema.domain and question.domain != self.schema.domain:
+                    raise InvalidRequest("This query is over another domain. Build it from this dataset's schema.")
+                return of_query(question)
+            case Question():
+                return question
+            case _:
+                raise InvalidRequest("A question is SQL text or a Query.")
+
+    def close(self) -> None:
+        """Let go of the table and the ledger."""
+        self._dataset.source.close()
+        self._dataset.ledger.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _held(self, key: str | None) -> AbstractContextManager[object]:
+        """Return a lock of the key: of two threads that use one, the second finds the first one's answer."""
+        return nullcontext() if key is None else self._keys[key]
+
+    def _request(self, within: Tolerance | None, confidence: float | None, epsilon: Exact | None) -> Request:
+        return requested(within, epsilon, confidence, default=self._dataset.default)

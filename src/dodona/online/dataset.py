@@ -1,0 +1,23 @@
+"""A dataset that is open: what a curator serves."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from dodona.domain.schema import Schema
+from dodona.ledger.contract import Ledger
+from dodona.online.request import Request
+from dodona.trusted.source import Source
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dataset:
+    """A schema, its source, and the ledger that questions are charged to."""
+
+    name: str
+    """As the ledger knows it."""
+    schema: Schema
+    source: Source
+    ledger: Ledger
+    default: Request
+    """What is asked for where a question does not say."""

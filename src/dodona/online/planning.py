@@ -1,0 +1,247 @@
+"""Planning: which noise each block of a question gets, from public facts alone."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from fractions import Fraction
+from functools import lru_cache
+
+from dodona.accounting.conversion import renyi_epsilon
+from dodona.accounting.event import Event
+from dodona.accounting.order import zcdp_limit
+from dodona.accuracy import Accuracy
+from dodona.answer.prediction import predicted, shape_of
+from dodona.answer.tolerance import tolerance
+from dodona.domain.unit import Unit
+from dodona.errors import InvalidArgument, Refused
+from dodona.mechanisms.gaussian import Gaussian
+from dodona.mechanisms.laplace import Laplace
+from dodona.mechanisms.measurement import Measurement, Noise
+from dodona.mechanisms.scale import LARGEST, SMALLEST, rounded_scale_down, rounded_scale_up
+from dodona.online.request import Request, Tolerance
+from dodona.query.expression import Total
+from dodona.query.query import Query
+from dodona.query.question import Column, Question
+
+Scales = dict[int, float]
+_NEAR = 2e-3  # a five-hundredth more noise is not worth finding
+_STEPS = 40
+_REMEMBERED = 1024
+Law = type[Laplace | Gaussian]
+
+
+class Unreachable(Refused):
+    """No noise that is drawn here is small enough."""
+
+    code = "unreachable"
+
+    def __init__(self, column: str, best: float) -> None:
+        """Name the column and the best that there is."""
+        super().__init__(f"{column!r} cannot be told that precisely; the best is within {best:.3g}. Ask for more.")
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """A measurement with its event and the share of the budget that it takes."""
+
+    measurement: Measurement
+    event: Event
+    share: Fraction
+
+
+@dataclass(frozen=True, slots=True)
+class Planner:
+    """Chooses laws and scales for one dataset."""
+
+    unit: Unit
+    delta: Fraction
+    share: Callable[[Event], Fraction]
+    """Which part of the budget an event takes."""
+    _known: dict[tuple[Question, Request], Planned] = field(default_factory=dict, repr=False)
+
+    def plan(self, questions: Iterable[Question], request: Request) -> Planned:
+        """Return the measurement of all questions together that takes the smaller share, by Laplace or by Gaussian.
+
+        For a price, the one with the smaller error.
+        """
+        asked = tuple(questions)
+        if len(asked) == 1:
+            return self._once(asked[0], request)
+        return self._planned_for(asked, request)
+
+    def _once(self, question: Question, request: Request) -> Planned:
+        """Return the plan of one question, remembered: a quote is followed by its question."""
+        known = self._known.get((question, request))
+        if known is None:
+            known = self._planned_for((question,), request)
+            if len(self._known) >= _REMEMBERED:
+                self._known.clear()
+            self._known[question, request] = known
+        return known
+
+    def _planned_for(self, asked: tuple[Question, ...], request: Request) -> Planned:
+        query = (
+            asked[0].query.stacked(*(question.query for question in asked[1:])) if len(asked) > 1 else asked[0].query
+        )
+        laws: tuple[Law, ...] = (Laplace, Gaussian) if self.delta > 0 else (Laplace,)
+        if request.epsilon is not None:
+            found = [self._for_price(law, asked, query, request) for law in laws]
+            return min(found, key=lambda planned: self._error(asked, planned, request))
+        return min((self._for_accuracy(law, asked, query, request) for law in laws), key=lambda planned: planned.share)
+
+    def _for_accuracy(self, law: Law, asked: tuple[Question, ...], query: Query, request: Request) -> Planned:
+        noises: list[Noise] = []
+        for question in asked:
+            noises += self._noises(law, question, request)
+        return self._planned(Measurement(query, tuple(noises)))
+
+    def _noises(self, law: Law, question: Question, request: Request) -> list[Noise]:
+        """Return for each block the widest noise with which every column meets the tolerance."""
+        match question.columns, question.query.blocks:
+            case ([Column(expression=Total())], [block]):
+                room = tolerance(question, question.columns[0], _within(request), size=self.unit.size)
+                return [_widest(law, room / float(block.unit), request.confidence)]
+        scales: Scales = {}
+        for column, shape in shaped_columns(question):
+            _merge(scales, self._scales(law, question, column, shape, request))
+        return _noises(law, scales, len(question.query.blocks), down=True)
+
+    def _scales(
+        self, law: Law, question: Question, column: Column, shape: Mapping[int, float], request: Request
+    ) -> Scales:
+        """Return the largest multiple of the column's shape that meets the tolerance."""
+        room = tolerance(question, column, _within(request), size=self.unit.size)
+        blocks = len(question.query.blocks)
+
+        def error(factor: float) -> float:
+            scales = {block: factor * relative for block, relative in shape.items()}
+            noises = tuple(_noises(law, scales, blocks, down=True))
+            return predicted(question, column, noises, confidence=request.confidence, rows=self.unit.size)
+
+        factor = _largest(error, room, lower=float(SMALLEST) / min(shape.values()))
+        if factor is None:
+            raise Unreachable(column.name, error(float(SMALLEST) / min(shape.values())))
+        return {block: factor * relative for block, relative in shape.items()}
+
+    def _for_price(self, law: Law, asked: tuple[Question, ...], query: Query, request: Request) -> Planned:
+        """Return noise that costs the price, to which every column adds alike before blocks are shared."""
+        scales: Scales = {}
+        start = 0
+        for question in asked:
+            for _, shape in shaped_columns(question):
+                own = {start + block: relative * len(shape) for block, relative in shape.items()}
+                _merge(scales, self._even(law, query, own))
+            start += len(question.query.blocks)
+        factor = self._factor(law, self._planned(_measured(law, scales, query)).event, request)
+        return self._planned(_measured(law, {block: scale * factor for block, scale in scales.items()}, query))
+
+    def _even(self, law: Law, query: Query, scales: Scales) -> Scales:
+        """Return scales at which the column's own blocks cost one unit."""
+        blocks = tuple(query.blocks[block] for block in scales)
+        event = self._planned(_measured(law, dict(enumerate(scales.values())), Query(query.domain, blocks))).event
+        cost = float(event.epsilon) if event.epsilon is not None else math.sqrt(2 * float(event.rho()))
+        return {block: scale * cost for block, scale in scales.items()}
+
+    def _factor(self, law: Law, event: Event, request: Request) -> float:
+        """Return what all scales are multiplied with, so that the event costs the price."""
+        price = request.epsilon or Fraction(0)
+        if law is Laplace:
+            return float((event.epsilon or Fraction(0)) / price)
+        return math.sqrt(float(event.rho()) / float(zcdp_limit(price, self.delta)))
+
+    def _error(self, asked: tuple[Question, ...], planned: Planned, request: Request) -> float:
+        """Return the error of the first column, which laws are compared by."""
+        question, noises = asked[0], planned.measurement.noises
+        column, _ = shaped_columns(question)[0]
+        own = noises[: len(question.query.blocks)]
+        return predicted(question, column, own, confidence=request.confidence, rows=self.unit.size)
+
+    def _planned(self, measurement: Measurement) -> Planned:
+        event = measurement.event(self.unit.neighbours)
+        return Planned(measurement, event, self.share(event))
+
+
+def shaped_columns(question: Question) -> list[tuple[Column, Mapping[int, float]]]:
+    """Return the columns that noise shows in, with the shape of their noise.
+
+    A block that only HAVING or ORDER BY looks at counts as a column of its own.
+    """
+    found = [(column, shape) for column, shape in zip(question.columns, shape_of(question), strict=True) if shape]
+    seen = {block for _, shape in found for block in shape}
+    hidden = (block for block in range(len(question.query.blocks)) if block not in seen)
+    return [*found, *((Column(f"block {block}", Total(block)), {block: 1.0}) for block in hidden)]
+
+
+@lru_cache(maxsize=1 << 12)
+def epsilon_alone(event: Event, delta: Fraction) -> float:
+    """Return the ε of an event asked alone at a δ, rounded up."""
+    if event.epsilon is not None:
+        return math.nextafter(float(event.epsilon), math.inf)
+    return renyi_epsilon(event.renyi, delta=delta)
+
+
+def _largest(error: Callable[[float], float], room: float, *, lower: float) -> float | None:
+    """Return nearly the largest factor whose error is within the room; None where even the lowest is not.
+
+    Errors grow about as factors do, so a few steps of proportion come near; only factors that were tried are returned.
+    """
+    below, above, factor = lower, math.inf, 1.0
+    for _ in range(_STEPS):
+        found = error(factor)
+        if found <= room:
+            below = max(below, factor)
+            if found >= room * (1 - _NEAR):
+                break
+        else:
+            above = min(above, factor)
+        guess = (
+            factor * room / found * (1 - _NEAR / 2) if 0 < found < math.inf else factor * (8 if found == 0 else 1 / 8)
+        )
+        inside = below < guess < above
+        factor = guess if inside else math.sqrt(below * min(above, below * 2**20))
+        if above <= below * (1 + _NEAR):
+            break
+    return below if below > lower or error(lower) <= room else None
+
+
+def _within(request: Request) -> Tolerance:
+    if request.within is None:
+        raise InvalidArgument("within", None, "write a tolerance such as 50 or '1%'")
+    return request.within
+
+
+def _widest(law: Law, room: float, confidence: float) -> Noise:
+    """Return the most noise that is within the room."""
+    try:
+        return _laplace(room, confidence) if law is Laplace else _gaussian(room, confidence)
+    except InvalidArgument:
+        raise Unreachable("this", 0.0) from None
+
+
+@lru_cache(maxsize=1 << 12)
+def _laplace(room: float, confidence: float) -> Laplace:
+    return Laplace.for_accuracy(Accuracy(within=room, confidence=confidence))
+
+
+@lru_cache(maxsize=1 << 12)
+def _gaussian(room: float, confidence: float) -> Gaussian:
+    return Gaussian.for_accuracy(Accuracy(within=room, confidence=confidence))
+
+
+def _merge(scales: Scales, other: Mapping[int, float]) -> None:
+    """Take the smaller scale where a block serves two columns."""
+    for block, scale in other.items():
+        scales[block] = min(scale, scales.get(block, math.inf))
+
+
+def _measured(law: Law, scales: Scales, query: Query) -> Measurement:
+    return Measurement(query, tuple(_noises(law, scales, len(query.blocks), down=False)))
+
+
+def _noises(law: Law, scales: Scales, blocks: int, *, down: bool) -> list[Noise]:
+    """Return the noise of each block, rounded down for accuracy or up for privacy."""
+    rounded = rounded_scale_down if down else rounded_scale_up
+    inside = {block: min(max(scale, float(SMALLEST)), float(LARGEST)) for block, scale in scales.items()}
+    return [law(scale=rounded(inside.get(block, float(SMALLEST)))) for block in range(blocks)]

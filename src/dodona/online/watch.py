@@ -1,0 +1,39 @@
+"""A watch: threshold alerts over counts, paid for when it is opened."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from dodona.answer.price import Price
+from dodona.errors import InvalidRequest
+from dodona.query.question import Question
+from dodona.trusted.alerts import Alerts
+from dodona.trusted.threshold import Verdict
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Watch:
+    """Ask as many counts as you like; it says which are above, until the last alert. It ends with this process."""
+
+    threshold: int
+    price: Price
+    within: float
+    """Counts further from the threshold than this are told right, all of them, at the confidence."""
+    confidence: float
+    questions: int
+    """For how many questions that holds."""
+    alerts: Alerts
+    read: Callable[[object], Question]
+
+    @property
+    def left(self) -> int:
+        """How many alerts it may still tell."""
+        return self.alerts.left
+
+    def ask(self, question: object) -> Verdict:
+        """Return whether the count of a question is above the threshold, both with noise; no further charge."""
+        asked = self.read(question)
+        if asked.query.values != 1:
+            raise InvalidRequest(f"A watch takes one count; this question has {asked.query.values} answers.")
+        return self.alerts.ask(asked.query, self.threshold)

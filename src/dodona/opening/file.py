@@ -1,0 +1,225 @@
+"""The dataset file: all that an owner declares, read whole, with every mistake told by its line."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+
+from dodona.accounting.filter import Accountant
+from dodona.domain.reading import read_schema
+from dodona.domain.schema import Schema
+from dodona.domain.written import Written
+from dodona.errors import InvalidRequest
+from dodona.ledger.opening import Terms
+from dodona.policy import Analyst, Budget
+
+_KINDS = ("parquet", "csv", "duckdb")
+_ACCOUNTANTS = tuple(accountant.value for accountant in Accountant)
+_VARIABLE = "env:"
+_LOWEST, _HIGHEST = Fraction(0), Fraction(10**4)
+_SURE = Fraction(1, 10**9)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DatasetFile:
+    """What an owner wrote down."""
+
+    path: Path
+    dataset: str
+    schema: Schema
+    kind: str
+    source: str
+    """Where the rows are, relative to the file."""
+    source_table: str | None
+    version: str
+    budget: Budget
+    analysts: tuple[Analyst, ...]
+    ledger: str
+    """A path relative to the file, or `env:NAME` of an address."""
+    head: str | None
+    within: int | float | str
+    confidence: float
+
+    @classmethod
+    def read(cls, path: str | Path) -> DatasetFile:
+        """Return a dataset file, or raise with all of its mistakes."""
+        root = Written.read(path)
+        return root.finish(_read(root, Path(path)))
+
+    @property
+    def terms(self) -> Terms:
+        """What its ledger is created with."""
+        return Terms(
+            datasets={self.dataset: self.schema.digest},
+            neighbours=self.schema.unit.neighbours,
+            budget=self.budget,
+            analysts=self.analysts,
+        )
+
+    @property
+    def place(self) -> str | Path:
+        """Where the ledger is."""
+        if self.ledger.startswith(_VARIABLE):
+            return secret(self.ledger)
+        return self.path.parent / self.ledger
+
+    @property
+    def head_file(self) -> Path | None:
+        """Where the second copy of the chain's head is; None for beside the ledger."""
+        if self.head is None:
+            return None
+        return Path(secret(self.head)) if self.head.startswith(_VARIABLE) else self.path.parent / self.head
+
+    @property
+    def rows(self) -> Path:
+        """Where the rows are."""
+        return self.path.parent / self.source
+
+
+def secret(reference: str) -> str:
+    """Return what an environment variable holds; it is never shown."""
+    name = reference.removeprefix(_VARIABLE)
+    value = os.environ.get(name)
+    if not value:
+        raise InvalidRequest(f"The environment variable {name} is not set, and the dataset file refers to it.")
+    return value
+
+
+def _read(root: Written, path: Path) -> DatasetFile | None:
+    root.whole("format", example="format = 1", lower=1, upper=1)
+    dataset = root.text("dataset", example='dataset = "hospital-stays"')
+    schema = read_schema(root)
+    source = _source(root)
+    budget = _budget(root)
+    ledger = _ledger(root)
+    analysts = _analysts(root)
+    within, confidence = _defaults(root)
+    _review(root)
+    root.close()
+    if dataset is None or schema is None or source is None or budget is None or ledger is None or analysts is None:
+        return None
+    kind, place, table, version = source
+    return DatasetFile(
+        path=path,
+        dataset=dataset,
+        schema=schema,
+        kind=kind,
+        source=place,
+        source_table=table,
+        version=version,
+        budget=budget,
+        analysts=analysts,
+        ledger=ledger[0],
+        head=ledger[1],
+        within=within,
+        confidence=confidence,
+    )
+
+
+def _source(root: Written) -> tuple[str, str, str | None, str] | None:
+    source = root.table("source", example='[source] with kind = "parquet" and path = "stays.parquet"')
+    if source is None:
+        return None
+    kind = source.choice("kind", _KINDS)
+    place = source.text("path", example='path = "stays/*.parquet"')
+    version = source.text("version", example='version = "2026-10"', default="1")
+    inner = source.text("source_table", example='source_table = "main.stays"') if source.has("source_table") else None
+    source.has("table")
+    source.close()
+    return None if kind is None or place is None or version is None else (kind, place, inner, version)
+
+
+def _budget(root: Written) -> Budget | None:
+    budget = root.table("budget", example='[budget] with epsilon = "1" and delta = "1e-6"')
+    if budget is None:
+        return None
+    epsilon = budget.exact("epsilon", example='epsilon = "1"', lower=_LOWEST, upper=_HIGHEST)
+    delta = budget.exact("delta", example='delta = "1e-6"', lower=_LOWEST, upper=Fraction(1), default=_LOWEST)
+    accountant = budget.choice("accountant", _ACCOUNTANTS, default="pure" if delta == 0 else "renyi")
+    budget.choice("after", ("refuse",), default="refuse")
+    budget.close()
+    if epsilon is None or delta is None or accountant is None:
+        return None
+    return budget.make(lambda: Budget(epsilon, delta, accountant))
+
+
+def _ledger(root: Written) -> tuple[str, str | None] | None:
+    ledger = root.table("ledger", example='[ledger] with path = "stays.ledger"')
+    if ledger is None:
+        return None
+    if ledger.has("url"):
+        place = ledger.text("url", example='url = "env:LEDGER_DATABASE"')
+        if place is not None and not place.startswith(_VARIABLE):
+            ledger.note("url", 'may hold a password; write the name of a variable, such as url = "env:LEDGER_DATABASE"')
+    else:
+        place = ledger.text("path", example='path = "stays.ledger"')
+    head = ledger.text("head", example='head = "env:STAYS_HEAD_FILE"') if ledger.has("head") else None
+    ledger.close()
+    return None if place is None else (place, head)
+
+
+def _analysts(root: Written) -> tuple[Analyst, ...] | None:
+    if not root.has("analysts"):
+        return ()
+    found = []
+    for entry in root.tables("analysts", example='[[analysts]] with name = "ada" and share = "1/2"') or ():
+        name = entry.text("name", example='name = "ada"')
+        share = entry.exact("share", example='share = "1/2"', lower=_LOWEST, upper=Fraction(1), default=Fraction(1))
+        entry.close()
+        analyst = None if name is None or share is None else _analyst(entry, name, share)
+        if analyst is not None:
+            found.append(analyst)
+    names = [analyst.name for analyst in found]
+    for place, name in enumerate(names):
+        if name in names[:place]:
+            root.note(("analysts", place, "name"), "stands twice; write each analyst once")
+    return tuple(found)
+
+
+def _analyst(entry: Written, name: str, share: Fraction) -> Analyst | None:
+    return entry.make(lambda: Analyst(name, share))
+
+
+def _defaults(root: Written) -> tuple[int | float | str, float]:
+    """Return the tolerance and the confidence of questions that say nothing."""
+    within: int | float | str = "1%"
+    confidence = Fraction(95, 100)
+    if root.has("defaults"):
+        defaults = root.table("defaults", example='[defaults] with within = "1%"')
+        if defaults is not None:
+            if defaults.has("within"):
+                value = defaults.content["within"]
+                if isinstance(value, str) and value.strip():
+                    within = value
+                elif isinstance(value, bool) or value is None or isinstance(value, str | list | dict):
+                    defaults.note("within", 'is no tolerance; write within = "1%" or within = 50')
+                else:
+                    within = float(str(value))
+            found = defaults.exact(
+                "confidence", example="confidence = 0.95", lower=_SURE, upper=1 - _SURE, default=confidence
+            )
+            confidence = confidence if found is None else found
+            defaults.close()
+    return within, float(confidence)
+
+
+def _review(root: Written) -> None:
+    """Refuse a draft: bounds that came from the data must be looked at by the owner first."""
+    if not root.has("review"):
+        return
+    review = root.table("review", example="[review]")
+    if review is None:
+        return
+    waiting = review.texts("from_data", example="from_data = []") if review.has("from_data") else ()
+    if review.has("confirmed_by"):
+        review.content["confirmed_by"]
+    review.close()
+    if waiting:
+        names = ", ".join(waiting)
+        review.note(
+            "from_data",
+            f"lists what came from the data and was not confirmed: {names}; look at each, correct it to what is "
+            "known without the data, and empty the list",
+        )

@@ -1,0 +1,168 @@
+"""`dodona.open`: from a dataset file or a frame to a curator. It never creates the ledger of a dataset file."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from fractions import Fraction
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from dodona.domain.schema import Schema
+from dodona.errors import InvalidRequest, Refused
+from dodona.ledger import memory, place
+from dodona.ledger.opening import Terms
+from dodona.online.curator import Curator
+from dodona.online.dataset import Dataset
+from dodona.online.request import Request
+from dodona.opening.file import DatasetFile
+from dodona.opening.made_up import made_up
+from dodona.opening.version import hold_version
+from dodona.policy import Analyst, Budget
+
+if TYPE_CHECKING:
+    from dodona.ledger.contract import Ledger
+    from dodona.trusted.source import Source
+
+_DEFAULT = Request(within="1%", epsilon=None, confidence=0.95)
+_UNLIMITED = Fraction(10**4)
+
+
+class UnitNotServed(Refused):
+    """Rows are protected, and not yet people."""
+
+    code = "unit-not-served"
+
+    def __init__(self) -> None:
+        """Say what to do."""
+        super().__init__('protects = "person" is not served by this version. With one row a person write "row".')
+
+
+def open_dataset(
+    data: object,
+    /,
+    *,
+    schema: Schema | None = None,
+    budget: Budget | None = None,
+    analyst: str | None = None,
+    ledger: str | Path | None = None,
+) -> Curator:
+    """Return a curator of a dataset file, or of a frame with its schema and budget.
+
+    A frame without `ledger` keeps its ledger in memory: what was spent is forgotten when the process ends.
+    """
+    if isinstance(data, str | Path):
+        if schema is not None or budget is not None or ledger is not None:
+            raise InvalidRequest("A dataset file says everything itself. Leave schema, budget and ledger out.")
+        return _from_file(DatasetFile.read(data), analyst)
+    if schema is None or budget is None:
+        raise InvalidRequest("A frame needs schema= and budget=: what its columns may hold, and what may be spent.")
+    _served(schema)
+    terms = _terms(schema, budget, schema.table, () if analyst is None else (Analyst(analyst),))
+    return Curator(
+        Dataset(
+            name=schema.table,
+            schema=schema,
+            source=_frame(schema, data),
+            ledger=_frame_ledger(terms, schema, ledger),
+            default=_DEFAULT,
+        ),
+        analyst=analyst,
+    )
+
+
+def rehearse(data: object, /, *, schema: Schema | None = None, analyst: str | None = None) -> Curator:
+    """Return a curator with the same surface on made-up rows of the schema; there is no budget to spend.
+
+    Nothing is read but the schema, so it needs no permission and tells nothing about anybody.
+    """
+    from dodona.backends.memory import MemorySource
+
+    budget = Budget(_UNLIMITED, "1e-6", "renyi")
+    name, default = "rehearsal", _DEFAULT
+    if isinstance(data, str | Path):
+        file = DatasetFile.read(data)
+        schema, name = file.schema, file.dataset
+        default = Request(within=file.within, epsilon=None, confidence=file.confidence)
+        if file.budget.delta == 0:
+            budget = Budget(_UNLIMITED, 0, "pure")
+    elif isinstance(data, Schema):
+        schema = data
+    if schema is None:
+        raise InvalidRequest("A rehearsal needs a dataset file or a schema.")
+    _served(schema)
+    terms = _terms(schema, budget, name, () if analyst is None else (Analyst(analyst),))
+    source = MemorySource(schema, made_up(schema), version="rehearsal")
+    return Curator(
+        Dataset(name=name, schema=schema, source=source, ledger=memory.create(terms), default=default),
+        analyst=analyst,
+    )
+
+
+def create_ledger(
+    path: str | Path, /, *, schema: Schema | None = None, budget: Budget | None = None, analysts: Sequence[Analyst] = ()
+) -> Path | str:
+    """Create the ledger that a dataset file names, or one at a path for a frame, and return where it is.
+
+    An existing one is never touched. With schema and budget the path is that of the ledger itself.
+    """
+    if schema is None or budget is None:
+        file = DatasetFile.read(path)
+        _served(file.schema)
+        where = file.place
+        place.create(where, file.terms, head=file.head_file)
+        return where
+    _served(schema)
+    place.create(path, _terms(schema, budget, schema.table, tuple(analysts)))
+    return path
+
+
+def _from_file(file: DatasetFile, analyst: str | None) -> Curator:
+    _served(file.schema)
+    ledger = place.open_ledger(file.place, head=file.head_file, dataset=file.dataset, schema=file.schema.digest)
+    try:
+        source = _source(file)
+    except BaseException:
+        ledger.close()
+        raise
+    default = Request(within=file.within, epsilon=None, confidence=file.confidence)
+    dataset = Dataset(name=file.dataset, schema=file.schema, source=source, ledger=ledger, default=default)
+    return Curator(dataset, analyst=analyst)
+
+
+def _source(file: DatasetFile) -> Source:
+    from dodona.backends.duckdb import DuckDBSource
+
+    hold_version(file)
+    match file.kind:
+        case "parquet":
+            return DuckDBSource.parquet(file.schema, file.rows, version=file.version)
+        case "csv":
+            return DuckDBSource.csv(file.schema, file.rows, version=file.version)
+        case _:
+            return DuckDBSource.table(file.schema, file.rows, table=file.source_table, version=file.version)
+
+
+def _frame(schema: Schema, frame: object) -> Source:
+    from dodona.backends.duckdb import DuckDBSource
+
+    return DuckDBSource.frame(schema, frame)
+
+
+def _frame_ledger(terms: Terms, schema: Schema, path: str | Path | None) -> Ledger:
+    if path is None:
+        warnings.warn(
+            "The ledger is in memory: what is spent is forgotten when this process ends. Write ledger= to keep it.",
+            stacklevel=4,
+        )
+        return memory.create(terms)
+    return place.open_ledger(path, dataset=schema.table, schema=schema.digest)
+
+
+def _terms(schema: Schema, budget: Budget, name: str, analysts: tuple[Analyst, ...]) -> Terms:
+    return Terms(datasets={name: schema.digest}, neighbours=schema.unit.neighbours, budget=budget, analysts=analysts)
+
+
+def _served(schema: Schema) -> None:
+    if schema.unit.id is not None:
+        raise UnitNotServed
