@@ -1,0 +1,98 @@
+"""Ratios: the test is honest for the discrete laws, and the interval is the hull of what it leaves."""
+
+import math
+
+import numpy as np
+import pytest
+
+from dodona.answer.ratio import Part, Ratio, bounded, can_invert, two_laplace, unbounded
+from dodona.mechanisms import Gaussian, Laplace
+
+PAIRS = [
+    (Laplace(scale=2), Laplace(scale=2)),
+    (Laplace(scale="1/2"), Laplace(scale=1)),
+    (Laplace(scale=1), Laplace(scale=30)),
+    (Gaussian(scale=2), Gaussian(scale=3)),
+    (Gaussian(scale="1/2"), Gaussian(scale="1/2")),
+    (Laplace(scale=2), Gaussian(scale=2)),
+    (Gaussian(scale=5), Laplace(scale=1)),
+]
+
+
+def ratio(above, below, noises, *, unit: float = 1.0) -> Ratio:
+    parts = (Part(unit, 0.0, noises[0]), Part(0.0, 1.0, noises[1]))
+    return Ratio(np.atleast_1d(np.asarray(above, float)), np.atleast_1d(np.asarray(below, float)), parts)
+
+
+@pytest.mark.parametrize("noises", PAIRS)
+@pytest.mark.parametrize("truth", [0.0, 0.37, 1.0, -3.0, 40.0])
+@pytest.mark.parametrize("failing", [0.3, 0.05, 0.01])
+def test_the_true_ratio_is_rejected_as_rarely_as_promised_by_the_discrete_laws(noises, truth, failing) -> None:
+    """Summed over all pairs of noises, not drawn: the probability that the truth is left out."""
+    reach = [int(14 * float(noise.scale)) + 25 for noise in noises]
+    first, second = (np.arange(-r, r + 1) for r in reach)
+    weights = np.outer(*([noises[i].probability(int(s)) for s in steps] for i, steps in enumerate((first, second))))
+    above = np.repeat(1000 * truth + first, len(second))
+    below = np.tile(1000.0 + second, len(first))
+    kept = ratio(above, below, noises).accepts(np.full(len(above), truth), failing)
+    assert float(weights.ravel()[~kept].sum()) <= failing
+
+
+@pytest.mark.parametrize("noises", PAIRS)
+def test_the_interval_is_the_hull_of_all_candidates_that_are_accepted(noises) -> None:
+    random = np.random.default_rng(3)
+    above, below = random.integers(-200, 200, 60).astype(float), random.integers(-40, 120, 60).astype(float)
+    case = ratio(above, below, noises)
+    band = bounded(case, lower=-2.0, upper=5.0, failing=0.05)
+    grid = np.linspace(-2, 5, 7001)
+    kept = np.stack([case.accepts(np.full(60, place), 0.05) for place in grid], axis=1)
+    for group in range(60):
+        accepted = grid[kept[group]]
+        if accepted.size:
+            assert band.low[group] <= accepted[0] + 1e-9
+            assert band.high[group] >= accepted[-1] - 1e-9
+            assert band.low[group] >= accepted[0] - 0.0011
+            assert band.high[group] <= accepted[-1] + 0.0011
+        else:
+            assert (band.high[group] - band.low[group] < 0.0011) or (band.low[group], band.high[group]) == (-2, 5)
+
+
+@pytest.mark.parametrize("noises", PAIRS)
+def test_where_the_denominator_may_be_zero_the_interval_has_no_ends(noises) -> None:
+    band = unbounded(ratio([100, 100, 0], [0, 1, 1_000_000], noises), failing=0.05)
+    assert (band.low[0], band.high[0]) == (band.low[1], band.high[1]) == (-math.inf, math.inf)
+    assert np.isnan(band.value[0])
+    assert -0.001 < band.low[2] < 0 < band.high[2] < 0.001
+
+
+@pytest.mark.parametrize("noises", PAIRS)
+def test_an_interval_without_bounds_is_the_hull_too(noises) -> None:
+    case = ratio([3_000.0, -500.0], [900.0, 400.0], noises)
+    band = unbounded(case, failing=0.05)
+    for inward, outward in ((1e-6, -1e-6), (-1e-6, 1e-6)):
+        ends = band.low if inward > 0 else band.high
+        assert np.all(case.accepts(ends + inward, 0.05))
+        assert not np.any(case.accepts(ends + outward, 0.05))
+
+
+@pytest.mark.parametrize(("first", "second"), [(1.0, 2.0), (3.0, 3.0), (3.0, 3.000001), (5.0, 0.0), (1e-9, 4.0)])
+def test_the_tail_of_two_laplace_draws_is_the_integral(first, second) -> None:
+    places = np.array([0.0, 0.5, 2.0, 9.0, 40.0])
+    found = two_laplace(places, np.full(5, first), np.full(5, second))
+    grid = np.linspace(-60, 60, 400_001)
+    density = np.exp(-np.abs(grid)) / 2
+    step = grid[1] - grid[0]
+    for place, tail in zip(places, found, strict=True):
+        away = np.abs(place - first * grid), np.abs(-place - first * grid)
+        upper = np.where(
+            place > first * grid,
+            np.exp(-away[0] / max(second, 1e-12)) / 2,
+            1 - np.exp(-away[0] / max(second, 1e-12)) / 2,
+        )
+        assert tail == pytest.approx(2 * float(np.sum(density * upper) * step), abs=2e-4)
+
+
+def test_three_laplace_noises_are_left_to_the_arithmetic_of_intervals() -> None:
+    assert can_invert([Gaussian(scale=2)] * 5)
+    assert can_invert([Laplace(scale=2)] * 2)
+    assert not can_invert([Laplace(scale=2)] * 3)
