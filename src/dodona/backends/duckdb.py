@@ -15,6 +15,7 @@ import duckdb  # noqa: TID251  the adapter
 import numpy as np
 
 from dodona.backends.duckdb_opening import (
+    HELD,
     Connection,
     comma_separated,
     connected,
@@ -88,14 +89,14 @@ class DuckDBSource:
         (file,) = found_files(path)
         connection = connected(threads=threads)
         try:
-            connection.execute(f"ATTACH {DUCKDB.literal(file)} AS held (READ_ONLY)")
+            connection.execute(f"ATTACH {DUCKDB.literal(file)} AS {HELD} (READ_ONLY)")
             attached = True
         except duckdb.Error:
             attached = False
         if not attached:
             raise SourceUnfit("The file cannot be opened as a DuckDB database. Check its path and its version.")
         parts = (schema.table if table is None else table).split(".")
-        source = ".".join(map(DUCKDB.identifier, ("held", *parts)))
+        source = ".".join((HELD, *map(DUCKDB.identifier, parts)))
         return cls._opened(connection, schema, source, files=[], version=version)
 
     @classmethod
@@ -125,8 +126,7 @@ class DuckDBSource:
         plan = planned(query, rows=self._schema.unit.size)
         found = dict[int, Whole]()
         for names, places in plan.histograms:
-            own = self._histogram(query, names).answers([query.blocks[place] for place in places])
-            found.update(zip(places, own, strict=True))
+            found |= self._histogram(query, names).answers(query, plan, places)
         for answered, asked in _statements(self._table, query.blocks, plan.single):
             found.update(zip(answered, self._sums(asked), strict=True))
         return Sealed(joined([found[place] for place in range(len(query.blocks))]))
@@ -141,7 +141,7 @@ class DuckDBSource:
         columns = self._fetched(histogram(self._table, names))
         counts = np.zeros(int(np.prod(shape, dtype=np.int64)), dtype=np.int64)
         counts[columns[0]] = columns[1]
-        return Histogram(query.domain, tuple(names), counts.reshape(shape))
+        return Histogram(tuple(names), counts.reshape(shape))
 
     def _sums(self, asked: Statement) -> list[Whole]:
         """Return the answers of each weight of a statement, for all of its groups."""

@@ -18,6 +18,8 @@ from dodona.sql.render_column import Form, Reading, accepted, reading
 from dodona.sql.render_dialect import DUCKDB
 
 Connection = duckdb.DuckDBPyConnection
+HELD = DUCKDB.identifier("held")
+"""The name that a database file is attached under."""
 _COARSE = frozenset({"TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP_NS"})
 _FORMS = {
     "VARCHAR": Form.TEXT,
@@ -109,12 +111,12 @@ def table_of(
 ) -> tuple[Table, str | None]:
     """Return how each declared column of a table is read, and SQL for who a row is of."""
     columns = described(connection, source)
-    readings = {attribute.name: _reading(attribute, columns, coded) for attribute in schema.domain}
+    readings = {attribute.name: _reading(attribute, columns, source, coded) for attribute in schema.domain}
     person = schema.unit.id
     if person is None:
         return Table(source, readings, DUCKDB), None
     kind = _type(columns, person, "who a row is of")
-    raw = _raw(person, kind)
+    raw = _raw(person, kind, source)
     return Table(source, readings, DUCKDB), f"nullif({raw}, 'NaN')" if kind in {"FLOAT", "DOUBLE"} else raw
 
 
@@ -151,9 +153,9 @@ def _width(attribute: Attribute) -> str:
     return "UTINYINT" if number <= 2**8 else "USMALLINT" if number <= 2**16 else "UINTEGER"
 
 
-def _reading(attribute: Attribute, columns: Mapping[str, str], coded: frozenset[str]) -> Reading:
+def _reading(attribute: Attribute, columns: Mapping[str, str], source: str, coded: frozenset[str]) -> Reading:
     kind = _type(columns, attribute.name, f"a {attribute.kind}")
-    raw = _raw(attribute.name, kind)
+    raw = _raw(attribute.name, kind, source)
     form = Form.CODE if attribute.name in coded else _form(kind)
     if form is None or form not in accepted(attribute):
         raise SourceUnfit(
@@ -173,10 +175,10 @@ def _type(columns: Mapping[str, str], name: str, declared: str) -> str:
     raise SourceUnfit(f"The column {name} is declared as {declared}, and the table does not have it.{hint}")
 
 
-def _raw(name: str, kind: str) -> str:
-    """Return SQL for a column; texts are compared byte by byte, whatever collation the table has."""
+def _raw(name: str, kind: str, source: str) -> str:
+    """Return SQL for a column; texts are compared byte by byte, whatever collation a database's table has."""
     own = DUCKDB.identifier(name)
-    if kind == "VARCHAR":
+    if kind == "VARCHAR" and source.startswith(HELD):
         return f'({own} COLLATE "binary")'
     return f"CAST({own} AS VARCHAR)" if kind.startswith("ENUM(") else own
 

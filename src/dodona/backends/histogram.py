@@ -47,6 +47,8 @@ class Plan:
     histograms: tuple[tuple[tuple[str, ...], tuple[int, ...]], ...]
     """Attributes, and the places of the blocks."""
     single: tuple[int, ...]
+    looked_at: tuple[frozenset[str], ...] = ()
+    """The attributes of each block, where there are histograms."""
 
 
 def planned(query: Query, *, rows: int) -> Plan:
@@ -55,8 +57,9 @@ def planned(query: Query, *, rows: int) -> Plan:
     if len(query.blocks) == 1:
         return Plan((), everyone)
     places = defaultdict[frozenset[str], list[int]](list)
-    for place, block in enumerate(query.blocks):
-        places[block.attributes].append(place)
+    looked_at = tuple(block.attributes for block in query.blocks)
+    for place, names in enumerate(looked_at):
+        places[names].append(place)
     most = min(MOST_CELLS, max(_LEAST_CELLS, 4 * rows))
     histograms = list[tuple[tuple[str, ...], tuple[int, ...]]]()
     single = list[int]()
@@ -69,7 +72,7 @@ def planned(query: Query, *, rows: int) -> Plan:
             histograms.append((tuple(ordered), tuple(own)))
         else:
             single += own
-    return Plan(tuple(histograms), tuple(sorted(single)))
+    return Plan(tuple(histograms), tuple(sorted(single)), looked_at)
 
 
 def _packed(
@@ -103,7 +106,6 @@ def _cost(block: Block, *, rows: int) -> int:
 class Histogram:
     """How many rows each cell of a product of attributes has."""
 
-    domain: Domain
     names: tuple[str, ...]
     counts: NDArray[np.int64]
     """One axis an attribute, in the order of the names."""
@@ -116,19 +118,18 @@ class Histogram:
         """How many rows there are."""
         return int(self.counts.sum())
 
-    def answers(self, blocks: Sequence[Block]) -> list[Whole]:
-        """Return the answers of blocks over these attributes."""
+    def answers(self, query: Query, plan: Plan, places: Sequence[int]) -> dict[int, Whole]:
+        """Return the answers of some blocks, all over these attributes, by their places."""
         wanted = defaultdict[int, list[int]](list)
         bit = {name: 1 << axis for axis, name in enumerate(self.names)}
-        for place, block in enumerate(blocks):
-            wanted[sum(bit[name] for name in block.attributes)].append(place)
-        found: list[Whole] = [[]] * len(blocks)
+        for place in places:
+            wanted[sum([bit[name] for name in plan.looked_at[place]])].append(place)
+        found = dict[int, Whole]()
         for chosen, marginal in self._marginals(self.counts, 0, 0, list(wanted)):
-            places = wanted[chosen]
             names = tuple(name for name in self.names if chosen & bit[name])
-            own = _from_marginal(self.domain, names, marginal, [blocks[place] for place in places], rows=self.rows)
-            for place, values in zip(places, own, strict=True):
-                found[place] = values
+            blocks = [query.blocks[place] for place in wanted[chosen]]
+            own = _from_marginal(query.domain, names, marginal, blocks, rows=self.rows)
+            found.update(zip(wanted[chosen], own, strict=True))
         return found
 
     def _marginals(

@@ -10,7 +10,7 @@ import numpy as np
 from dodona.backends.cap import kept_rows
 from dodona.backends.faults import SourceUnfit
 from dodona.backends.histogram import Histogram, planned
-from dodona.backends.totals import answer, joined
+from dodona.backends.totals import Whole, answer, joined
 from dodona.domain.attribute import cells
 from dodona.domain.encoding import encode
 from dodona.domain.schema import Schema
@@ -58,13 +58,9 @@ class MemorySource:
     def exact(self, query: Query) -> Sealed:
         """Return all answers of a query, sealed."""
         plan = planned(query, rows=self._schema.unit.size)
-        found = {
-            place: own
-            for names, places in plan.histograms
-            for place, own in zip(
-                places, self._histogram(query, names).answers([query.blocks[p] for p in places]), strict=True
-            )
-        }
+        found = dict[int, Whole]()
+        for names, places in plan.histograms:
+            found |= self._histogram(query, names).answers(query, plan, places)
         for place in plan.single:
             found[place] = answer(query.blocks[place], self._codes, counts=None, rows=self._rows)
         return Sealed(joined([found[place] for place in range(len(query.blocks))]))
@@ -80,4 +76,4 @@ class MemorySource:
             number *= size
             number += self._codes[name]
         counts = np.bincount(number, minlength=int(np.prod(shape, dtype=np.int64)))
-        return Histogram(query.domain, tuple(names), counts.reshape(shape))
+        return Histogram(tuple(names), counts.reshape(shape))

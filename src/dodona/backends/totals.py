@@ -3,27 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, assert_never
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dodona.query.predicate import Axes, holds
+from dodona.query.predicate import Axes
 from dodona.query.query import Block, block_weights, group_of
-from dodona.query.weight import Cases, Constant, Value, Weight
-from dodona.sql.render import largest
 
 Whole = NDArray[np.int64] | list[int]
 """Exact answers: an array, or Python's own whole numbers where one of them needs more than 64 bits."""
 _DOUBLE = 2**53  # whole numbers up to here are doubles
 _WORD = 2**63
-_SMALL = 2**62
 
 
 def answer(block: Block, axes: Axes, *, counts: NDArray[np.int64] | None, rows: int) -> Whole:
     """Return the sums of a block over rows, or over cells that each stand for `counts` rows; `rows` is their number."""
-    small = largest(block.weight) < _SMALL
-    weights = block_weights(block, axes) if small else _wide_weights(block, axes)
+    weights = block_weights(block, axes)
     groups = group_of(block.keys, axes)
     shape = np.broadcast_shapes(weights.shape, groups.shape, (rows,) if counts is None else counts.shape)
     flat = np.broadcast_to(groups, shape).reshape(-1)
@@ -32,7 +27,7 @@ def answer(block: Block, axes: Axes, *, counts: NDArray[np.int64] | None, rows: 
 
 
 def sums(
-    groups: NDArray[np.int64], weights: NDArray[Any], *, number: int, counts: NDArray[np.int64] | None, rows: int
+    groups: NDArray[np.int64], weights: NDArray[np.int64], *, number: int, counts: NDArray[np.int64] | None, rows: int
 ) -> Whole:
     """Return the sum of counts·weights of each group, exactly.
 
@@ -71,7 +66,7 @@ def joined(parts: Sequence[Whole]) -> Whole:
 
 
 def _bincount(
-    groups: NDArray[np.int64], weights: NDArray[Any], *, number: int, counts: NDArray[np.int64] | None
+    groups: NDArray[np.int64], weights: NDArray[np.int64], *, number: int, counts: NDArray[np.int64] | None
 ) -> NDArray[np.int64]:
     """Return sums of counts·weights that are known to stay below 2^53."""
     if counts is None and len(weights) and weights.strides[0] == 0 and weights[0] == 1:
@@ -79,26 +74,3 @@ def _bincount(
     doubles = weights.astype(np.float64)
     times = doubles if counts is None else doubles * counts
     return np.bincount(groups, weights=times, minlength=number).astype(np.int64)
-
-
-def _wide_weights(block: Block, axes: Axes) -> NDArray[Any]:
-    """Return what `block_weights` returns, in Python's own whole numbers."""
-    return np.where(holds(block.where, axes), _wide(block.weight, axes), 0)
-
-
-def _wide(weight: Weight, axes: Axes) -> NDArray[Any]:
-    match weight:
-        case Constant(number):
-            return np.asarray(number, dtype=object)
-        case Value(name, size, offset, factor, power):
-            table = np.zeros(size + 2, dtype=object)
-            table[:size] = [(offset + factor * code) ** power for code in range(size)]
-            found: NDArray[Any] = table[axes[name]]
-            return found
-        case Cases(branches, otherwise):
-            result = _wide(otherwise, axes)
-            for predicate, branch in reversed(branches):
-                result = np.where(holds(predicate, axes), _wide(branch, axes), result)
-            return result
-        case _:
-            assert_never(weight)

@@ -16,7 +16,6 @@ from typing import assert_never
 
 from dodona.domain.attribute import Category
 from dodona.domain.partition import Partition
-from dodona.errors import InvalidRequest
 from dodona.query.predicate import EVERYTHING, Among, And, Or, Predicate
 from dodona.query.query import Block, Key
 from dodona.query.weight import ONE, Cases, Constant, Value, Weight
@@ -25,7 +24,6 @@ from dodona.sql.render_column import Form, Reading
 from dodona.sql.render_dialect import Dialect, whole_literal
 
 LIMB = 2**62
-_SMALL = 2**62  # a weight below this is a whole number of 64 bits
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,9 +50,8 @@ class Statement:
 
 def statement(table: Table, where: Predicate, keys: Sequence[Key], weights: Sequence[Weight]) -> Statement:
     """Return the statement that answers blocks with one condition and the same keys, one sum for each weight."""
-    sums = [_sums(table, weight, where=None) for weight in weights]
-    scales = tuple(tuple(scale for total in own for scale in total.scales) for own in sums)
-    totals = [total for own in sums for total in own]
+    totals = [_sum(table, weight, where=None) for weight in weights]
+    scales = tuple(total.scales for total in totals)
     chosen = f" WHERE {predicate(table, where)}" if where != EVERYTHING else ""
     if not keys:
         columns = [column for total in totals for column in total.columns(total.sql, table.dialect)]
@@ -80,9 +77,9 @@ def statement(table: Table, where: Predicate, keys: Sequence[Key], weights: Sequ
 
 def conditional(table: Table, blocks: Sequence[Block]) -> Statement:
     """Return one statement for many blocks without keys, each with its own condition."""
-    sums = [_sums(table, block.weight, where=predicate(table, block.where)) for block in blocks]
-    scales = tuple(tuple(scale for total in own for scale in total.scales) for own in sums)
-    columns = [column for own in sums for total in own for column in total.columns(total.sql, table.dialect)]
+    totals = [_sum(table, block.weight, where=predicate(table, block.where)) for block in blocks]
+    scales = tuple(total.scales for total in totals)
+    columns = [column for total in totals for column in total.columns(total.sql, table.dialect)]
     return Statement(f"SELECT 0 AS g, {_named(columns)} FROM {table.source}", 1, scales)  # noqa: S608
 
 
@@ -197,41 +194,20 @@ class _Total:
         return [dialect.small.format(part.format(total, limb)) for part in (dialect.quotient, dialect.remainder)]
 
 
-def _sums(table: Table, weight: Weight, *, where: str | None) -> list[_Total]:
-    """Return aggregates that make up the sum of a weight, over the rows of a condition where there is one."""
+def _sum(table: Table, weight: Weight, *, where: str | None) -> _Total:
+    """Return the sum of a weight, over the rows of a condition where there is one."""
     dialect = table.dialect
     if isinstance(weight, Constant):
-        return [_Total("count(*)" if where is None else dialect.count_if.format(where), weight.number, wide=False)]
-    most = largest(weight)
-    text = _weighed(table, weight, wide=most >= _SMALL)
+        return _Total("count(*)" if where is None else dialect.count_if.format(where), weight.number, wide=False)
+    text = _weighed(table, weight)
     if where is not None:
         text = f"CASE WHEN {where} THEN {text} ELSE 0 END"
-    if most < _SMALL:
-        parts = [(text, 1)]
-    elif most < dialect.widest // 2:
-        limb = dialect.wide.format(str(LIMB))
-        parts = [(dialect.quotient.format(text, limb), LIMB), (dialect.remainder.format(text, limb), 1)]
-    else:
-        raise InvalidRequest("A row's weight in this question is too large for the database. Ask for a lower power.")
-    return [_Total(f"coalesce(sum({dialect.wide.format(own)}), 0)", worth, wide=True) for own, worth in parts]
+    return _Total(f"coalesce(sum({dialect.wide.format(text)}), 0)", 1, wide=True)
 
 
-def largest(weight: Weight) -> int:
-    """Return a number that no step of computing the weight passes, with either sign."""
-    match weight:
-        case Constant(number):
-            return abs(number)
-        case Value(_, size, offset, factor, power):
-            return int(max(1, abs(offset) + abs(factor) * (size + 1)) ** max(1, power))
-        case Cases(branches, otherwise):
-            return max(largest(otherwise), *(largest(branch) for _, branch in branches), 0)
-        case _:
-            assert_never(weight)
-
-
-def _weighed(table: Table, weight: Weight, *, wide: bool) -> str:
-    """Return SQL for a row's weight."""
-    cast = table.dialect.wide if wide else table.dialect.small
+def _weighed(table: Table, weight: Weight) -> str:
+    """Return SQL for a row's weight. A query holds no weight above 2^61, so all steps to it fit into 64 bits."""
+    cast = table.dialect.small
     match weight:
         case Constant(number):
             return cast.format(whole_literal(number))
@@ -243,8 +219,8 @@ def _weighed(table: Table, weight: Weight, *, wide: bool) -> str:
             everywhere = Among(name, size + 2, (1 << size) - 1)
             return f"CASE WHEN {condition(reading, everywhere)} THEN {product} ELSE {cast.format('0')} END"
         case Cases(branches, otherwise):
-            parts = (f"WHEN {predicate(table, part)} THEN {_weighed(table, own, wide=wide)}" for part, own in branches)
-            last = _weighed(table, otherwise, wide=wide)
+            parts = (f"WHEN {predicate(table, part)} THEN {_weighed(table, own)}" for part, own in branches)
+            last = _weighed(table, otherwise)
             return f"CASE {' '.join(parts)} ELSE {last} END" if branches else last
         case _:
             assert_never(weight)

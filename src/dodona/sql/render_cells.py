@@ -59,11 +59,26 @@ def code(reading: Reading) -> str:
     """Return SQL for the code of the cell, a whole number of 64 bits."""
     if reading.form is Form.CODE:
         return reading.dialect.small.format(reading.value)
+    if reading.form is Form.DOUBLE and isinstance(reading.attribute, Integer | Number):
+        return _code_of_double(reading, reading.attribute)
     return by_cell(reading, present_code(reading), size=reading.attribute.size)
+
+
+def _code_of_double(reading: Reading, attribute: Integer | Number) -> str:
+    """Return SQL for the code of a double's cell; the usual case comes first, which halves the time."""
+    value, dialect, size = reading.value, reading.dialect, attribute.size
+    first, after = _bound(reading, 0), _bound(reading, size)
+    rest = f"ELSE {size}" if reading.total else f"WHEN {reading.missing} THEN {size} ELSE {size + 1}"
+    return (
+        f"CASE WHEN {value} >= {first} AND {value} < {after} THEN {dialect.small.format(_steps(reading))} "
+        f"WHEN {value} < {first} THEN 0 WHEN NOT {dialect.not_a_number.format(value)} THEN {size - 1} {rest} END"
+    )
 
 
 def by_cell(reading: Reading, present: str, *, size: int) -> str:
     """Return SQL that is `present` where there is a value, `size` where it is missing and the next number outside."""
+    if isinstance(reading.attribute, Category):  # the place among the labels is NULL outside: no second search
+        return f"CASE WHEN {reading.missing} THEN {size} ELSE coalesce({present}, {size + 1}) END"
     apart = outside(reading)
     second = "" if apart == FALSE else f" WHEN {apart} THEN {size + 1}"
     return f"CASE WHEN {reading.missing} THEN {size}{second} ELSE {present} END"

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import assert_never
 
 from dodona.domain.attribute import Attribute, Boolean, Category, Date, Integer, Number
 from dodona.domain.spelling import DATE_TEXT, DAY, FALSE_TEXT, NUMBER_TEXT, TRUE_TEXT
@@ -57,25 +58,33 @@ def accepted(attribute: Attribute) -> frozenset[Form]:
             return frozenset(always | numbers)
         case Date():
             return frozenset(always | {Form.DAY, Form.TIME, Form.ZONED})
+        case _:
+            assert_never(attribute)
 
 
 def reading(attribute: Attribute, raw: str, form: Form, dialect: Dialect) -> Reading:
     """Return how to read an attribute out of the SQL expression `raw`, whose values have this form."""
-    null = f"{raw} IS NULL"
     if form is Form.NOTHING:
         return Reading(attribute, dialect, Form.CODE, raw, str(attribute.size), "TRUE", total=True)
     if form is Form.CODE:
         return Reading(attribute, dialect, form, raw, raw, f"{raw} = {attribute.size}", total=True)
-    if isinstance(attribute, Category):
-        return Reading(attribute, dialect, form, raw, raw, null, total=True)
-    if isinstance(attribute, Date):
-        return _day(attribute, raw, form, dialect)
-    if isinstance(attribute, Boolean):
-        return _truth(attribute, raw, form, dialect)
-    if form is Form.WHOLE:
-        return Reading(attribute, dialect, form, raw, raw, null, total=True)
-    if form is Form.TRUTH:
-        return Reading(attribute, dialect, Form.WHOLE, raw, dialect.small.format(raw), null, total=True)
+    match attribute:
+        case Category():
+            return Reading(attribute, dialect, form, raw, raw, f"{raw} IS NULL", total=True)
+        case Integer() | Number():
+            return _number(attribute, raw, form, dialect)
+        case Date():
+            return _day(attribute, raw, form, dialect)
+        case Boolean():
+            return _truth(attribute, raw, form, dialect)
+        case _:
+            assert_never(attribute)
+
+
+def _number(attribute: Integer | Number, raw: str, form: Form, dialect: Dialect) -> Reading:
+    if form in {Form.WHOLE, Form.TRUTH}:
+        value = raw if form is Form.WHOLE else dialect.small.format(raw)
+        return Reading(attribute, dialect, Form.WHOLE, raw, value, f"{raw} IS NULL", total=True)
     value = _double(raw, form, dialect)
     missing = _missing(raw, value, form, dialect)
     return Reading(attribute, dialect, Form.DOUBLE, raw, value, missing, total=form is not Form.TEXT)

@@ -19,9 +19,7 @@ class Dialect:
     small: str
     """A cast to whole numbers of 64 bits."""
     wide: str
-    """A cast to the widest exact whole numbers."""
-    widest: int
-    """Whole numbers below this are exact there, with either sign."""
+    """A cast to exact whole numbers that hold 2^61 for each of 2^63 rows."""
     read_double: str
     """A text that `spelling` accepts as a number, as a double."""
     read_day: str
@@ -87,7 +85,6 @@ DUCKDB = Dialect(
     text="CAST({0} AS VARCHAR)",
     small="CAST({0} AS BIGINT)",
     wide="CAST({0} AS HUGEINT)",
-    widest=2**127,
     read_double="CAST({0} AS DOUBLE)",
     read_day="TRY_CAST({0} AS DATE)",
     matches="regexp_full_match({0}, {1})",
