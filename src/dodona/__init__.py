@@ -7,6 +7,22 @@ noisy, carries an honest error bar, and tells about the crowd and never about a 
 from __future__ import annotations
 
 from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from dodona.domain.attribute import Boolean, Category, Date, Integer, Number
+    from dodona.domain.domain import Domain
+    from dodona.domain.schema import Schema
+    from dodona.domain.unit import Unit
+    from dodona.opening import create_ledger, rehearse
+    from dodona.opening import open_dataset as open  # noqa: A004  the surface: dodona.open
+    from dodona.policy import Analyst, Budget
+    from dodona.query.query import Query
+
+__all__ = [
+    "Analyst", "Boolean", "Budget", "Category", "Date", "Domain", "Integer", "Number", "Query", "Schema", "Unit",
+    "create_ledger", "open", "rehearse",
+]  # fmt: skip
 
 __version__ = "0.1.0"
 

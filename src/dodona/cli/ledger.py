@@ -5,14 +5,13 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from dodona.errors import DodonaError, InvalidArgument
+from dodona.cli.told import told
+from dodona.errors import InvalidArgument
 
 if TYPE_CHECKING:
     from dodona.ledger.contract import Ledger
@@ -21,9 +20,12 @@ app = typer.Typer(help="The durable account of what is spent.", no_args_is_help=
 
 _PICTURES = (".png", ".svg", ".pdf")
 _WIDTH = 110
+_DATASET_FILE = ".toml"
 _SECRET = "env:"  # noqa: S105  what an address in the environment is written behind
 
-Where = Annotated[str, typer.Argument(metavar="LEDGER", help="A path, or postgresql://…#name, or env:NAME of either.")]
+Where = Annotated[
+    str, typer.Argument(metavar="LEDGER", help="A dataset file (.toml), a path, postgresql://…#name, or env:NAME.")
+]
 Head = Annotated[Path | None, typer.Option(help="The head file; beside the ledger unless said otherwise.")]
 
 
@@ -31,8 +33,10 @@ Head = Annotated[Path | None, typer.Option(help="The head file; beside the ledge
 def create(  # noqa: PLR0913  each is an option
     ledger: Where,
     *,
-    dataset: Annotated[list[str], typer.Option(help="NAME=DIGEST of a table and its schema; all of the same people.")],
-    epsilon: Annotated[str, typer.Option(help="The total, such as 1 or 1/2.")],
+    dataset: Annotated[
+        list[str] | None, typer.Option(help="NAME=DIGEST of a table and its schema; all of the same people.")
+    ] = None,
+    epsilon: Annotated[str | None, typer.Option(help="The total, such as 1 or 1/2.")] = None,
     delta: Annotated[str, typer.Option(help="Such as 1e-6; 0 with --accountant pure.")] = "0",
     accountant: Annotated[str, typer.Option(help="pure, zcdp, renyi or either.")] = "renyi",
     neighbours: Annotated[str, typer.Option(help="add-remove or replace.")] = "add-remove",
@@ -40,8 +44,16 @@ def create(  # noqa: PLR0913  each is an option
     plans: Annotated[str, typer.Option(help="EPSILON,DELTA kept for declared plans.")] = "0,0",
     head: Head = None,
 ) -> None:
-    """Create a ledger where there is none. It is never overwritten."""
-    with _told():
+    """Create a ledger where there is none. It is never overwritten. A dataset file needs no options."""
+    with told():
+        if ledger.endswith(_DATASET_FILE):
+            from dodona.opening import create_ledger
+
+            create_ledger(ledger)
+            typer.echo(f"created: the ledger of {ledger}")
+            return
+        if dataset is None or epsilon is None:
+            raise InvalidArgument("ledger", ledger, "give --dataset and --epsilon, or name a dataset file (.toml)")
         from dodona.domain.neighbours import Neighbours
         from dodona.ledger import place
         from dodona.ledger.opening import Terms
@@ -68,7 +80,7 @@ def show(
     head: Head = None,
 ) -> None:
     """Show what was spent, what is left, by whom, and the last entries."""
-    with _told(), _opened(ledger, head) as found:
+    with told(), _opened(ledger, head) as found:
         from dodona.cli.ledger_view import figures, tables
 
         state = found.state()
@@ -85,7 +97,7 @@ def show(
 @app.command()
 def verify(ledger: Where, *, head: Head = None) -> None:
     """Compute every hash and every total anew; the exit code is 0 only if all is as it was written."""
-    with _told(), _opened(ledger, head) as found:
+    with told(), _opened(ledger, head) as found:
         state = found.verify()
         typer.echo(f"verified: {len(found.lines())} lines, {state.charges} charges, head {state.head}")
 
@@ -93,7 +105,7 @@ def verify(ledger: Where, *, head: Head = None) -> None:
 @app.command()
 def export(ledger: Where, *, head: Head = None) -> None:
     """Print every line as JSON: the entry, its hash and the one before."""
-    with _told(), _opened(ledger, head) as found:
+    with told(), _opened(ledger, head) as found:
         for line in found.lines():
             print(json.dumps({"hash": line.hash, "previous": line.previous} | json.loads(line.text)))
 
@@ -106,7 +118,7 @@ def burn(
     head: Head = None,
 ) -> None:
     """Draw what was left after each charge, in all and for each analyst."""
-    with _told(), _opened(ledger, head) as found:
+    with told(), _opened(ledger, head) as found:
         if output.suffix not in _PICTURES or not output.parent.is_dir():
             accepted = f"write a file in a folder that exists, whose name ends in {', '.join(_PICTURES)}"
             raise InvalidArgument("output", str(output), accepted)
@@ -126,7 +138,7 @@ def recover(
     head: Head = None,
 ) -> None:
     """Put a restored backup into use. Everything that is unspent in it counts as spent, for ever."""
-    with _told():
+    with told():
         from dodona.ledger import place
 
         if not yes:
@@ -135,17 +147,11 @@ def recover(
         typer.echo(f"recovered: {ledger}; nothing is left until the budget is raised")
 
 
-@contextmanager
-def _told() -> Iterator[None]:
-    """Say an error in one line and leave with its exit code."""
-    try:
-        yield
-    except DodonaError as error:
-        typer.echo(f"{error.code}: {error}", err=True)
-        raise typer.Exit(error.exit_code) from None
-
-
 def _opened(ledger: str, head: Path | None) -> Ledger:
+    if ledger.endswith(_DATASET_FILE):
+        from dodona.opening import ledger_of
+
+        return ledger_of(ledger)
     from dodona.ledger import place
 
     return place.open_ledger(_place(ledger), head=head)

@@ -78,6 +78,8 @@ def tables(state: BudgetState, texts: list[str]) -> Iterator[Table]:
         yield analysts
     if state.pot.plans:
         yield _plans(state.pot)
+    if not texts:
+        return
     entries = Table("line", "time", "entry", "what", title=f"Last of {len(texts):,} lines", title_justify="left")
     for text in texts[-_LAST:]:
         fields = json.loads(text)

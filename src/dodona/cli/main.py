@@ -8,6 +8,8 @@ import typer
 
 from dodona import __version__
 from dodona.cli import ledger
+from dodona.cli.account import budget, history
+from dodona.cli.ask import ask, quote
 from dodona.cli.audit import audit
 
 app = typer.Typer(help="A private oracle for data.", no_args_is_help=True, add_completion=False)
@@ -30,5 +32,6 @@ def main(
     del version  # its callback has shown it
 
 
-app.command()(audit)
+for _command in (ask, quote, budget, history, audit):
+    app.command()(_command)
 app.add_typer(ledger.app, name="ledger")

@@ -117,9 +117,15 @@ def create_ledger(
     return path
 
 
+def ledger_of(path: str | Path, /) -> Ledger:
+    """Return the ledger that a dataset file names, open; the data are not touched."""
+    file = DatasetFile.read(path)
+    return place.open_ledger(file.place, head=file.head_file, dataset=file.dataset, schema=file.schema.digest)
+
+
 def _from_file(file: DatasetFile, analyst: str | None) -> Curator:
     _served(file.schema)
-    ledger = place.open_ledger(file.place, head=file.head_file, dataset=file.dataset, schema=file.schema.digest)
+    ledger = ledger_of(file.path)
     try:
         source = _source(file)
     except BaseException:

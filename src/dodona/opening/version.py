@@ -9,7 +9,6 @@ import json
 import os
 from pathlib import Path
 
-
 from dodona.errors import InvalidRequest
 from dodona.opening.file import DatasetFile
 

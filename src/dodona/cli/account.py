@@ -1,0 +1,60 @@
+"""`dodona budget` and `dodona history`: what is left, and what it went on."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from typing import Annotated
+
+import typer
+
+from dodona.cli.ask import Analyst, Dataset, Json, console
+from dodona.cli.told import told
+
+
+def budget(dataset: Dataset, *, analyst: Analyst = None, as_json: Json = False) -> None:
+    """Show what was spent and what is left."""
+    with told():
+        from dodona.cli.ledger_view import figures, tables
+        from dodona.opening import ledger_of
+
+        with ledger_of(dataset) as ledger:
+            state = ledger.state()
+            left = ledger.left(analyst=analyst)
+            if as_json:
+                print(json.dumps(figures(state) | {"yours": str(left)}))
+                return
+            screen = console()
+            for table in tables(state, []):
+                screen.print(table)
+            if analyst is not None:
+                screen.print(f"{analyst} may still spend {100 * float(left):.4g}% of the whole budget.")
+
+
+def history(
+    dataset: Dataset,
+    *,
+    last: Annotated[int, typer.Option(help="How many charges to show.")] = 20,
+    as_json: Json = False,
+) -> None:
+    """Show what was charged, the latest last."""
+    with told():
+        from dodona.online.history import history_of
+        from dodona.opening import DatasetFile, ledger_of
+
+        with ledger_of(dataset) as ledger:
+            charges = history_of(ledger, dataset=DatasetFile.read(dataset).dataset).charges
+        if as_json:
+            print(json.dumps([dataclasses.asdict(charge) | {"share": str(charge.share)} for charge in charges]))
+            return
+        from rich import box
+        from rich.markup import escape
+        from rich.table import Table
+
+        table = Table("time", "analyst", "share", "answered", "question", box=box.SIMPLE_HEAD, pad_edge=False)
+        for charge in charges[-last:]:
+            share = f"{100 * float(charge.share):.4g}%"
+            answered = "yes" if charge.answered else "no"
+            table.add_row(charge.time[:19], charge.analyst or "-", share, answered, escape(charge.text))
+        screen = console()
+        screen.print(table if charges else "Nothing was charged yet.")

@@ -1,0 +1,20 @@
+"""How commands end: an error is told in its own words, with the exit code of its family."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import typer
+
+from dodona.errors import DodonaError
+
+
+@contextmanager
+def told() -> Iterator[None]:
+    """Turn an error into its message and its exit code."""
+    try:
+        yield
+    except DodonaError as fault:
+        typer.echo(f"{fault.code}: {fault}", err=True)
+        raise typer.Exit(fault.exit_code) from None
