@@ -1,0 +1,283 @@
+from concurrent.futures import ThreadPoolExecutor
+from fractions import Fraction
+
+import pytest
+
+from dodona.accounting.event import LaplaceEvent, Together
+from dodona.domain.neighbours import Neighbours
+from dodona.errors import Halted, InvalidRequest
+from dodona.ledger.faults import AnswerInterrupted, BudgetExhausted, KeyReused, NotPermitted
+from dodona.policy import Analyst, Budget
+from dodona.query.column import columns as named
+from dodona.query.query import Query
+from dodona.trusted.faults import SourceFailed
+from dodona.trusted.source import Sealed, Source
+from tests.online.scene import columns, curator, ledger, schema
+
+OLD = "SELECT count(*) FROM stays WHERE age >= 65"
+
+
+def events(kept) -> list[object]:
+    return [receipt.event for receipt, _ in kept.releases()]
+
+
+def test_an_answer_is_within_what_was_asked_and_says_what_it_cost():
+    answer = curator().ask(OLD, within=40)
+    exact = sum(age >= 65 for age in columns()["age"])
+    assert answer.value.within == 40
+    assert abs(answer.value.value - exact) < 400  # a failure of this is rarer than e^-29
+    assert answer.source == "measured"
+    assert 0 < answer.price.share < 1
+    assert answer.receipt is not None
+    assert answer.head is not None
+
+
+@pytest.mark.parametrize(
+    "again",
+    [
+        OLD,
+        "select  count( * )  as n from stays as s where s.age >= 65",
+        "SELECT count(*) FROM stays WHERE 1 = 1 AND age >= 65",
+        "SELECT count(*) FROM stays WHERE NOT age < 65",
+        "SELECT count(*) FROM stays WHERE age BETWEEN 65 AND 99",
+        "SELECT count(*) FROM stays WHERE age > 64",
+    ],
+)
+def test_the_same_question_in_other_words_is_told_again_for_free(again):
+    kept = ledger()
+    asked = curator(kept=kept)
+    first = asked.ask(OLD, within=40)
+    second = asked.ask(again, within=40)
+    assert second.source == "replayed"
+    assert second.price.share == 0
+    assert second.value.value == first.value.value
+    assert len(events(kept)) == 1
+
+
+def test_a_less_accurate_question_is_told_again_and_a_more_accurate_one_is_measured():
+    asked = curator()
+    first = asked.ask(OLD, within=40)
+    assert asked.ask(OLD, within=60).value.value == first.value.value
+    assert asked.ask(OLD, within=20).source == "measured"
+
+
+def test_a_price_is_the_pure_loss_of_the_question_alone():
+    kept = ledger(Budget(1, 0, "pure"))
+    curator(kept=kept).ask(OLD, epsilon="0.1")
+    assert events(kept) == [LaplaceEvent(1, Fraction(10), Neighbours.ADD_REMOVE)]
+    assert kept.state().spent == Fraction(1, 10)
+
+
+def test_an_average_costs_no_more_than_the_price_that_was_asked():
+    kept = ledger(Budget(1, 0, "pure"))
+    curator(kept=kept).ask("SELECT avg(stay), count(*) FROM stays", epsilon="0.5")
+    assert Fraction(499, 1000) < kept.state().spent <= Fraction(1, 2)
+
+
+def test_a_quote_spends_nothing_and_tells_the_price_that_is_then_paid():
+    kept = ledger()
+    asked = curator(kept=kept)
+    offer = asked.quote("SELECT sex, avg(stay) FROM stays GROUP BY sex", within=5)
+    assert kept.state().spent == 0
+    answer = asked.ask("SELECT sex, avg(stay) FROM stays GROUP BY sex", within=5)
+    assert answer.price == offer.price
+    assert kept.state().spent == offer.price.share
+
+
+def test_all_public_groups_are_answered_for_one_charge():
+    kept = ledger()
+    answer = curator(kept=kept).ask("SELECT sex, count(*) FROM stays GROUP BY sex", within=40)
+    assert [row.cells[0] for row in answer.rows] == ["female", "male", "<missing>", "<outside>"]
+    assert len(events(kept)) == 1
+
+
+def test_within_and_epsilon_together_are_refused():
+    kept = ledger()
+    with pytest.raises(InvalidRequest, match="not both.* Nothing was charged"):
+        curator(kept=kept).ask(OLD, within=10, epsilon=1)
+    assert kept.state().charges == 0
+
+
+def test_what_does_not_fit_the_budget_is_refused_and_nothing_is_charged():
+    kept = ledger(Budget("0.01", 0, "pure"))
+    asked = curator(kept=kept)
+    with pytest.raises(BudgetExhausted, match="Nothing was charged"):
+        asked.ask(OLD, epsilon="0.02")
+    assert kept.state().spent == 0
+    assert asked.ask(OLD, epsilon="0.01").source == "measured"
+    assert kept.state().left == 0
+
+
+def test_many_questions_are_one_charge_and_are_told_again_one_by_one():
+    kept = ledger()
+    asked = curator(kept=kept)
+    age = named(asked.schema.domain)["age"]
+    queries = [Query.count(asked.schema.domain, age >= bound) for bound in (20, 40, 60)]
+    steps: list[tuple[int, int]] = []
+    answers = asked.ask_many(queries, within=50, progress=lambda done, of: steps.append((done, of)))
+    assert steps == [(1, 3), (2, 3), (3, 3)]
+    assert kept.state().charges == 1
+    for query, answer in zip(queries, answers, strict=True):
+        again = asked.ask(query, within=50)
+        assert (again.source, again.value.value) == ("replayed", answer.value.value)
+    assert kept.state().charges == 1
+
+
+def test_a_batch_of_different_aggregates_has_one_receipt():
+    kept = ledger()
+    asked = curator(kept=kept)
+    texts = [OLD, "SELECT avg(stay) FROM stays", "SELECT sex, sum(age) FROM stays GROUP BY sex"]
+    answers = asked.ask_many(texts, within="5%")
+    assert len({answer.receipt for answer in answers}) == 1
+    assert isinstance(events(kept)[0], Together)
+    assert [len(answer.rows) for answer in answers] == [1, 1, 4]
+
+
+def test_no_questions_have_no_answers():
+    assert curator().ask_many([]) == ()
+
+
+def test_a_key_is_charged_once_and_belongs_to_one_question():
+    kept = ledger()
+    asked = curator(kept=kept)
+    first = asked.ask(OLD, within=40, key="monday")
+    assert asked.ask(OLD, within=40, key="monday").value.value == first.value.value
+    assert kept.state().charges == 1
+    with pytest.raises(KeyReused):
+        asked.ask("SELECT count(*) FROM stays", within=40, key="monday")
+
+
+def test_threads_with_one_key_get_one_answer():
+    kept = ledger()
+    asked = curator(kept=kept)
+    with ThreadPoolExecutor(8) as pool:
+        values = list(pool.map(lambda _: asked.ask(OLD, within=40, key="k").value.value, range(32)))
+    assert len(set(values)) == 1
+    assert kept.state().charges == 1
+
+
+class Broken:
+    """A source that fails with a row in its message."""
+
+    version = "1"
+
+    def __init__(self, source: Source) -> None:
+        self.source, self.broken = source, True
+
+    def exact(self, query: Query) -> Sealed:
+        if self.broken:
+            raise ValueError("row 17: Ada Lovelace, 36")
+        return self.source.exact(query)
+
+    def close(self) -> None:
+        self.source.close()
+
+
+def test_a_source_that_fails_keeps_the_charge_and_tells_nothing():
+    from dodona.backends.memory import MemorySource
+
+    kept = ledger()
+    source = Broken(MemorySource(schema(), columns()))
+    asked = curator(source=source, kept=kept)
+    with pytest.raises(SourceFailed) as caught:
+        asked.ask(OLD, within=40, key="k")
+    assert "Ada" not in str(caught.value)
+    assert caught.value.__cause__ is None
+    assert caught.value.charged
+    assert kept.state().charges == 1
+    source.broken = False
+    with pytest.raises(AnswerInterrupted):
+        asked.ask(OLD, within=40, key="k")
+    assert asked.ask(OLD, within=40, key="k2").source == "measured"
+    assert kept.state().charges == 2
+
+
+def test_only_analysts_who_were_let_in_may_ask_and_only_their_share():
+    kept = ledger(Budget(1, 0, "pure"), (Analyst("ada", "1/2"), Analyst("bob", "1/2")))
+    with pytest.raises(NotPermitted):
+        curator(kept=kept).ask(OLD, epsilon="0.1")
+    ada, bob = curator(kept=kept, analyst="ada"), curator(kept=kept, analyst="bob")
+    first = ada.ask(OLD, epsilon="1/2")
+    with pytest.raises(BudgetExhausted):
+        ada.ask("SELECT count(*) FROM stays", epsilon="0.1")
+    assert bob.ask(OLD, epsilon="1/2").value.value == first.value.value
+    assert bob.quote("SELECT count(*) FROM stays", epsilon="1/2").price.share == Fraction(1, 2)
+
+
+def test_another_version_of_the_data_is_measured_anew():
+    kept = ledger()
+    assert curator(kept=kept).ask(OLD, within=40).source == "measured"
+    assert curator(kept=kept, version="2").ask(OLD, within=40).source == "measured"
+    assert curator(kept=kept).ask(OLD, within=40).source == "replayed"
+
+
+def test_choose_names_the_largest_groups_and_tells_them_again():
+    kept = ledger()
+    asked = curator(kept=kept)
+    sql = "SELECT sex, count(*) FROM stays GROUP BY sex"
+    choice = asked.choose(sql, epsilon=1, count=2)
+    assert choice.names == ("female", "male")  # a failure of this is rarer than e^-80
+    assert asked.choose(sql, epsilon=1, count=2).source == "replayed"
+    assert kept.state().charges == 1
+
+
+def test_choose_takes_named_queries():
+    asked = curator()
+    age = named(asked.schema.domain)["age"]
+    candidates = {"young": Query.count(asked.schema.domain, age < 10), "old": Query.count(asked.schema.domain, age > 9)}
+    assert asked.choose(candidates, epsilon=1).name == "old"
+    with pytest.raises(InvalidRequest, match="one answer each"):
+        asked.choose({"all": Query.histogram(asked.schema.domain, ["sex"])}, epsilon=1)
+
+
+@pytest.mark.parametrize("text", ["SELECT count(*) FROM stays", "SELECT sex, avg(stay) FROM stays GROUP BY sex"])
+def test_choose_needs_groups_with_one_count_or_sum(text):
+    kept = ledger()
+    with pytest.raises(InvalidRequest, match="GROUP BY"):
+        curator(kept=kept).choose(text, epsilon=1)
+    assert kept.state().charges == 0
+
+
+def test_a_watch_is_charged_when_it_is_opened_and_halts_after_its_alerts():
+    kept = ledger()
+    asked = curator(kept=kept)
+    watch = asked.above(500, epsilon=20, alerts=2)
+    spent = kept.state().spent
+    assert spent > 0
+    for _ in range(20):
+        assert not watch.ask("SELECT count(*) FROM stays WHERE age < 10").above
+    assert watch.ask("SELECT count(*) FROM stays").above
+    assert watch.ask(Query.count(asked.schema.domain)).above
+    assert watch.left == 0
+    with pytest.raises(Halted):
+        watch.ask("SELECT count(*) FROM stays")
+    assert kept.state().spent == spent
+
+
+@pytest.mark.parametrize("text", ["SELECT sex, count(*) FROM stays GROUP BY sex", "SELECT sum(stay) FROM stays"])
+def test_a_watch_takes_single_counts_only(text):
+    watch = curator().above(10, epsilon=1)
+    with pytest.raises(InvalidRequest, match="count"):
+        watch.ask(text)
+
+
+def test_the_history_has_every_charge_with_its_question():
+    asked = curator()
+    asked.ask(OLD, within=40)
+    asked.choose("SELECT sex, count(*) FROM stays GROUP BY sex", epsilon=1)
+    asked.above(10, epsilon=1)
+    texts = [charge.text for charge in asked.history]
+    assert texts[0] == OLD
+    assert len(texts) == 3
+    assert [charge.answered for charge in asked.history] == [True, True, False]
+
+
+def test_a_query_over_another_domain_is_refused():
+    other = schema("replace").domain.project(["age"])
+    with pytest.raises(InvalidRequest, match="another domain"):
+        curator().ask(Query.count(other))
+
+
+def test_a_question_that_is_no_question_is_refused():
+    with pytest.raises(InvalidRequest, match="SQL text or a Query"):
+        curator().ask(3)
