@@ -67,7 +67,7 @@ def test_without_noise_the_quantile_is_the_least_value_that_enough_rows_do_not_e
 @pytest.mark.parametrize("noise", [Laplace(scale=5), Gaussian(scale=5)])
 @pytest.mark.parametrize("sign", [1, -1])
 def test_a_value_is_given_up_just_when_its_noise_is_beyond_the_quantile_of_its_law(noise, sign) -> None:
-    """55 is the median of 40 rows a value: 20 rows more are wanted below its end than there are, and below its start."""
+    """55 is the median of 40 rows a value: its start is 20 rows short of half, its end 20 beyond it."""
     ages = np.repeat(np.arange(111), 40)
     quantile, measured = measured_tree(ages, Laplace(scale="1/1000"), 2, level=HALF, fan_out=200)
     tree = tree_of(quantile, Measured(measured.question, measured.values, (noise,)))

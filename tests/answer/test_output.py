@@ -1,0 +1,235 @@
+"""Answers for other eyes: text, JSON, frames, pages and pictures."""
+
+import json
+import math
+import re
+from datetime import date
+from fractions import Fraction
+from html.parser import HTMLParser
+from xml.etree import ElementTree as ET
+
+import pytest
+
+from dodona.answer import Expected, Measured, Offer, Price, answer_of
+from dodona.answer.digits import digits_for, outward, shown
+from dodona.answer.estimate import Estimate
+from dodona.domain.attribute import Category, Date, Integer
+from dodona.domain.domain import Domain
+from dodona.domain.partition import Partition
+from dodona.errors import InvalidRequest
+from dodona.mechanisms import Laplace
+from dodona.query.expression import Arithmetic, KeyOf, Literal, Mean, Quantile, Total
+from dodona.query.predicate import EVERYTHING
+from dodona.query.query import Block, Query, value_of
+from dodona.query.question import Column, Question
+
+AGE = Integer("age", 0, 3)
+WARD = Category("ward", ["<b>east</b>", "west & south"])
+DAY = Date("day", date(2024, 1, 1), date(2024, 1, 31))
+DOMAIN = Domain((WARD, AGE, DAY))
+PRICE = Price(Fraction(1, 80), 0.25)
+
+
+def wards():
+    keys = (Partition.of(WARD),)
+    blocks = (Block(EVERYTHING, keys), Block(EVERYTHING, keys, *value_of(AGE)))
+    columns = (
+        Column("ward", KeyOf(0)),
+        Column("n", Total(0)),
+        Column("mean", Mean(1, 0, Fraction(0), Fraction(0), Fraction(3))),
+        Column("each", Arithmetic("/", Total(1), Total(0))),
+        Column("unit", Literal("person")),
+    )
+    question = Question(text="SELECT <i>", query=Query(DOMAIN, blocks), keys=keys, columns=columns)
+    values = (800, 500, 0, -3, 1200, 900, 4, 1)
+    noises = (Laplace(scale=5), Laplace(scale=15))
+    return answer_of(
+        Measured(question, values, noises), price=PRICE, receipt="abc", head="def", version="2026-10", size=1300
+    )
+
+
+def test_text_is_a_table_with_what_the_numbers_mean() -> None:
+    lines = str(wards()).splitlines()
+    assert lines[0].split() == ["ward", "n", "mean", "each", "unit"]
+    assert lines[2].startswith("<b>east</b>   800 ± 15  1.500 ")
+    assert lines[4].endswith("?  (from -∞ to ∞)  person".replace("?  ", "? "))
+    assert "Each interval holds the exact value with probability 0.95 or more." in lines
+    assert any("Price: 1.25% of the budget" in line for line in lines)
+
+
+def test_json_has_a_form_that_stays() -> None:
+    told = json.loads(wards().to_json())
+    assert list(told) == [
+        "format",
+        "question",
+        "columns",
+        "rows",
+        "confidence",
+        "against",
+        "simultaneous",
+        "accuracy",
+        "source",
+        "price",
+        "mechanism",
+        "theorem",
+        "receipt",
+        "head",
+        "version",
+        "stale",
+        "warnings",
+    ]
+    assert told["columns"][:2] == [{"name": "ward", "kind": "label"}, {"name": "n", "kind": "estimate"}]
+    assert told["rows"][0][:2] == ["<b>east</b>", {"value": 800, "low": 785, "high": 815}]
+    assert told["rows"][2][3] == {"value": None, "low": None, "high": None}
+    assert told["price"] == {"share": "1/80", "epsilon": 0.25}
+    assert (told["receipt"], told["head"], told["version"], told["against"]) == ("abc", "def", "2026-10", "table")
+    assert told["accuracy"][0] == {"column": "n", "worst": 15.0, "typical": 15.0}
+    assert told["accuracy"][2]["worst"] is None
+
+
+def test_frames_hold_values_and_both_ends() -> None:
+    answer = wards()
+    frame, arrow, polars = answer.to_pandas(), answer.to_arrow(), answer.to_polars()
+    names = ["ward", "n", "n_low", "n_high", "mean", "mean_low", "mean_high", "each", "each_low", "each_high", "unit"]
+    assert list(frame.columns) == arrow.column_names == polars.columns == names
+    assert frame["n"].tolist() == arrow["n"].to_pylist() == polars["n"].to_list() == [800, 500, 0, -3]
+    assert frame["n_high"][0] == 815
+    assert math.isnan(frame["each"][2])
+    assert arrow["each"].to_pylist()[2] is None
+    assert arrow["each_high"].to_pylist()[2] == math.inf
+    assert str(arrow.schema.field("n").type) == "int64"
+
+
+def test_columns_of_one_name_are_told_apart_in_frames() -> None:
+    question = Question(
+        text="",
+        query=Query.count(DOMAIN),
+        columns=(Column("n", Total(0)), Column("n", Total(0)), Column("n_low", Total(0))),
+    )
+    answer = answer_of(Measured(question, (5,), (Laplace(scale=1),)), price=PRICE)
+    columns = list(answer.to_pandas().columns)
+    assert len(columns) == len(set(columns)) == 9
+
+
+def test_labels_keep_their_types_in_pandas_and_are_text_elsewhere() -> None:
+    keys = (Partition.of(AGE),)
+    question = Question(
+        text="", query=Query(DOMAIN, (Block(EVERYTHING, keys),)), keys=keys, columns=(Column("n", Total(0)),)
+    )
+    answer = answer_of(Measured(question, (1, 2, 3, 4, 5, 6), (Laplace(scale=1),)), price=PRICE)
+    assert answer.to_pandas()["age"].tolist() == [0, 1, 2, 3, "<missing>", "<outside>"]
+    assert answer.to_polars()["age"].to_list() == ["0", "1", "2", "3", "<missing>", "<outside>"]
+
+
+def test_a_quantile_of_days_is_a_day() -> None:
+    partition = Partition.of(DAY)
+    quantile = Quantile((0,), "day", Fraction(1, 2))
+    question = Question(
+        text="", query=Query(DOMAIN, (Block(EVERYTHING, (partition,)),)), columns=(Column("median", quantile),)
+    )
+    values = (*([0] * 14), 400, 400, *([0] * 15), 0, 0)
+    answer = answer_of(Measured(question, values, (Laplace(scale=1),)), price=PRICE)
+    assert answer.value.low == date(2024, 1, 15)
+    assert answer.value.high in {date(2024, 1, 15), date(2024, 1, 16)}
+    assert json.loads(answer.to_json())["rows"][0][0]["low"] == "2024-01-15"
+    assert answer.to_arrow()["median_low"].to_pylist() == [date(2024, 1, 15)]
+    assert "2024-01-15" in str(answer)
+
+
+class Reader(HTMLParser):
+    """The tags and the text of a page."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tags: list[str] = []
+        self.words: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        del attrs
+        self.tags.append(tag)
+
+    def handle_data(self, data: str) -> None:
+        self.words.append(data)
+
+
+def test_the_page_escapes_every_text_and_holds_no_script() -> None:
+    reader = Reader()
+    reader.feed(wards()._repr_html_())
+    assert "b" not in reader.tags
+    assert "script" not in reader.tags
+    assert "<b>east</b>" in reader.words
+    assert "785 to 815" in reader.words
+    assert reader.tags.count("tr") == 5
+
+
+def test_the_small_plot_puts_each_value_within_its_interval_and_all_within_the_frame() -> None:
+    drawing = re.search(r"<svg.*</svg>", wards()._repr_html_(), re.DOTALL)
+    assert drawing is not None
+    root = ET.fromstring(drawing.group())  # noqa: S314  our own text
+    space = "{http://www.w3.org/2000/svg}"
+    dots = root.findall(f"{space}circle")
+    bars = [line for line in root.findall(f"{space}line") if line.get("stroke-width") == "5"]
+    assert len(dots) == len(bars) == 4
+    for dot, bar in zip(dots, bars, strict=True):
+        assert float(bar.get("x1")) < float(dot.get("cx")) < float(bar.get("x2"))
+        assert 0 < float(dot.get("cx")) < float(root.get("width"))
+        assert float(dot.get("cy")) < float(root.get("height"))
+    ordered = [float(dot.get("cx")) for dot in dots]
+    assert ordered[0] > ordered[1] > ordered[2] > ordered[3]  # 800, 500, 0, -3
+
+
+def test_a_plot_draws_every_value_with_its_interval() -> None:
+    axes = wards().plot()
+    assert [line.get_xdata()[0] for line in axes.lines] == [800, 500, 0, -3]
+    assert [label.get_text() for label in axes.get_yticklabels()][:2] == ["<b>east</b>", "west & south"]
+    assert wards().plot(axes) is axes
+    empty = Question(text="", query=Query.count(DOMAIN), columns=(Column("one", Literal("x")),))
+    with pytest.raises(InvalidRequest, match="no estimate to draw"):
+        answer_of(Measured(empty, (5,), (Laplace(scale=1),)), price=PRICE).plot()
+
+
+def test_one_value_needs_no_plot() -> None:
+    one = Question(text="", query=Query.count(DOMAIN), columns=(Column("n", Total(0)),))
+    assert "<svg" not in answer_of(Measured(one, (5,), (Laplace(scale=1),)), price=PRICE)._repr_html_()
+
+
+def test_an_offer_is_readable_and_escaped() -> None:
+    offer = Offer(
+        question=wards().question,
+        price=PRICE,
+        source="measured",
+        mechanism="discrete Laplace noise of scale 5 on each of 4 values",
+        accuracy=(Expected("n", 15.0), Expected("each", math.inf)),
+        confidence=0.95,
+        explanation="A replay would be free.",
+    )
+    assert str(offer).splitlines() == [
+        "Offer: SELECT <i>",
+        "Price: 1.25% of the budget (alone: epsilon 0.25); nothing is spent yet.",
+        "Expected: n within ±15, each: nothing could be said, each with probability 0.95 or more.",
+        "Source: measured. Mechanism: discrete Laplace noise of scale 5 on each of 4 values.",
+        "A replay would be free.",
+    ]
+    assert "SELECT &lt;i&gt;" in offer._repr_html_()
+
+
+@pytest.mark.parametrize(
+    ("estimate", "text"),
+    [
+        (Estimate(1203, 1150, 1256), "1203 ± 53"),
+        (Estimate(12.3456, 11.0, 13.7), "12.3 ± 1.4"),
+        (Estimate(0.031234, 0.0301, 0.0324), "0.0312 ± 0.0012"),
+        (Estimate(5.0, 4.0, 9.0), "5.0 (from 4.0 to 9.0)"),
+        (Estimate(2.5, 2.5, 2.5), "2.5 ± 0"),
+        (Estimate(75, 74, 76), "75 ± 1"),
+        (Estimate(-0.001, -3.0, 3.0), "0.0 ± 3.0"),
+    ],
+)
+def test_numbers_have_no_more_digits_than_their_error_leaves(estimate, text) -> None:
+    assert str(estimate) == text
+
+
+def test_rounding_outward_never_narrows() -> None:
+    assert outward(-1.26, 3.21, 2.2) == (-1.3, 3.3)
+    assert outward(-math.inf, 3.21, math.inf) == (-math.inf, 3.21)
+    assert (digits_for(0.0), digits_for(1e-30), shown(0.1, 3)) == (-1, 12, "0.100")
