@@ -77,7 +77,7 @@ def like(subject: Subject, pattern: str, *, flags: re.RegexFlag) -> Truth:
     """Return where a label fits a pattern. What an outside text is is not known, so it neither fits nor fails."""
     attribute = subject.attribute
     if not isinstance(attribute, Category):
-        raise Mismatch(f"LIKE compares texts, and `{attribute.name}` is a {attribute.kind}.", "Write = or BETWEEN.")
+        raise Mismatch(f"LIKE compares texts, and `{attribute.name}` holds none.", "Write = or BETWEEN.")
     parts = (
         ".*" if letter == "%" else "." if letter == "_" else re.escape(letter) for letter in re.sub("%+", "%", pattern)
     )
@@ -148,8 +148,7 @@ def _mask(subject: Subject, relation: str, constant: Constant) -> int:
     try:
         return compare(attribute, relation, constant) if constant is not None else 0
     except InvalidArgument as fault:
-        what = f"`{attribute.name}` is not compared with this."
-        raise Mismatch(what, f"{fault.accepted[:1].upper()}{fault.accepted[1:]}.") from None
+        raise Mismatch(f"`{attribute.name}` is not compared with this:", f"{fault.accepted}.") from None
 
 
 def _part_mask(attribute: Date, part: str, relation: str, constant: Constant) -> int:

@@ -129,6 +129,10 @@ def _keys(scope: Scope, tree: exp.Select, items: list[_Item]) -> tuple[Key, ...]
         nodes = [item.node for item in items if not has_aggregate(item.node) and not _is_constant(item.node)]
     else:
         nodes = [_grouped(scope, node, items) for node in group.expressions]
+    if not nodes and not group.args.get("all"):
+        raise InvalidSql(
+            scope.text, len(scope.text), "GROUP BY names nothing.", "Name columns after it, or leave it out."
+        )
     found: dict[Key, None] = {}
     groups = 1
     for node in nodes:
@@ -148,7 +152,7 @@ def _keys(scope: Scope, tree: exp.Select, items: list[_Item]) -> tuple[Key, ...]
 def _grouped(scope: Scope, node: exp.Expr, items: list[_Item]) -> exp.Expr:
     """Return the expression that is grouped by: an ordinal or an alias stands for what is selected."""
     if isinstance(node, exp.Literal) and not node.is_string:
-        return _ordinal(scope, node, items).node
+        return _no_aggregate(scope, node, _ordinal(scope, node, items).node)
     if isinstance(node, exp.Column) and node.args.get("table") is None:
         for item in items:
             if item.alias is not None and item.alias.casefold() == node.name.casefold():

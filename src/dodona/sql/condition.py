@@ -16,7 +16,7 @@ from dodona.query.predicate import Predicate, both, complement, either
 from dodona.sql.arithmetic import ZERO, computed
 from dodona.sql.comparison import MIRRORED, NEVER, Mismatch, Truth, among, compared, like, null
 from dodona.sql.datepart import date_part
-from dodona.sql.grammar import RELATIONS, chain
+from dodona.sql.grammar import CALLS, RELATIONS, chain
 from dodona.sql.literal import changed, constant, kind
 from dodona.sql.scalar import Constant, Leaf, Scalar, Subject, cases, of_leaf, present, truth
 from dodona.sql.scope import Scope
@@ -46,7 +46,8 @@ def scalar(scope: Scope, node: exp.Expr) -> Scalar:
     if isinstance(node, exp.AggFunc | exp.Filter | exp.WithinGroup):
         raise scope.fault(node, "An aggregate stands where single rows are meant.", "Write it in SELECT or HAVING.")
     if isinstance(node, exp.Anonymous):
-        raise scope.fault(node, f"`{node.name[:60]}` is no function that is known here.", "Leave it out.")
+        what = f"`{node.name[:60]}` is no function that is known here."
+        raise scope.fault(node, *CALLS.get(node.name.lower(), (what, "Leave it out.")))
     instead = "Write a column, a number, a text in single quotes or a CASE."
     raise scope.fault(node, "This is no value of a row.", instead)
 

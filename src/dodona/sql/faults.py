@@ -45,7 +45,7 @@ def _pointed(text: str, start: int) -> str:
     begin = text.rfind("\n", 0, start) + 1
     end = text.find("\n", start)
     line = text[begin : len(text) if end < 0 else end]
-    first = max(0, start - begin - _BEFORE)
+    first = 0 if len(line) <= _WIDEST else max(0, start - begin - _BEFORE)
     shown = line[first : first + _WIDEST]
     head, tail = "…" * (first > 0), "…" * (first + _WIDEST < len(line))
     safe = "".join(letter if letter.isprintable() else " " for letter in shown)  # no escape codes for a terminal

@@ -144,7 +144,7 @@ WORDS: Mapping[TokenType, tuple[str, str]] = {
     TokenType.STRAIGHT_JOIN: _JOIN,
     TokenType.CROSS: _JOIN,
     TokenType.NATURAL: _JOIN,
-    TokenType.USING: _JOIN,
+    TokenType.USING: ("USING belongs to joins and samples, which are not answered.", "Leave it out."),
     TokenType.LATERAL: _JOIN,
     TokenType.OVER: _OVER,
     TokenType.QUALIFY: _OVER,
@@ -203,6 +203,14 @@ SUBJECTS: Mapping[type[exp.Expr], tuple[str, str]] = {
     exp.Mode: ("The most frequent value is a choice among groups.", "Write count(*) with GROUP BY and ORDER BY."),
 }
 """Nodes that people try, and what to say about them."""
+
+CALLS: Mapping[str, tuple[str, str]] = {
+    "now": _ALWAYS,
+    "today": _ALWAYS,
+    "getdate": _ALWAYS,
+    "bin": ("bin() makes groups, not values.", "Write it in GROUP BY; write >= and < in WHERE."),
+}
+"""Functions that people try, and what to say about them."""
 
 
 def chain(node: exp.Expr) -> list[exp.Expr]:

@@ -18,8 +18,23 @@ LONGEST_TEXT = 100_000
 DEEPEST = 16
 """How deep brackets and CASE may be nested: the parser takes up to thirty frames of Python's stack for each."""
 DEEPEST_TREE = 80
-_MOST_NOTS = 40
+_MOST_SIGNS = 40
+_SIGNS = frozenset((TokenType.NOT, TokenType.DASH, TokenType.PLUS, TokenType.TILDE))
+_DEPTH = {TokenType.L_PAREN: 1, TokenType.CASE: 1, TokenType.R_PAREN: -1, TokenType.END: -1}
 _TYPES = frozenset(Parser.TYPE_TOKENS) - {TokenType.VAR, TokenType.IDENTIFIER}
+_OPENING = frozenset((TokenType.SELECT, TokenType.COMMA, TokenType.L_PAREN))
+_CLOSING = frozenset(
+    (
+        TokenType.FROM,
+        TokenType.R_PAREN,
+        TokenType.WHERE,
+        TokenType.GROUP_BY,
+        TokenType.HAVING,
+        TokenType.ORDER_BY,
+        TokenType.LIMIT,
+        TokenType.SEMICOLON,
+    )
+)
 _SIMPLER = "Write it in fewer levels, or ask several questions."
 
 
@@ -57,22 +72,32 @@ def _check_tokens(text: str, tokens: list[Token]) -> None:
     """Refuse what the parser need not see: other statements, depth, and signs that no question has."""
     if not tokens or tokens[0].token_type is not TokenType.SELECT:
         start = tokens[0].start if tokens else 0
+        if tokens and tokens[0].token_type in WORDS:
+            raise InvalidSql(text, start, *WORDS[tokens[0].token_type])
         raise InvalidSql(text, start, "Only SELECT is answered.", "Write SELECT count(*) FROM ... to begin with.")
     depth = nots = 0
     for before, token in pairwise(tokens):
         kind = token.token_type
-        nots = nots + 1 if kind is TokenType.NOT or kind is TokenType.DASH else 0
-        if kind is TokenType.L_PAREN or kind is TokenType.CASE:
-            depth += 1
-        elif kind is TokenType.R_PAREN or kind is TokenType.END:
-            depth -= 1
-        if depth > DEEPEST or nots > _MOST_NOTS:
+        nots = nots + 1 if kind in _SIGNS else 0
+        depth += _DEPTH.get(kind, 0)
+        if depth > DEEPEST or nots > _MOST_SIGNS:
             raise InvalidSql(text, token.start, f"This is nested more than {DEEPEST} levels deep.", _SIMPLER)
         if before.token_type is TokenType.SEMICOLON and kind is not TokenType.SEMICOLON:
             raise InvalidSql(text, token.start, "A second statement begins here.", "Ask one question at a time.")
         if kind in WORDS:
             raise InvalidSql(text, token.start, *WORDS[kind])
+    _check_commas(text, tokens)
     _check_types(text, tokens)
+
+
+def _check_commas(text: str, tokens: list[Token]) -> None:
+    """Refuse commas with nothing on one side, which the parser passes over."""
+    for before, token in pairwise((*tokens, None)):
+        kind = TokenType.SEMICOLON if token is None else token.token_type
+        stray = kind is TokenType.COMMA and before is not None and before.token_type in _OPENING
+        if before is not None and (stray or (before.token_type is TokenType.COMMA and kind in _CLOSING)):
+            start = token.start if stray and token is not None else before.start
+            raise InvalidSql(text, start, "A comma has nothing before or after it.", "Leave the comma out.")
 
 
 def _check_types(text: str, tokens: list[Token]) -> None:
@@ -107,15 +132,15 @@ def _check_tree(text: str, tree: exp.Select) -> None:
     for node, depth in waiting:
         allowed = NODES.get(type(node))
         if allowed is None:
-            raise InvalidSql(text, start_of(node), *_refusal(node))
+            raise InvalidSql(text, start_of(node, text), *_refusal(node))
         if depth > DEEPEST_TREE:
-            raise InvalidSql(text, start_of(node), f"More than {DEEPEST_TREE} steps are chained here.", _SIMPLER)
+            raise InvalidSql(text, start_of(node, text), f"More than {DEEPEST_TREE} steps are chained here.", _SIMPLER)
         for name, value in node.args.items():
             if value is None or value is False or value == []:
                 continue
             if name not in allowed:
                 first = value[0] if isinstance(value, list) else value
-                place = start_of(first if isinstance(first, exp.Expr) else node)
+                place = start_of(first if isinstance(first, exp.Expr) else node, text)
                 raise InvalidSql(text, place, *_unknown_argument(node, name, first))
             for child in value if isinstance(value, list) else (value,):
                 if isinstance(child, exp.Expr):

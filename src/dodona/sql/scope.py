@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 
 from sqlglot import exp
 
-from dodona.domain.attribute import Attribute
+from dodona.domain.attribute import Attribute, Category
 from dodona.domain.schema import Schema
 from dodona.query.predicate import Among, Predicate
 from dodona.sql.faults import InvalidSql
 
+_WORDS: dict[type[exp.Expr], str] = {exp.Case: "case", exp.Distinct: "distinct", exp.Neg: "-", exp.Null: "null"}
+"""What a node begins with, where the parser keeps no place for it."""
 LARGEST_CONDITION = 10_000
 """How many parts a condition may be made of."""
 DEEPEST_CONDITION = 64
@@ -54,7 +57,7 @@ class Scope:
 
     def fault(self, node: exp.Expr, what: str, instead: str) -> InvalidSql:
         """Return the error that points at a node."""
-        return InvalidSql(self.text, start_of(node), what, instead)
+        return InvalidSql(self.text, start_of(node, self.text), what, instead)
 
     def word(self, node: exp.Expr) -> str:
         """Return the word that a node begins with, such as the name of a function, in small letters."""
@@ -88,6 +91,8 @@ class Scope:
         person = self.schema.unit.id
         if person is not None and name.casefold() == person.casefold():
             return f"`{name}` tells people apart, so nothing about it is answered.", "Leave it out."
+        if any(isinstance(attribute, Category) and name in attribute.labels for attribute in self.schema.domain):
+            return f"`{name[:60]}` is a label, and texts stand in single quotes.", f"Write '{name[:60]}'."
         names = self.schema.domain.names
         near = get_close_matches(name[:100], names, n=1)
         listed = ", ".join(names[:20]) + (", ..." if len(names) > 20 else "")  # noqa: PLR2004
@@ -95,9 +100,26 @@ class Scope:
         return f"There is no column `{name[:60]}`.", f"{hint}; the columns are {listed}."
 
 
-def start_of(node: exp.Expr) -> int:
-    """Return where a node begins: its own place, or the first one of its parts, or that of what it is part of."""
+def start_of(node: exp.Expr, text: str) -> int:
+    """Return where a node begins: it knows its place itself, or its parts do, or the words and nodes before it."""
     places = [part.meta["start"] for part in node.walk() if part.meta.get("start") is not None]
+    word = _WORDS.get(type(node))
     if places:
-        return int(min(places))
-    return 0 if node.parent is None else start_of(node.parent)
+        first = int(min(places))
+        before = -1 if word is None or node.meta.get("start") is not None else text.lower().rfind(word, 0, first)
+        return max(before, 0) if before >= 0 else first
+    if isinstance(node, exp.Boolean):
+        word = str(node.this).lower()
+    after = _before(node)
+    found = None if word is None else re.search(rf"\b{word}\b", text[after:].lower())
+    return after if found is None else after + found.start()
+
+
+def _before(node: exp.Expr) -> int:
+    """Return the last place that is known before a node without one, in the order of reading."""
+    last = 0
+    for part in node.root().walk(bfs=False):
+        if part is node:
+            break
+        last = max(last, int(part.meta.get("start") or 0))
+    return last

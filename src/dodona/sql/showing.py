@@ -76,7 +76,9 @@ def _part(show: Show, node: exp.Expr) -> Expression:
 
 def shown_key(show: Show, node: exp.Expr) -> KeyOf:
     """Return the key that an expression without aggregates is."""
-    if not show.keys:
+    for column in node.find_all(exp.Column):
+        show.scope.column(column)
+    if not show.keys and not isinstance(node, exp.Anonymous):
         raise show.scope.fault(
             node,
             "Rows are never shown, so this column has no single value.",

@@ -1,0 +1,1 @@
+"""Tests of SQL in and SQL out."""

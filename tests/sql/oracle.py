@@ -1,0 +1,164 @@
+"""What a question would be answered without noise, worked out from its blocks and expressions over rows of codes."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from fractions import Fraction
+from itertools import pairwise
+
+import numpy as np
+
+from dodona.domain.attribute import label
+from dodona.domain.partition import Partition, group_label
+from dodona.query.expression import (
+    Arithmetic,
+    Comparison,
+    Expression,
+    KeyOf,
+    Literal,
+    Logic,
+    Mean,
+    Quantile,
+    Spread,
+    Total,
+    Variation,
+)
+from dodona.query.query import Block, Key, block_weights, group_of
+from dodona.query.question import Question
+from tests.sql.scene import ROWS, SCHEMA, Axes
+
+Cell = object
+_ARITHMETIC: dict[str, Callable[[Fraction, Fraction], Fraction]] = {
+    "+": operator.add,
+    "-": operator.sub,
+    "*": operator.mul,
+    "/": operator.truediv,
+}
+_RELATIONS: dict[str, Callable[[object, object], bool]] = {
+    "=": operator.eq,
+    "<>": operator.ne,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
+
+
+class Exact:
+    """The answers of a question without noise."""
+
+    def __init__(self, question: Question, meant: Block, axes: Axes) -> None:
+        self.question = question
+        self.blocks = [_summed(block, axes) for block in question.query.blocks]
+        self.groups = int(np.prod([key.groups for key in question.keys], initial=1))
+        self.meant = _summed(meant, axes)
+
+    def rows(self) -> list[tuple[Cell, ...]]:
+        """Return the rows that are shown, of groups that have rows at all."""
+        found = [group for group in range(self.groups) if self.meant[group] > 0 or not self.question.keys]
+        having = self.question.having
+        if having is not None:
+            found = [group for group in found if self.true(having, group)]
+        for one in reversed(self.question.order):
+            found.sort(key=lambda group, one=one: _sortable(self.value(one.expression, group)), reverse=one.descending)  # type: ignore[misc]
+        found = found[self.question.offset :]
+        if self.question.limit is not None:
+            found = found[: self.question.limit]
+        return [tuple(self.value(column.expression, group) for column in self.question.columns) for group in found]
+
+    def total(self, block: int, group: int) -> Fraction:
+        return self.question.query.blocks[block].unit * int(self.blocks[block][group])
+
+    def value(self, expression: Expression, group: int) -> Cell:  # noqa: C901, PLR0911  one case for each expression
+        match expression:
+            case KeyOf(key):
+                return self.key(key, group)
+            case Literal(value):
+                return value
+            case Total(block):
+                return self.total(block, group)
+            case Mean():
+                rows = self.total(expression.rows, group)
+                if rows == 0:
+                    return None
+                found = expression.centre + self.total(expression.total, group) / rows
+                assert expression.lower <= found <= expression.upper
+                return found
+            case Variation():
+                return self.spread(expression, group)
+            case Quantile():
+                return self.quantile(expression, group)
+            case Arithmetic(sign, left, right):
+                one, other = self.value(left, group), self.value(right, group)
+                if one is None or other is None or (sign == "/" and other == 0):
+                    return None
+                assert isinstance(one, Fraction)
+                assert isinstance(other, Fraction)
+                return _ARITHMETIC[sign](one, other)
+            case Comparison() | Logic():
+                return self.true(expression, group)
+
+    def true(self, expression: Expression, group: int) -> bool:
+        match expression:
+            case Comparison(relation, left, right):
+                return _RELATIONS[relation](self.value(left, group), self.value(right, group))
+            case Logic("and", parts):
+                return all(self.true(part, group) for part in parts)
+            case Logic("or", parts):
+                return any(self.true(part, group) for part in parts)
+            case Logic("not", (part,)):
+                return not self.true(part, group)
+            case _:
+                raise AssertionError(expression)
+
+    def spread(self, expression: Variation, group: int) -> float | None:
+        rows = self.total(expression.mean.rows, group)
+        sample = expression.spread in {Spread.SAMPLE_VARIANCE, Spread.SAMPLE_DEVIATION}
+        if rows <= sample:
+            return None
+        moved = self.total(expression.mean.total, group)
+        variance = float((self.total(expression.squares, group) - moved**2 / rows) / (rows - sample))
+        deviation = expression.spread in {Spread.SAMPLE_DEVIATION, Spread.POPULATION_DEVIATION}
+        return variance**0.5 if deviation else variance
+
+    def quantile(self, expression: Quantile, group: int) -> Cell:
+        """Return the least value that the wanted part of rows does not exceed; all levels must agree."""
+        attribute = SCHEMA.domain[expression.attribute]
+        spans = []
+        for number in expression.levels:
+            block = self.question.query.blocks[number]
+            last = block.keys[-1]
+            assert isinstance(last, Partition)
+            counts = self.blocks[number].reshape(self.groups, last.groups)[group, :-2]
+            if counts.sum() == 0:
+                return None
+            wanted = expression.level * int(counts.sum())
+            spans.append(last.span(int(np.flatnonzero(np.cumsum(counts) >= float(wanted))[0])))
+        for outer, inner in pairwise(spans):
+            assert outer[0] <= inner[0] < inner[1] <= outer[1]
+        return label(attribute, spans[-1][0])
+
+    def key(self, number: int, group: int) -> Cell:
+        for key in reversed(self.question.keys[number + 1 :]):
+            group //= key.groups
+        return _name(self.question.keys[number], group % self.question.keys[number].groups)
+
+
+def _summed(block: Block, axes: Axes):
+    groups = np.broadcast_to(group_of(block.keys, axes), (ROWS,))
+    weights = np.broadcast_to(block_weights(block, axes), (ROWS,))
+    return np.bincount(groups, weights, minlength=block.values).astype(np.int64)  # exact: all sums are below 2^53
+
+
+def _name(key: Key, group: int) -> object:
+    if isinstance(key, Partition):
+        return group_label(key, SCHEMA.domain[key.attribute], group)
+    labels = [name for name, _ in key.branches]
+    return [*labels, key.otherwise][group]
+
+
+def _sortable(value: object) -> tuple[int, object]:
+    if value is None:
+        return 2, 0
+    return (1, value) if isinstance(value, str) else (0, value)

@@ -1,0 +1,53 @@
+from __future__ import annotations
+
+import random
+import time
+
+import pytest
+
+from dodona.errors import InvalidRequest
+from dodona.query.question import Question
+from dodona.sql.compile import compile_sql
+from tests.sql.scene import SCHEMA
+from tests.sql.soup import text
+
+LONGEST = 5.0
+"""Seconds that any text may take on a busy machine; most take less than a thousandth of that."""
+
+
+def feed(seed: int, texts: int) -> tuple[int, int]:
+    """Return how many texts were accepted and refused; anything else than these two comes out as it is."""
+    generator = random.Random(seed)
+    accepted = refused = 0
+    for _ in range(texts):
+        question = text(generator)
+        begin = time.perf_counter()
+        try:
+            assert isinstance(compile_sql(question, SCHEMA), Question)
+            accepted += 1
+        except InvalidRequest as fault:
+            assert not fault.charged
+            refused += 1
+        assert time.perf_counter() - begin < LONGEST, question
+    return accepted, refused
+
+
+def test_of_1000_odd_texts_each_is_accepted_or_refused():
+    accepted, refused = feed(1, 1_000)
+    assert accepted > 20
+    assert refused > 500
+
+
+@pytest.mark.slow
+def test_of_10000_odd_texts_each_is_accepted_or_refused():
+    accepted, refused = feed(2, 10_000)
+    assert accepted > 200
+    assert refused > 5_000
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("seed", range(100, 110))
+def test_of_a_million_odd_texts_each_is_accepted_or_refused(seed):
+    accepted, refused = feed(seed, 100_000)
+    assert accepted > 2_000
+    assert refused > 50_000
