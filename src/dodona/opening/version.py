@@ -30,11 +30,12 @@ class VersionChanged(InvalidRequest):
 
 def hold_version(file: DatasetFile) -> None:
     """Compare the data with what this version was when it was first opened."""
+    from dodona.backends.duckdb_opening import found_files
     from dodona.backends.fingerprint import fingerprint
 
     kept = file.path.parent / f".{file.dataset}{_SUFFIX}"
     known = json.loads(kept.read_text(encoding="utf-8")) if kept.exists() else {}
-    found = fingerprint(file.rows)
+    found = fingerprint(found_files(file.rows))
     if known.get(file.version) == found:
         return
     if file.version in known:
