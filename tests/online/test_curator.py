@@ -93,7 +93,7 @@ def test_all_public_groups_are_answered_for_one_charge():
 
 def test_within_and_epsilon_together_are_refused():
     kept = ledger()
-    with pytest.raises(InvalidRequest, match="not both.* Nothing was charged"):
+    with pytest.raises(InvalidRequest, match=r"not both.* Nothing was charged"):
         curator(kept=kept).ask(OLD, within=10, epsilon=1)
     assert kept.state().charges == 0
 

@@ -30,7 +30,7 @@ class VersionChanged(InvalidRequest):
 
 def hold_version(file: DatasetFile) -> None:
     """Compare the data with what this version was when it was first opened."""
-    from dodona.backends.duckdb_opening import found_files
+    from dodona.backends.files import found_files
     from dodona.backends.fingerprint import fingerprint
 
     kept = file.path.parent / f".{file.dataset}{_SUFFIX}"

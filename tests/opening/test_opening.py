@@ -1,0 +1,118 @@
+import pandas as pd
+import pytest
+
+import dodona
+from dodona.errors import InvalidRequest
+from dodona.ledger.faults import LedgerMissing, LedgerOfAnother
+from dodona.opening.opening import UnitNotServed
+from dodona.opening.version import VersionChanged
+from tests.opening.scene import TOML, rows, written
+
+OLD = "SELECT count(*) FROM stays WHERE age >= 65"
+SCHEMA = dodona.Schema.of("stays", dodona.Integer("age", 0, 99), size=1_000)
+FRAME = pd.DataFrame({"age": [number % 100 for number in range(1_000)]})
+
+
+def test_a_ledger_is_created_once_and_never_by_opening(tmp_path):
+    path = written(tmp_path)
+    with pytest.raises(LedgerMissing):
+        dodona.open(path, analyst="ada")
+    assert not (tmp_path / "stays.ledger").exists()
+    assert dodona.create_ledger(path) == tmp_path / "stays.ledger"
+    with dodona.open(path, analyst="ada") as stays:
+        assert stays.ask(OLD).source == "measured"
+    with pytest.raises(Exception, match="already"):
+        dodona.create_ledger(path)
+
+
+def test_an_answer_is_told_again_after_a_restart(tmp_path):
+    path = written(tmp_path)
+    dodona.create_ledger(path)
+    with dodona.open(path, analyst="ada") as stays:
+        first = stays.ask(OLD)
+        spent = stays.budget.spent
+    with dodona.open(path, analyst="ada") as stays:
+        again = stays.ask("SELECT count(*) FROM stays WHERE NOT (age < 65)")
+        assert (again.source, again.value) == ("replayed", first.value)
+        assert stays.budget.spent == spent
+        assert stays.history[0].text == OLD
+
+
+def test_the_defaults_of_the_file_are_used(tmp_path):
+    path = written(tmp_path)
+    dodona.create_ledger(path)
+    with dodona.open(path, analyst="ada") as stays:
+        answer = stays.ask(OLD)
+    assert (answer.value.within, answer.confidence) == (50, 0.9)
+
+
+def test_changed_rows_under_an_old_version_are_refused(tmp_path):
+    path = written(tmp_path)
+    dodona.create_ledger(path)
+    with dodona.open(path, analyst="ada") as stays:
+        stays.ask(OLD)
+    (tmp_path / "stays.csv").write_text(rows(1_001), encoding="utf-8")
+    with pytest.raises(VersionChanged, match="2026-10"):
+        dodona.open(path, analyst="ada")
+    path.write_text(TOML.replace("2026-10", "2026-11"), encoding="utf-8")
+    with dodona.open(path, analyst="ada") as stays:
+        assert stays.ask(OLD).source == "measured"
+        assert stays.budget.charges == 2
+
+
+def test_a_schema_that_changed_is_refused(tmp_path):
+    path = written(tmp_path)
+    dodona.create_ledger(path)
+    path.write_text(TOML.replace("upper = 99", "upper = 120"), encoding="utf-8")
+    with pytest.raises(LedgerOfAnother, match="schema"):
+        dodona.open(path, analyst="ada")
+
+
+def test_people_as_the_unit_are_refused_until_they_are_served(tmp_path):
+    text = TOML.replace('protects = "row"', 'protects = "person"\nid = "patient"\nrows = 4')
+    with pytest.raises(UnitNotServed):
+        dodona.create_ledger(written(tmp_path, text))
+
+
+def test_a_frame_keeps_its_ledger_in_memory_and_says_so():
+    with pytest.warns(UserWarning, match="forgotten"):
+        stays = dodona.open(FRAME, schema=SCHEMA, budget=dodona.Budget(1, "1e-6", "renyi"))
+    assert stays.ask(OLD, within=30).source == "measured"
+
+
+def test_a_frame_may_have_a_ledger_that_stays(tmp_path):
+    place, budget = tmp_path / "stays.ledger", dodona.Budget(1, "1e-6", "renyi")
+    with pytest.raises(LedgerMissing):
+        dodona.open(FRAME, schema=SCHEMA, budget=budget, ledger=place)
+    dodona.create_ledger(place, schema=SCHEMA, budget=budget)
+    with dodona.open(FRAME, schema=SCHEMA, budget=budget, ledger=place) as stays:
+        first = stays.ask(OLD, within=30)
+    with dodona.open(FRAME, schema=SCHEMA, budget=budget, ledger=place) as stays:
+        assert stays.ask(OLD, within=30).value == first.value
+
+
+@pytest.mark.parametrize("given", [{}, {"schema": SCHEMA}, {"budget": dodona.Budget(1, 0, "pure")}])
+def test_a_frame_needs_a_schema_and_a_budget(given):
+    with pytest.raises(InvalidRequest, match="schema= and budget="):
+        dodona.open(FRAME, **given)
+
+
+def test_a_dataset_file_takes_nothing_beside_it(tmp_path):
+    with pytest.raises(InvalidRequest, match="says everything itself"):
+        dodona.open(written(tmp_path), schema=SCHEMA)
+
+
+def test_a_rehearsal_reads_the_schema_alone_and_never_runs_out(tmp_path):
+    path = written(tmp_path)
+    (tmp_path / "stays.csv").unlink()
+    with dodona.rehearse(path) as stays:
+        for _ in range(3):
+            answer = stays.ask("SELECT sex, count(*) FROM stays GROUP BY sex", epsilon=5)
+        assert [row.cells[0] for row in answer.rows] == ["female", "male", "<missing>", "<outside>"]
+        stays.ask("SELECT count(*) FROM stays", epsilon=50)
+    assert not (tmp_path / "stays.ledger").exists()
+
+
+def test_a_rehearsal_of_nothing_is_refused():
+    with pytest.raises(InvalidRequest, match="dataset file or a schema"):
+        dodona.rehearse(FRAME)
