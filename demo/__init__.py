@@ -1,1 +1,1 @@
-"""A demonstration: exact noise is drawn, held to its law, timed beside a peer and painted."""
+"""A demonstration: a made-up hospital behind a budget is asked a dozen questions, each beside the truth."""

@@ -1,85 +1,78 @@
-"""Draws exact noise, holds it to its law, times it beside a peer and paints a picture: `python -m demo`."""
+"""Puts a made-up hospital behind a budget, asks a dozen questions and draws the answers: `python -m demo`."""
 
 from __future__ import annotations
 
-import sys
+import time
 from pathlib import Path
 
 from rich.console import Console
-from rich.table import Table
 
-from benchmarks import peer
-from demo.draws import Draws, Fit, Speed, Subject, drawn, fit, speed
-from dodona.mechanisms import Gaussian, Laplace
+from demo import dataset, table
+from demo.screen import Screen
+from demo.tour import Tour, tour
+from dodona.cli.ledger_view import tables
+from dodona.ledger import place
 
-COUNT = 1_000_000
-PEER_COUNT = 20_000
-THRESHOLD = 1e-6
-"""A sampler that is right fails by bad luck once in a million runs."""
-SUBJECTS = (
-    Subject("Discrete Laplace", Laplace(scale=10), "laplace"),
-    Subject("Discrete Gaussian", Gaussian(scale=10), "gaussian"),
-)
-PICTURE = Path(__file__).resolve().parent / "out" / "noise.png"
+OUT = Path(__file__).resolve().parent / "out"
+_SEED = 20_240_101
+_WIDTH = 100
+_LATER = 'ask {file} "SELECT sex, avg(age) FROM stays GROUP BY sex" --analyst ada'
 
 
 def main() -> None:
-    """Do all of it; end with an error where draws do not fit their law."""
+    """Do all of it."""
+    began = time.monotonic()
     console = Console(highlight=False)
-    console.print("[bold]Dodona: exact noise[/bold]\n")
-    results = [_examined(subject, console) for subject in SUBJECTS]
-    with console.status("painting"):
-        from demo.picture import paint
-
-        paint(results, PICTURE)
-    console.print()
-    console.print(_fits(results))
-    console.print(
-        f"Chi-square over {COUNT:,} draws each; rarer values are pooled. A fit fails where p < {THRESHOLD:g}.\n"
+    if not console.is_terminal:
+        console = Console(highlight=False, width=_WIDTH)
+    screen = Screen(console)
+    screen.title("Dodona, a private oracle for data")
+    screen.say(
+        f"\nA hospital has {dataset.SIZE:,} stays. None of them is real: they are made up, so that the truth can be "
+        "shown beside each answer. The owner allows a privacy loss of ε = 1, δ = 1e-6 in all, for ever. "
+        "An analyst asks."
     )
-    console.print(_speeds(results))
-    console.print(f"\nPicture: {PICTURE.relative_to(PICTURE.parents[2])}", soft_wrap=True)
-    if any(fitted.p_value < THRESHOLD for _, fitted, _ in results):
-        sys.exit("The draws do not fit their law: something is wrong.")
+    with screen.working("making up the hospital"):
+        rows = table.stays(dataset.SIZE, seed=_SEED)
+    done = tour(rows, OUT, screen)
+    _score(done, screen)
+    _account(done, screen)
+    with screen.working("painting"):
+        from demo import picture
+
+        picture.answers(done, OUT / "answers.png")
+        picture.budget(done, OUT / "budget.png")
+    _farewell(done, screen, time.monotonic() - began)
 
 
-def _examined(subject: Subject, console: Console) -> tuple[Draws, Fit, Speed]:
-    """Draw, test and time one mechanism, and say so meanwhile."""
-    with console.status(f"{subject.name}: drawing {COUNT:,} values"):
-        draws = drawn(subject, COUNT)
-    with console.status(f"{subject.name}: comparing with the exact law"):
-        fitted = fit(draws)
-    with console.status(f"{subject.name}: timing beside {peer.NAME}"):
-        timed = speed(subject, count=COUNT, peer_count=PEER_COUNT)
-    console.print(f"  {subject.name}: {COUNT:,} values drawn, compared with the exact law, timed")
-    return draws, fitted, timed
+def _score(done: Tour, screen: Screen) -> None:
+    screen.step("How did the error bars do?")
+    inside, of = sum(one.inside for one in done.judged), len(done.judged)
+    screen.say(f"{inside} of {of} intervals held the truth: {inside / of:.1%}.", "bold")
+    screen.say("Each one is promised to hold it with probability 95% or more, so a few outside are as it should be.")
 
 
-def _fits(results: list[tuple[Draws, Fit, Speed]]) -> Table:
-    table = _table("Do the draws follow their law?", "chi-square", "degrees", "p", "")
-    for draws, fitted, _ in results:
-        verdict = "[red]no[/red]" if fitted.p_value < THRESHOLD else "[green]yes[/green]"
-        table.add_row(_name(draws), f"{fitted.statistic:.1f}", str(fitted.freedom), f"{fitted.p_value:.3g}", verdict)
-    return table
+def _account(done: Tour, screen: Screen) -> None:
+    """Check the ledger and show it."""
+    screen.step("The ledger, computed anew from its first line")
+    with place.open_ledger(done.made.ledger) as ledger:
+        state, lines = ledger.verify(), ledger.lines()
+        screen.say(
+            f"Verified: {len(lines)} lines, each with the hash of the one before; {state.charges} charges.", "green"
+        )
+        for shown in tables(state, [line.text for line in lines]):
+            screen.console.print(shown)
 
 
-def _speeds(results: list[tuple[Draws, Fit, Speed]]) -> Table:
-    table = _table("Samples per CPU-second", "Dodona", peer.NAME, "ratio")
-    for draws, _, timed in results:
-        table.add_row(_name(draws), f"{timed.ours:,.0f}", f"{timed.peer:,.0f}", f"{timed.ours / timed.peer:,.0f} ×")
-    return table
-
-
-def _table(title: str, *columns: str) -> Table:
-    table = Table(title=title, title_justify="left", title_style="bold", box=None, pad_edge=False)
-    table.add_column("")
-    for column in columns:
-        table.add_column(column, justify="right")
-    return table
-
-
-def _name(draws: Draws) -> str:
-    return f"{draws.subject.name}, scale {draws.subject.mechanism.scale}"
+def _farewell(done: Tour, screen: Screen, seconds: float) -> None:
+    here = Path.cwd()
+    folder = done.made.folder.relative_to(here) if done.made.folder.is_relative_to(here) else done.made.folder
+    screen.console.print()
+    screen.title(f"Done in {seconds:.0f} seconds")
+    screen.say(f"Pictures: {folder / 'answers.png'} and {folder / 'budget.png'}")
+    screen.say("There is budget left. Go on asking:")
+    command = f"  .venv/bin/python -m dodona.cli {_LATER.format(file=folder / 'stays.toml')}"
+    screen.console.print(command, style="bold", soft_wrap=True, markup=False)
 
 
 if __name__ == "__main__":

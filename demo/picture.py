@@ -1,33 +1,26 @@
-"""The picture: for each law the draws over the exact probabilities, the tails, and the speed."""
+"""The pictures: answers with error bars beside the truth, and what each question took of the budget."""
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Any
 
 import matplotlib as mpl
-import numpy as np
 from matplotlib.figure import Figure
-from matplotlib.layout_engine import ConstrainedLayoutEngine
-from scipy.stats import binom
 
-from benchmarks import peer
-from demo.draws import Draws, Fit, Speed
+from demo.tour import Told, Tour
+from demo.truth import Judged
+from dodona.answer.estimate import as_number
 
 # Of the palette of Okabe and Ito, which colour-blind readers can tell apart.
-COLOURS = ("#0072B2", "#D55E00")
-INK = "#222222"
-QUIET = "#8A8A8A"
-
-CONFIDENCE = 0.99
-"""Of each value's count by itself: about one point in a hundred lies outside the band."""
-_FAINT = 0.1  # expected count down to which the tails are shown
-_BULK = 45  # farthest value in the linear panels
+BLUE, ORANGE = "#0072B2", "#D55E00"
+INK, QUIET = "#222222", "#8A8A8A"
 
 _STYLE = {
     "figure.facecolor": "white",
-    "font.size": 10.5,
-    "axes.titlesize": 11.5,
+    "font.size": 10,
+    "axes.titlesize": 11,
     "axes.titleweight": "bold",
     "axes.titlelocation": "left",
     "axes.edgecolor": QUIET,
@@ -38,79 +31,115 @@ _STYLE = {
     "ytick.color": INK,
     "text.color": INK,
     "legend.frameon": False,
-    "legend.fontsize": 9.5,
+    "legend.fontsize": 9,
 }
+_MONTHS, _AGES, _BATCH = 2, 4, 12  # the places of the questions that are drawn by themselves
+_SMALL = 100  # counts up to here are drawn on a linear scale
+_LABEL = "answer, 95% interval"
 
 
-def paint(results: list[tuple[Draws, Fit, Speed]], path: Path) -> None:
-    """Write the picture."""
+def answers(done: Tour, path: Path) -> None:
+    """Write the picture of answers, intervals and truths."""
     with mpl.rc_context(_STYLE):
-        figure = Figure(figsize=(12, 10.5), layout=ConstrainedLayoutEngine(w_pad=0.12, h_pad=0.1, wspace=0.03))
-        # Two parts, so that the long names beside the bars do not push the panels above them aside.
-        grid = figure.add_gridspec(2, 1, height_ratios=(len(results) * 1.8, 1))
-        laws, bars = figure.add_subfigure(grid[0]), figure.add_subfigure(grid[1])
-        panels = laws.subplots(len(results), 2, squeeze=False)
-        for (left, right), (draws, fitted, _), colour in zip(panels, results, COLOURS, strict=True):
-            _histogram(left, draws, colour)
-            _tails(right, draws, fitted, colour)
-        _speeds(bars.subplots(), results)
+        figure = Figure(figsize=(11, 8.2), layout="constrained")
+        (months, ages), (crowds, every) = figure.subplots(2, 2)
+        _groups(months, done.told[_MONTHS], "stays begun", every=4)
+        _groups(ages, done.told[_AGES], "average stay, days")
+        _crowds(crowds, done.told[_BATCH], "stays of a week or more")
+        _all(every, done.judged)
         path.parent.mkdir(parents=True, exist_ok=True)
-        figure.savefig(path, dpi=150)
+        figure.savefig(path, dpi=110)
 
 
-def _histogram(axes: Any, draws: Draws, colour: str) -> None:  # noqa: ANN401  matplotlib is not typed here
-    near = np.abs(draws.values) <= _BULK
-    values, share = draws.values[near], draws.observed[near] / draws.count
-    axes.bar(values, share, width=1.0, color=colour, alpha=0.35, label=f"{draws.count:,} draws")
-    axes.plot(values, draws.exact[near], "o", color=INK, markersize=2.6, label="exact probability")
-    axes.set(title=_title(draws), xlabel="noise", ylabel="probability", xlim=(-_BULK - 1, _BULK + 1))
-    axes.set_ylim(0, draws.exact.max() * 1.12)
-    axes.legend(loc="upper left", handlelength=1.2, borderaxespad=0.2)
+def budget(done: Tour, path: Path) -> None:
+    """Write the picture of what each question took, and what was left after it."""
+    paid = [one for one in done.told if one.share > 0]
+    with mpl.rc_context(_STYLE):
+        figure = Figure(figsize=(9.5, 5.6), layout="constrained")
+        axes = figure.subplots()
+        left = 1.0
+        for place, one in enumerate(paid):
+            after = left - float(one.share)
+            axes.barh(place, 100 * after, color=BLUE, alpha=0.25, height=0.7)
+            axes.barh(place, 100 * float(one.share), left=100 * after, color=ORANGE, height=0.7)
+            axes.annotate(
+                f"{100 * float(one.share):.2f}%",
+                (100 * left, place),
+                (5, 0),
+                textcoords="offset points",
+                va="center",
+                fontsize=9,
+            )
+            left = after
+        axes.set_yticks(range(len(paid)), [one.title for one in paid])
+        axes.invert_yaxis()
+        axes.tick_params(axis="y", length=0)
+        axes.set(title=f"What each question took of the budget; {100 * left:.0f}% is left", xlim=(0, 108))
+        axes.set_xlabel("% of the budget of ε = 1, δ = 1e-6; orange: taken, blue: left after it")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        figure.savefig(path, dpi=110)
 
 
-def _tails(axes: Any, draws: Draws, fitted: Fit, colour: str) -> None:  # noqa: ANN401  as above
-    reach = np.abs(draws.values[(draws.exact * draws.count >= _FAINT) | (draws.observed > 0)]).max()
-    shown = np.abs(draws.values) <= reach
-    values, exact = draws.values[shown], draws.exact[shown]
-    low, high = (bound / draws.count for bound in binom.interval(CONFIDENCE, draws.count, exact))
-    floor = _FAINT / draws.count
-    band = {"color": QUIET, "alpha": 0.3, "linewidth": 0, "label": f"{CONFIDENCE:.0%} of counts at each value"}
-    axes.fill_between(values, np.maximum(low, floor), high, step="mid", **band)
-    axes.plot(values, exact, color=INK, linewidth=1.0, label="exact probability")
-    seen = draws.observed > 0
-    share = draws.observed[seen] / draws.count
-    axes.plot(draws.values[seen], share, "o", color=colour, markersize=2.6, alpha=0.8, label="share of draws")
-    axes.set(
-        title=f"{draws.subject.name}: the tails, on a log scale", xlabel="noise", ylabel="probability", yscale="log"
+def _groups(axes: Any, told: Told, unit: str, every: int = 1) -> None:  # noqa: ANN401  matplotlib is not typed here
+    shown = [one for one in told.judged if not one.group.startswith("<")]
+    _points(axes, shown)
+    places = range(0, len(shown), every)
+    axes.set_xticks(list(places), [shown[place].group for place in places])
+    axes.set(title=told.title, ylabel=unit)
+    axes.legend(loc="best")
+
+
+def _points(axes: Any, shown: list[Judged]) -> None:  # noqa: ANN401  as above
+    values = [float(one.estimate) for one in shown]
+    below = [float(one.estimate) - as_number(one.estimate.low) for one in shown]
+    above = [as_number(one.estimate.high) - float(one.estimate) for one in shown]
+    axes.errorbar(
+        range(len(shown)),
+        values,
+        yerr=(below, above),
+        fmt="o",
+        color=BLUE,
+        markersize=4.5,
+        capsize=3,
+        linewidth=1.4,
+        label=_LABEL,
     )
-    axes.set_ylim(floor, draws.exact.max() * 30)
-    axes.legend(loc="upper left", handlelength=1.2, borderaxespad=0.2)
-    verdict = f"χ² = {fitted.statistic:.1f}\n{fitted.freedom} degrees of freedom\np = {fitted.p_value:.3f}"
-    axes.text(0.99, 0.97, verdict, transform=axes.transAxes, ha="right", va="top", fontsize=9.5, linespacing=1.4)
+    truths = [one.truth for one in shown]
+    axes.plot(range(len(shown)), truths, "D", color=ORANGE, markersize=3.4, zorder=3, label="truth")
 
 
-def _speeds(axes: Any, results: list[tuple[Draws, Fit, Speed]]) -> None:  # noqa: ANN401  as above
-    places = []
-    for group, ((_, _, speed), colour) in enumerate(zip(results, COLOURS, strict=True)):
-        for place, rate, fill in ((2.4 * group, speed.ours, colour), (2.4 * group + 1, speed.peer, QUIET)):
-            axes.barh(place, rate, height=0.86, color=fill)
-            axes.annotate(_short(rate), (rate, place), (6, 0), textcoords="offset points", va="center")
-            places.append(place)
-    names = [f"{draws.subject.name}, {maker}" for draws, _, _ in results for maker in ("Dodona", peer.NAME)]
-    axes.set(title=f"Samples per CPU-second at scale {_scales(results)}, log scale", xscale="log")
-    axes.set_yticks(places, names)
-    axes.tick_params(axis="y", length=0)
-    axes.invert_yaxis()
-    axes.set_xlim(1e4, max(speed.ours for _, _, speed in results) * 4)
+def _crowds(axes: Any, told: Told, unit: str) -> None:  # noqa: ANN401  as above
+    """Draw counts of all sizes against the truth: the error bar is the same, so small ones drown in it."""
+    truths = [one.truth for one in told.judged]
+    most = max(truths)
+    axes.plot([0, most], [0, most], color=QUIET, linewidth=0.8, label="truth")
+    values = [float(one.estimate) for one in told.judged]
+    spread = [one.estimate.within for one in told.judged]
+    axes.errorbar(
+        truths, values, yerr=spread, fmt="o", color=BLUE, markersize=4, capsize=2, linewidth=1.2, label=_LABEL
+    )
+    axes.set_xscale("symlog", linthresh=_SMALL, linscale=0.6)
+    axes.set_yscale("symlog", linthresh=_SMALL, linscale=0.6)
+    ticks = [tick for tick in (0, 100, 300, 1_000, 3_000, 10_000) if tick <= most]
+    axes.set_xticks(ticks, [f"{tick:,}" for tick in ticks], minor=False)
+    axes.set_yticks(ticks, [f"{tick:,}" for tick in ticks], minor=False)
+    axes.minorticks_off()
+    axes.set(
+        title=f"{told.title}: large crowds are sharp, small ones are not", xlabel=f"{unit}: truth", ylabel="answer"
+    )
+    axes.legend(loc="upper left")
 
 
-def _scales(results: list[tuple[Draws, Fit, Speed]]) -> str:
-    return " and ".join(sorted({str(draws.subject.mechanism.scale) for draws, _, _ in results}))
-
-
-def _title(draws: Draws) -> str:
-    return f"{draws.subject.name}, scale {draws.subject.mechanism.scale}"
-
-
-def _short(rate: float) -> str:
-    return f"{rate / 1e6:,.0f} million" if rate >= 1e7 else f"{rate / 1e6:.2f} million"  # noqa: PLR2004  ten million
+def _all(axes: Any, judged: tuple[Judged, ...]) -> None:  # noqa: ANN401  as above
+    """Draw every estimate's error in units of its own error bar."""
+    errors = [
+        (float(one.estimate) - one.truth) / one.estimate.within for one in judged if 0 < one.estimate.within < math.inf
+    ]
+    inside = sum(one.inside for one in judged)
+    axes.axhspan(-1, 1, color=BLUE, alpha=0.12, linewidth=0, label="error bar")
+    axes.axhline(0, color=QUIET, linewidth=0.8)
+    for number, error in enumerate(errors):
+        axes.plot(number, error, "o", markersize=4, color=BLUE if abs(error) <= 1 else ORANGE)
+    title = f"{inside} of {len(judged)} intervals hold the truth ({inside / len(judged):.0%})"
+    axes.set(title=title, xlabel="estimates, in the order they were asked", ylabel="error, in units of its error bar")
+    axes.set_ylim(-1.9, 1.9)

@@ -1,0 +1,101 @@
+"""A made-up hospital: stays that look like real ones and are nobody's. The same seed makes the same rows."""
+
+from __future__ import annotations
+
+import datetime as dt
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+FIRST_DAY, LAST_DAY = dt.date(2024, 1, 1), dt.date(2025, 12, 31)
+SEXES = ("female", "male", "other")
+OLDEST, LONGEST, DEAREST = 110, 60, 40_000
+COST_STEP = 10
+_QUARTER = 4  # stays are kept in quarters of a day
+_WAVE = (dt.date(2025, 1, 6), dt.date(2025, 2, 16))
+_WAVE_SHARE = 0.15
+"""Of all cases of pneumonia and asthma, how many fall into six weeks of one winter beside the usual ones."""
+_UNTOLD = 0.01
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnosis:
+    """What is typical of the patients with one diagnosis."""
+
+    name: str
+    share: float
+    age: float
+    spread: float
+    female: float
+    emergency: float
+    days: float
+    cost_a_day: int
+    winter: bool = False
+
+
+DIAGNOSES = (
+    Diagnosis("appendicitis", 0.07, 28, 15, 0.47, 0.90, 2.6, 900),
+    Diagnosis("asthma", 0.07, 24, 20, 0.52, 0.70, 2.2, 480, winter=True),
+    Diagnosis("cancer", 0.14, 64, 13, 0.50, 0.15, 6.5, 1150),
+    Diagnosis("childbirth", 0.15, 31, 5, 1.00, 0.25, 2.8, 620),
+    Diagnosis("depression", 0.06, 43, 16, 0.58, 0.30, 14.0, 310),
+    Diagnosis("diabetes", 0.08, 58, 18, 0.46, 0.35, 4.2, 450),
+    Diagnosis("fracture", 0.13, 66, 22, 0.57, 0.85, 5.6, 820),
+    Diagnosis("heart failure", 0.14, 75, 11, 0.47, 0.60, 6.8, 640),
+    Diagnosis("pneumonia", 0.10, 67, 22, 0.47, 0.75, 5.9, 560, winter=True),
+    Diagnosis("stroke", 0.06, 73, 12, 0.48, 0.95, 9.4, 980),
+)
+
+
+def stays(count: int, *, seed: int) -> pa.Table:
+    """Return so many stays: longer for the old and for emergencies, dearer for the long, more in winter."""
+    generator = np.random.default_rng(seed)
+    which = generator.choice(len(DIAGNOSES), count, p=[one.share for one in DIAGNOSES])
+    age = np.clip(np.rint(generator.normal(_of("age", which), _of("spread", which))), 0, OLDEST)
+    emergency = generator.random(count) < np.clip(_of("emergency", which) + 0.002 * (age - 50), 0, 1)
+    days = _of("days", which) * np.exp(0.012 * (age - 50) + 0.25 * emergency + generator.normal(-0.2, 0.6, count))
+    stay = np.clip(np.rint(days * _QUARTER), 1, LONGEST * _QUARTER) / _QUARTER
+    cost = (1200 + _of("cost_a_day", which) * stay) * np.exp(generator.normal(0, 0.25, count))
+    rounded = np.minimum(np.rint(cost / COST_STEP) * COST_STEP, DEAREST)
+    told = generator.random(count) >= _UNTOLD
+    sexes = np.where(generator.random(count) < _of("female", which), "female", "male").astype(object)
+    sexes[(generator.random(count) < 2 * _UNTOLD) & (_of("female", which) < 1)] = "other"
+    return pa.table(
+        {
+            "sex": pa.array(sexes),
+            "age": pa.array(age.astype(np.int16)),
+            "diagnosis": pa.array(np.array([one.name for one in DIAGNOSES])[which]),
+            "admitted": pa.array(_days(generator, which).astype("datetime64[D]")),
+            "stay": pa.array(stay),
+            "emergency": pa.array(emergency),
+            "cost": pa.array(rounded, mask=~told),
+        }
+    )
+
+
+def write(table: pa.Table, path: Path) -> None:
+    """Keep the rows as Parquet."""
+    pq.write_table(table, path)
+
+
+def _of(field: str, which: NDArray[np.int64]) -> NDArray[np.float64]:
+    return np.array([float(getattr(one, field)) for one in DIAGNOSES])[which]
+
+
+def _days(generator: np.random.Generator, which: NDArray[np.int64]) -> NDArray[np.datetime64]:
+    """Return days of admission: fewer at weekends, more in winter, and one wave of coughs."""
+    days = np.arange(np.datetime64(FIRST_DAY), np.datetime64(LAST_DAY) + 1)
+    season = np.cos(2 * np.pi * (days - np.datetime64(FIRST_DAY)).astype(float) / 365.25)
+    weekend = np.where(np.is_busday(days), 1.0, 0.7)
+    usual, cold = weekend * (1 + 0.05 * season), weekend * (1 + 0.4 * season)
+    wave = np.where((days >= np.datetime64(_WAVE[0])) & (days <= np.datetime64(_WAVE[1])), 1.0, 0.0)
+    coughs = (1 - _WAVE_SHARE) * cold / cold.sum() + _WAVE_SHARE * wave / wave.sum()
+    calm = generator.choice(days, which.size, p=usual / usual.sum())
+    return np.where(_of("winter", which) > 0, generator.choice(days, which.size, p=coughs), calm)

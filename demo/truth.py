@@ -1,0 +1,83 @@
+"""The truth, which only a made-up table may tell: the same questions asked of DuckDB, without noise."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
+
+import duckdb
+
+from dodona.answer.answer import Answer
+from dodona.answer.estimate import Estimate, as_number
+from dodona.answer.written import label_text
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """An estimate beside the truth."""
+
+    group: str
+    column: str
+    estimate: Estimate
+    truth: float
+
+    @property
+    def inside(self) -> bool:
+        """Whether the interval holds the truth."""
+        return as_number(self.estimate.low) <= self.truth <= as_number(self.estimate.high)
+
+
+class Truth:
+    """The rows without protection. It is a context manager."""
+
+    def __init__(self, rows: Path) -> None:
+        """Read Parquet."""
+        self._database = duckdb.connect()
+        self._database.execute("CREATE TABLE stays AS SELECT * FROM read_parquet(?)", [str(rows)])
+
+    def judged(self, answer: Answer, sql: str) -> tuple[Judged, ...]:
+        """Return the estimates of an answer whose truth exists: an average of no rows has none."""
+        exact = {self._group(row, answer): row for row in self._database.execute(sql).fetchall()}
+        names = [name for name, estimated in zip(answer.columns, answer.estimated, strict=True) if estimated]
+        found = []
+        for row in answer.rows:
+            group = ", ".join(map(label_text, row.keys))
+            truths = exact.get(group)
+            values = _nothing(answer) if truths is None else truths[len(row.keys) :]
+            for name, estimate, value in zip(names, row.estimates, values, strict=True):
+                if value is not None:
+                    found.append(Judged(group, name, estimate, float(value)))
+        return tuple(found)
+
+    def ranked(self, sql: str) -> tuple[tuple[str, int], ...]:
+        """Return groups and counts, the largest first."""
+        return tuple(sorted(self._database.execute(sql).fetchall(), key=lambda row: -row[1]))
+
+    def count(self, sql: str) -> int:
+        """Return one count."""
+        row = self._database.execute(sql).fetchone()
+        return 0 if row is None else int(row[0])
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._database.close()
+
+    @staticmethod
+    def _group(row: tuple[object, ...], answer: Answer) -> str:
+        keys = row[: len(answer.question.keys)]
+        return ", ".join("<missing>" if key is None else str(key) for key in keys)
+
+
+def _nothing(answer: Answer) -> list[float | None]:
+    """Return what is true of a group without rows: a count is 0, anything else has no value."""
+    from dodona.query.expression import Total
+
+    expressions = [column.expression for column in answer.question.columns]
+    return [
+        0.0 if isinstance(one, Total) else None
+        for one, is_estimate in zip(expressions, answer.estimated, strict=True)
+        if is_estimate
+    ]
