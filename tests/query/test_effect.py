@@ -160,7 +160,7 @@ def test_a_sum_moves_by_its_largest_value_and_by_the_whole_width_when_a_row_is_r
     weight, _ = value_of(STAYS["stay"], centre=Fraction(365, 2))
     query = Query(STAYS, (Block(weight=weight),))
     assert sensitivity_of(query, ADD).l1 == 730  # half the width of 365 days, in steps of a quarter
-    assert sensitivity_of(query, REPLACE).l1 == 1460
+    assert norms(sensitivity_of(query, REPLACE)) == (1460, 1460**2, 1460)
 
 
 def test_a_condition_on_the_column_itself_makes_its_sum_move_less() -> None:
@@ -175,6 +175,23 @@ def test_an_average_and_its_rows_are_exact_under_replace() -> None:
     present = masked(STAYS["stay"], (1 << 1461) - 1)
     query = Query(STAYS, (Block(present), Block(present, (), weight)))
     assert norms(sensitivity_of(query, REPLACE)) == (1461, 1460**2 + 1, 1460)
+
+
+def test_the_largest_movement_of_a_value_and_its_square_may_lie_between_the_ends() -> None:
+    """50·|x - y| + |x² - y²| is largest for y = 199 and x = -25, neither an end nor next to 0."""
+    tall = Domain((Integer("age", -100, 1400),))
+    low = masked(tall["age"], (1 << 300) - 1)
+    size = tall["age"].size
+    query = Query(tall, (Block(low, (), Value("age", size, -5000, 50)), Block(low, (), Value("age", size, -100, 1, 2))))
+    assert sensitivity_of(query, REPLACE).l1 == 50 * 224 + 199**2 - 25**2
+    assert norms(sensitivity_of(query, REPLACE)) == paired(query, REPLACE)
+
+
+def test_a_stack_of_histograms_moves_two_groups_of_each() -> None:
+    by = [(Partition.of(DOMAIN[name]),) for name in ("emergency", "sex")]
+    query = Query(DOMAIN, tuple(Block(keys=keys) for keys in by))
+    assert norms(sensitivity_of(query, ADD)) == (2, 2, 1)
+    assert norms(sensitivity_of(query, REPLACE)) == (4, 4, 1)
 
 
 def test_a_histogram_under_a_condition_on_its_own_key_may_move_one_group_only() -> None:

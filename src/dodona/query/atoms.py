@@ -83,14 +83,10 @@ def corners(domain: Domain, seen: Mapping[str, Trait]) -> Codes:
             found[name] = _firsts(number, trait)
             continue
         starts = _starts(number, trait)
-        around = [
-            place + one
-            for value in trait.values
-            for place in ((-value.offset // value.factor,) if value.factor else ())
-            for one in (0, 1)
-            if 0 <= place + one < value.size
-        ]
-        found[name] = np.unique(np.concatenate([starts, (starts[1:] - 1), [number - 1], around]).astype(np.int64))
+        ends = np.append(starts[1:], number) - 1
+        zeros = [-value.offset // value.factor for value in trait.values if value.factor != 0]
+        around = [code for zero in zeros for code in (zero, zero + 1) if 0 <= code < number]
+        found[name] = np.unique(np.concatenate([starts, ends, np.array(around, dtype=np.int64)]))
     return found
 
 

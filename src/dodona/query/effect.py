@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from functools import cache
 
 from dodona.domain.neighbours import Neighbours
 from dodona.domain.partition import Partition
@@ -11,14 +12,16 @@ from dodona.errors import InvalidArgument
 from dodona.query.movement import Movement, added, replaced
 from dodona.query.predicate import box, used
 from dodona.query.query import Block, Query
+from dodona.query.recent import Recent
 from dodona.query.sensitivity import Sensitivity
 from dodona.query.stack import Stack
 from dodona.query.weight import ONE
 
 MOST_CELLS = 1 << 16
 """Products of up to so many cells are walked through; larger ones are bounded."""
-_COUNT = {relation: Sensitivity.count(relation) for relation in Neighbours}
-_HISTOGRAM = {relation: Sensitivity.histogram(relation) for relation in Neighbours}
+_count = cache(Sensitivity.count)
+_histogram = cache(Sensitivity.histogram)
+_RECENT = Recent[Sensitivity]()
 
 
 def sensitivity_of(query: Query, neighbours: Neighbours, *, limit: int = MOST_CELLS) -> Sensitivity:
@@ -39,6 +42,11 @@ def sensitivity_of(query: Query, neighbours: Neighbours, *, limit: int = MOST_CE
         known = _known(query.blocks[0], neighbours)
         if known is not None:
             return known
+    return _RECENT.of(query, (neighbours, limit), lambda: _found(query, neighbours, limit))
+
+
+def _found(query: Query, neighbours: Neighbours, limit: int) -> Sensitivity:
+    """Return the sensitivity by looking at the cells."""
     bare = Stack.of(replace(block, keys=()) if block.keys else block for block in query.blocks)
     movement = added(query.domain, bare, limit=limit)  # a row comes into one group of each block, whichever it is
     rising = all(low >= 0 for low, _ in bare.spans())
@@ -58,13 +66,13 @@ def _known(block: Block, neighbours: Neighbours) -> Sensitivity | None:
     if block.weight != ONE:
         return None
     if not block.keys or neighbours is Neighbours.ADD_REMOVE:
-        return _COUNT[neighbours]
+        return _count(neighbours)
     sets = box(block.where)
     if sets is None or any(part.codes == 0 for part in sets):
         return None
     fixed = used(block.where)
     free = any(isinstance(key, Partition) and key.attribute not in fixed for key in block.keys)
-    return _HISTOGRAM[neighbours] if free else None  # a free key has three groups or more
+    return _histogram(neighbours) if free else None  # a free key has three groups or more
 
 
 def _stated(movement: Movement, neighbours: Neighbours, *, monotone: bool) -> Sensitivity:

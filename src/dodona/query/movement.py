@@ -131,7 +131,7 @@ def _crossed(stack: Stack, codes: Codes) -> Movement | None:
     held = np.concatenate([boxes.members(codes) for boxes in stack.boxes])
     if held.shape[1] > _FEW_SIGNATURES:
         held = np.unique(held, axis=1)
-    if held.shape[1] > _MOST_SIGNATURES or sum(number**2 for number in numbers) >= _EXACT_FLOAT:
+    if held.shape[1] > _MOST_SIGNATURES or 4 * sum(number**2 for number in numbers) >= _EXACT_FLOAT:
         return None
     sizes = np.array(numbers, dtype=np.float64)
     found = []
@@ -153,7 +153,7 @@ def _compared(stack: Stack, codes: Codes) -> Movement | None:
     number = weights.shape[1]
     if number > _MOST_SIGNATURES or number**2 * len(stack) > _MOST_WORK:
         return None
-    if sum((high - low) ** 2 + max(-low, high) ** 2 for low, high in stack.spans()) >= _EXACT_INTEGER:
+    if 4 * sum(max(-low, high) ** 2 for low, high in stack.spans()) >= _EXACT_INTEGER:
         return _walked(weights.astype(np.object_), groups)
     return _walked(weights, groups)
 
