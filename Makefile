@@ -25,7 +25,7 @@ help:  ## show this screen
 
 setup: $(READY)  ## make .venv with everything that is pinned in requirements/
 
-demo: $(READY)  ## draw exact noise and write a picture to demo/out/
+demo: $(READY)  ## ask a made-up hospital a dozen questions, beside the truth; pictures in demo/out/
 	@$(RUN) -m demo
 
 test: $(READY)  ## run every test but the soak

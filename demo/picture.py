@@ -124,9 +124,7 @@ def _crowds(axes: Any, told: Told, unit: str) -> None:  # noqa: ANN401  as above
     axes.set_xticks(ticks, [f"{tick:,}" for tick in ticks], minor=False)
     axes.set_yticks(ticks, [f"{tick:,}" for tick in ticks], minor=False)
     axes.minorticks_off()
-    axes.set(
-        title=f"{told.title}: large crowds are sharp, small ones are not", xlabel=f"{unit}: truth", ylabel="answer"
-    )
+    axes.set(title=f"{told.title}: small crowds stay blurred", xlabel=f"{unit}: truth", ylabel="answer")
     axes.legend(loc="upper left")
 
 
@@ -142,4 +140,4 @@ def _all(axes: Any, judged: tuple[Judged, ...]) -> None:  # noqa: ANN401  as abo
         axes.plot(number, error, "o", markersize=4, color=BLUE if abs(error) <= 1 else ORANGE)
     title = f"{inside} of {len(judged)} intervals hold the truth ({inside / len(judged):.0%})"
     axes.set(title=title, xlabel="estimates, in the order they were asked", ylabel="error, in units of its error bar")
-    axes.set_ylim(-1.9, 1.9)
+    axes.set_ylim(-2.1, 2.1)
