@@ -9,7 +9,7 @@ A block with more than 2^16 cells, after such classes were made, is written as i
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from itertools import pairwise
 from typing import TYPE_CHECKING, assert_never
 
@@ -21,6 +21,7 @@ from dodona.domain.partition import Partition
 from dodona.query.atoms import atoms, labels, spread, traits
 from dodona.query.predicate import Among, And, Or, Predicate
 from dodona.query.query import Block, Key, Query, block_weights, group_of
+from dodona.query.recent import Recent
 from dodona.query.stack import Stack
 from dodona.query.weight import Cases, Constant, Value, Weight
 
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
 _VERSION = "query 1"
 _MOST_CELLS = 1 << 16
+_RECENT = Recent[tuple[str, ...]]()
 
 
 def digest(query: Query) -> str:
@@ -36,13 +38,22 @@ def digest(query: Query) -> str:
 
     What a step is worth, and what a group is called, is no part of it.
     """
-    texts = [_VERSION, *(block_text(block, query.domain) for block in query.blocks)]
-    return hashlib.sha256("\n".join(texts).encode()).hexdigest()
+    return hashlib.sha256("\n".join((_VERSION, *_texts(query))).encode()).hexdigest()
+
+
+def block_digests(query: Query) -> Iterator[str]:
+    """Yield the hash of each block by itself."""
+    for text in _texts(query):
+        yield hashlib.sha256(f"{_VERSION}\n{text}".encode()).hexdigest()
 
 
 def block_digest(block: Block, domain: Domain) -> str:
     """Return the hash of a single block: the digest of the query that asks for it alone."""
     return hashlib.sha256(f"{_VERSION}\n{block_text(block, domain)}".encode()).hexdigest()
+
+
+def _texts(query: Query) -> tuple[str, ...]:
+    return _RECENT.of(query, None, lambda: tuple([block_text(block, query.domain) for block in query.blocks]))
 
 
 def block_text(block: Block, domain: Domain) -> str:
