@@ -430,7 +430,9 @@ def weight(domain: Domain, generator: Draw, *, depth: int = 1) -> Weight:
             return WeightCases(tuple(branches), weight(domain, generator, depth=0))
 
 
-def block(domain: Domain, generator: Draw) -> Block:
-    """A random block."""
+def block(domain: Domain, generator: Draw, *, weights: str = "any") -> Block:
+    """A random block; with small weights, many of them fit into one query."""
     keys = tuple(key(domain, generator) for _ in range(int(generator.choice([0, 0, 1, 1, 2]))))
+    if weights == "small":
+        return Block(predicate(domain, generator), keys, Constant(int(_pick(generator, [1, 1, 1, -3, 5000]))))
     return Block(predicate(domain, generator), keys, weight(domain, generator))

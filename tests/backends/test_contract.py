@@ -2,24 +2,51 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from dodona.backends.histogram import planned
 from dodona.query.query import Query
-from tests.backends.scene import BACKENDS, block, by_hand, made_up, values
+from dodona.trusted.source import Source
+from tests.backends.scene import BACKENDS, Made, block, by_hand, made_up, values
 
 BACKEND = pytest.mark.parametrize("backend", BACKENDS.values(), ids=BACKENDS.keys())
+Opener = Callable[[Made, Path], tuple[Source, Made]]
 
 
-@BACKEND
-@pytest.mark.parametrize("seed", range(25))
-def test_weights_over_the_histogram_and_the_source_say_the_same(backend, seed: int, tmp_path: Path) -> None:
-    source, held = backend(made_up(seed), tmp_path)
+def agree(backend: Opener, seed: int, folder: Path) -> None:
+    """Hold a source to weights · histogram on eight questions of one to four blocks about one table."""
+    source, held = backend(made_up(seed), folder)
     generator = np.random.default_rng([seed, 1])
     domain = held.schema.domain
-    for turn in range(12):
+    for turn in range(8):
         query = Query(domain, tuple(block(domain, generator) for _ in range(1 + turn % 4)))
         assert values(source, query) == by_hand(held, query), query
     source.close()
+
+
+@BACKEND
+@pytest.mark.parametrize("seed", range(3))
+def test_weights_over_the_histogram_and_the_source_say_the_same(backend, seed: int, tmp_path: Path) -> None:
+    agree(backend, seed, tmp_path)
+
+
+@pytest.mark.slow
+@BACKEND
+@pytest.mark.parametrize("seed", range(3, 43))
+def test_they_say_the_same_of_many_tables(backend, seed: int, tmp_path: Path) -> None:
+    agree(backend, seed, tmp_path)
+
+
+@BACKEND
+@pytest.mark.parametrize("seed", [100, 101])
+def test_many_questions_at_once_have_the_answers_that_each_has_alone(backend, seed: int, tmp_path: Path) -> None:
+    source, held = backend(made_up(seed), tmp_path)
+    generator = np.random.default_rng([seed, 1])
+    domain = held.schema.domain
+    query = Query(domain, tuple(block(domain, generator, weights="small") for _ in range(150)))
+    assert planned(query, rows=held.schema.unit.size).histograms
+    assert values(source, query) == by_hand(held, query)

@@ -5,6 +5,7 @@ Before the first question a connection is closed to the outside: it can read the
 
 from __future__ import annotations
 
+import hashlib
 import threading
 from collections import defaultdict
 from collections.abc import Sequence
@@ -19,13 +20,13 @@ from dodona.backends.duckdb_opening import (
     Connection,
     comma_separated,
     connected,
-    found_files,
     parquet,
     shut,
     table_of,
     take_in,
 )
 from dodona.backends.faults import SourceFailed, SourceUnfit
+from dodona.backends.files import found_files
 from dodona.backends.frame import arrow_table
 from dodona.backends.histogram import Histogram, planned
 from dodona.backends.totals import Whole, fitted, joined
@@ -33,7 +34,7 @@ from dodona.domain.attribute import cells
 from dodona.domain.schema import Schema
 from dodona.query.predicate import Predicate
 from dodona.query.query import Block, Key, Query
-from dodona.sql.render import Statement, Table, conditional, histogram, statement
+from dodona.sql.render import Statement, Table, conditional, digest, histogram, statement
 from dodona.sql.render_dialect import DUCKDB
 from dodona.trusted.source import Sealed
 
@@ -130,6 +131,16 @@ class DuckDBSource:
         for answered, asked in _statements(self._table, query.blocks, plan.single):
             found.update(zip(answered, self._sums(asked), strict=True))
         return Sealed(joined([found[place] for place in range(len(query.blocks))]))
+
+    def fingerprint(self) -> str:
+        """Return a digest of all that an answer can depend on: the cells of the rows, in any order.
+
+        A row's cells are written as text and hashed; the hashes are added up, so that rows may come in any order. This
+        notices changes that happen by mistake. Where the table is files, `fingerprint.fingerprint` of them is stronger.
+        """
+        group, *limbs = self._fetched(digest(self._table, self._schema.domain.names))
+        del group
+        return hashlib.sha256(repr([int(limb[0]) for limb in limbs]).encode("ascii")).hexdigest()
 
     def close(self) -> None:
         """Let go of the table."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import glob
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -55,17 +54,6 @@ def shut(connection: Connection, files: Sequence[str]) -> None:
     connection.execute(f"SET allowed_paths = [{DUCKDB.literals(files)}]")
     connection.execute("SET enable_external_access = false")
     connection.execute("SET lock_configuration = true")
-
-
-def found_files(path: str | Path) -> list[str]:
-    """Return the files of a path or a pattern, as absolute paths in a fixed order."""
-    text = str(path)
-    exact = Path(text)
-    files = [text] if exact.is_file() else glob.glob(text, recursive=True)  # noqa: PTH207  patterns may be absolute
-    chosen = sorted(str(Path(name).resolve()) for name in files if Path(name).is_file())
-    if not chosen:
-        raise SourceUnfit(f"No file is at {text!r}. Write the path of the table's files; * stands for any name.")
-    return chosen
 
 
 def parquet(files: Sequence[str]) -> str:
@@ -148,18 +136,23 @@ def take_in(connection: Connection, schema: Schema, table: Table, person: str | 
     )
 
 
+def _in_words(attribute: Attribute) -> str:
+    """Return the kind of an attribute, as it stands in a sentence."""
+    return f"{'an' if attribute.kind == 'integer' else 'a'} {attribute.kind}"
+
+
 def _width(attribute: Attribute) -> str:
     number = cells(attribute)
     return "UTINYINT" if number <= 2**8 else "USMALLINT" if number <= 2**16 else "UINTEGER"
 
 
 def _reading(attribute: Attribute, columns: Mapping[str, str], source: str, coded: frozenset[str]) -> Reading:
-    kind = _type(columns, attribute.name, f"a {attribute.kind}")
+    kind = _type(columns, attribute.name, _in_words(attribute))
     raw = _raw(attribute.name, kind, source)
     form = Form.CODE if attribute.name in coded else _form(kind)
     if form is None or form not in accepted(attribute):
         raise SourceUnfit(
-            f"The column {attribute.name} is declared as a {attribute.kind}, and the table holds {_short(kind)} in it. "
+            f"The column {attribute.name} is declared as {_in_words(attribute)}, and the table holds {_short(kind)} in it. "
             "Declare it as what it is, or ask a view that casts it."
         )
     if kind in _COARSE:

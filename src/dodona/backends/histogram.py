@@ -33,7 +33,7 @@ _AT_ONCE = 2**22
 
 # What things cost, in nanoseconds, about, on one core: only the choice between two ways hangs on it, never an answer.
 _ROW_COUNTED = 120
-_CELL_SUMMED = 60
+_CELL_SUMMED = 30
 _ROW_CONDITION = 1
 _ROW_GROUPED = 15
 _STATEMENT = 1_000_000

@@ -103,6 +103,15 @@ def histogram(table: Table, names: Sequence[str]) -> Statement:
     return statement(table, EVERYTHING, keys, [ONE])
 
 
+def digest(table: Table, names: Sequence[str]) -> Statement:
+    """Return the statement that counts rows and adds up a hash of the cells of each."""
+    dialect = table.dialect
+    cells = " || ',' || ".join(dialect.text.format(code(table.readings[name])) for name in names) or "''"
+    total = _Total(f"coalesce(sum({dialect.wide.format(dialect.hashed.format(cells))}), 0)", 1, wide=True)
+    columns = ["count(*)", *total.columns(total.sql, dialect)]
+    return Statement(f"SELECT 0 AS g, {_named(columns)} FROM {table.source}", 1, ((1,), total.scales))  # noqa: S608
+
+
 def _named(columns: Sequence[str]) -> str:
     return ", ".join(f"{text} AS s{place}" for place, text in enumerate(columns))
 

@@ -44,6 +44,8 @@ class Dialect:
     position: str
     """The place, from 0, of the text {0} among the listed literals {1}; NULL where it is none of them."""
     count_if: str
+    hashed: str
+    """64 bits of a text's MD5, as a whole number from 0."""
 
     def identifier(self, name: str) -> str:
         """Return a name in quotes, whatever is in it."""
@@ -100,4 +102,5 @@ DUCKDB = Dialect(
     remainder="({0} % {1})",
     position="enum_code(TRY_CAST({0} AS ENUM({1})))",
     count_if="count_if({0})",
+    hashed="md5_number_lower({0})",
 )
