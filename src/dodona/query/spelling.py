@@ -59,17 +59,19 @@ def _block(block: Block) -> Written:
         written["where"] = _predicate(block.where)
     if block.keys:
         written["by"] = [_key(key) for key in block.keys]
-    if block.weight != ONE:
+    if block.weight is not ONE and block.weight != ONE:
         written["weight"] = _weight(block.weight)
-    if block.unit != 1:
+    if block.unit.numerator != block.unit.denominator:
         written["unit"] = str(block.unit)
     return written
 
 
 def _predicate(predicate: Predicate) -> Written:
+    if type(predicate) is Among:  # most are, and a pattern takes its time
+        return f"{predicate.attribute}:{predicate.codes:x}"
     match predicate:
-        case Among():
-            return f"{predicate.attribute}:{predicate.codes:x}"
+        case Among(name, _, codes):
+            return f"{name}:{codes:x}"
         case And(parts):
             return {"and": [_predicate(part) for part in parts]}
         case Or(parts):
@@ -124,13 +126,13 @@ class _Reader:
                 name, _, codes = found.rpartition(":")
                 known = self._sets[found] = Among(name, cells(self._domain[name]), _bits(codes))
             return known
-        match found:
-            case {"and": parts, **other} if not other:
-                return And(tuple(map(self.predicate, _list(parts))))
-            case {"or": parts, **other} if not other:
-                return Or(tuple(map(self.predicate, _list(parts))))
-            case _:
-                raise _refused(found, "a predicate is name:bits, and, or")
+        if isinstance(found, dict) and len(found) == 1:
+            ((tag, parts),) = found.items()
+            if tag == "and":
+                return And(tuple([self.predicate(part) for part in _list(parts)]))
+            if tag == "or":
+                return Or(tuple([self.predicate(part) for part in _list(parts)]))
+        raise _refused(found, "a predicate is name:bits, and, or")
 
     def key(self, found: object) -> Key:
         match found:
