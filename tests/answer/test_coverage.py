@@ -31,10 +31,9 @@ NOISES = [
     pytest.param((Laplace(scale=2), Gaussian(scale=2), Laplace(scale=2)), id="small and mixed"),
 ]
 NAMES = list(DATA)
-AREA = pytest.mark.distribution
 
 
-@AREA
+@pytest.mark.distribution
 @pytest.mark.parametrize("noise", [Laplace(scale=8), Gaussian(scale=8), Laplace(scale="1/2"), Gaussian(scale=2)])
 @pytest.mark.parametrize("failing", [0.05, 0.2])
 def test_counts_are_covered_exactly_as_often_as_the_law_says(noise, failing) -> None:
@@ -45,7 +44,7 @@ def test_counts_are_covered_exactly_as_often_as_the_law_says(noise, failing) -> 
         assert low <= covered(evaluate(Total(block), measured, failing), truth) <= high
 
 
-@AREA
+@pytest.mark.distribution
 @pytest.mark.parametrize("law", [Laplace, Gaussian])
 def test_noise_a_tenth_wider_than_is_claimed_is_noticed(law) -> None:
     claimed, drawn = (law(scale=90),) * 3, (law(scale=100),) * 3
@@ -54,7 +53,8 @@ def test_noise_a_tenth_wider_than_is_claimed_is_noticed(law) -> None:
     assert covered(evaluate(Total(0), measured, FAILING), len(DATA["skewed"])) < low
 
 
-@AREA
+@pytest.mark.distribution
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("noises", NOISES)
 def test_averages_are_covered(name, noises) -> None:
@@ -63,7 +63,8 @@ def test_averages_are_covered(name, noises) -> None:
     assert np.all((band.low <= band.value) & (band.value <= band.high))
 
 
-@AREA
+@pytest.mark.distribution
+@pytest.mark.slow
 @pytest.mark.parametrize("noises", NOISES[:2])
 def test_averages_of_many_rows_are_covered_not_much_more_often_than_promised(noises) -> None:
     """The test that is inverted is close to its level, so intervals are not wider than they need to be."""
@@ -71,7 +72,8 @@ def test_averages_of_many_rows_are_covered_not_much_more_often_than_promised(noi
     assert covered(band, DATA["skewed"].mean()) <= binomial_band(TRIALS, 1 - FAILING + 0.012)[1]
 
 
-@AREA
+@pytest.mark.distribution
+@pytest.mark.slow
 @pytest.mark.parametrize("spread", list(Spread))
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("noises", NOISES)
@@ -87,7 +89,8 @@ def test_spreads_are_covered(spread, name, noises) -> None:
     assert np.all((band.low <= band.value) & (band.value <= band.high))
 
 
-@AREA
+@pytest.mark.distribution
+@pytest.mark.slow
 @pytest.mark.parametrize("level", [Fraction(1, 2), Fraction(9, 10), Fraction(1, 100)])
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("noise", [Laplace(scale=6), Gaussian(scale=6), Gaussian(scale=1)])
@@ -98,7 +101,8 @@ def test_quantiles_are_covered(level, name, noise) -> None:
     assert np.all((band.low <= band.value) & (band.value <= band.high))
 
 
-@AREA
+@pytest.mark.distribution
+@pytest.mark.slow
 @pytest.mark.parametrize(("noise", "width"), [(Laplace(scale=40), 4.0), (Gaussian(scale=40), 3.0)])
 def test_quantiles_are_told_to_a_few_values_where_rows_are_many(noise, width) -> None:
     quantile, measured = measured_tree(np.repeat(np.arange(111), 200), noise, COPIES, level=Fraction(1, 2))
@@ -106,7 +110,8 @@ def test_quantiles_are_told_to_a_few_values_where_rows_are_many(noise, width) ->
     assert np.mean(band.high - band.low) < width
 
 
-@AREA
+@pytest.mark.distribution
+@pytest.mark.slow
 @pytest.mark.parametrize("noises", NOISES)
 @pytest.mark.parametrize("name", ["skewed", "three rows", "all equal"])
 def test_sums_differences_and_ratios_are_covered(noises, name) -> None:

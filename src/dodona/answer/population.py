@@ -10,7 +10,7 @@ import numpy as np
 from dodona.accuracy import sampling_error
 from dodona.answer.band import Band
 from dodona.answer.evaluation import evaluate, in_units
-from dodona.answer.law import half_width
+from dodona.answer.law import Term, half_width, upper_quantile
 from dodona.answer.measured import Measured
 from dodona.answer.rank import ends
 from dodona.answer.spread import mean_band
@@ -28,7 +28,7 @@ _GRID = 1000  # levels are rounded outward to this many parts, so that groups sh
 def population_band(expression: Expression, measured: Measured, *, failing: float, size: int | None) -> Band:
     """Return values with intervals for what they would be in the population; a count or sum: for as many rows.
 
-    Rows are taken to be independent draws. Theorem pages say what is left to the reader.
+    Rows are taken to be independent draws.
 
     Theorem: population-interval
     """
@@ -70,9 +70,8 @@ def _mean(mean: Mean, measured: Measured, failing: float) -> Band:
 def _quantile(quantile: Quantile, measured: Measured, failing: float) -> Band:
     """Return a quantile, between those of the levels that the sample may have moved it to."""
     tree = tree_of(quantile, measured)
-    groups = tree.counts[0].shape[1]
-    off = half_width(tree.noises[0], failing / 3, groups)  # none of the coarsest counts is further off than this
-    apart = _share_error(tree.rows - groups * off, failing / 3)
+    off = upper_quantile((Term.of(1.0, tree.noises[0], tree.counts[0].shape[1]),), failing / 3)
+    apart = _share_error(tree.rows - off, failing / 3)
     lows = np.floor(np.clip(float(quantile.level) - apart, 0, 1) * _GRID)
     highs = np.ceil(np.clip(float(quantile.level) + apart, 0, 1) * _GRID)
     first, last = np.empty_like(apart), np.empty_like(apart)
