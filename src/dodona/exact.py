@@ -27,12 +27,12 @@ def exact(value: Exact, *, argument: str, lower: Fraction, upper: Fraction) -> F
     >>> exact("1/3", argument="scale", lower=Fraction(0), upper=Fraction(1))
     Fraction(1, 3)
     """
-    accepted = f"write an exact number from {shown(lower)} to {shown(upper)}, such as 2, 0.5, '1/3' or Fraction(1, 3)"
     number = _parsed(value)
-    if number is None or not lower <= number <= upper:
-        raise InvalidArgument(argument, value, accepted)
-    if max(number.numerator.bit_length(), number.denominator.bit_length()) > _WIDEST_BITS:
-        raise InvalidArgument(argument, value, f"{accepted}, with terms of at most {_WIDEST_BITS} bits")
+    inside = number is not None and lower <= number <= upper
+    if number is None or not inside or not _narrow(number):
+        terms = f", with terms of at most {_WIDEST_BITS} bits" if inside else ""
+        accepted = f"from {shown(lower)} to {shown(upper)}, such as 2, 0.5, '1/3' or Fraction(1, 3){terms}"
+        raise InvalidArgument(argument, value, f"write an exact number {accepted}")
     return number
 
 
@@ -64,6 +64,10 @@ def shown(number: Fraction) -> str:
             if exponent and power == base**exponent:
                 return f"{base}^{sign}{exponent}"
     return str(number)
+
+
+def _narrow(number: Fraction) -> bool:
+    return max(number.numerator.bit_length(), number.denominator.bit_length()) <= _WIDEST_BITS
 
 
 def _parsed(value: object) -> Fraction | None:

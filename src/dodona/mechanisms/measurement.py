@@ -12,9 +12,11 @@ from dodona.mechanisms.gaussian import Gaussian
 from dodona.mechanisms.laplace import Laplace
 from dodona.query.effect import sensitivity_of
 from dodona.query.query import Query
+from dodona.query.recent import Recent
 
 Noise = Laplace | Gaussian
 _LAWS: dict[str, type[Laplace | Gaussian]] = {"laplace": Laplace, "gaussian": Gaussian}
+_RECENT = Recent[tuple[Query, ...]]()
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,11 +39,18 @@ class Measurement:
         parts: dict[Noise, list[int]] = {}
         for number, noise in enumerate(self.noises):
             parts.setdefault(noise, []).append(number)
-        events = []
-        for noise, numbers in parts.items():
-            blocks = self.query.blocks if len(parts) == 1 else tuple(self.query.blocks[number] for number in numbers)
-            events.append(noise.event(sensitivity_of(Query(self.query.domain, blocks), neighbours)))
+        queries = _parted(self.query, tuple(map(tuple, parts.values())))
+        events = [noise.event(sensitivity_of(query, neighbours)) for noise, query in zip(parts, queries, strict=True)]
         return events[0] if len(events) == 1 else Together(tuple((event, 1) for event in events))
+
+
+def _parted(query: Query, parts: tuple[tuple[int, ...], ...]) -> tuple[Query, ...]:
+    """Return a query for each part of the blocks."""
+    if len(parts) == 1:
+        return (query,)
+    return _RECENT.of(
+        query, parts, lambda: tuple(Query(query.domain, tuple(query.blocks[n] for n in part)) for part in parts)
+    )
 
 
 def spelled(noises: tuple[Noise, ...]) -> str:

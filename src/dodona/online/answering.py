@@ -94,6 +94,7 @@ class Answering:
         text = "; ".join(question.text for question in asked if question.text)[:_LONGEST_TEXT] or None
         unit = self._dataset.schema.unit
         released = release(planned.measurement, receipt, ledger=ledger, source=source, unit=unit, text=text)
+        self._memory.expect(receipt.id, planned.measurement.query)
         return _read(released, "measured", self._price(planned))
 
     def _fetched(self, key: str, planned: Planned) -> _Values | None:

@@ -10,7 +10,7 @@ from dodona.domain.domain import Domain
 from dodona.errors import InvalidRequest
 from dodona.ledger.contract import Ledger
 from dodona.mechanisms.measurement import Noise, noises_from
-from dodona.query.canonical import block_digest
+from dodona.query.canonical import block_digests
 from dodona.query.query import Query
 from dodona.query.spelling import from_json
 
@@ -32,6 +32,7 @@ class Memory:
         self._ledger, self._domain = ledger, domain
         self._of = (dataset, version)
         self._blocks: defaultdict[str, list[Told]] = defaultdict(list)
+        self._expected: dict[str, Query] = {}
         self._read = 0
         self._lock = threading.Lock()
 
@@ -42,25 +43,31 @@ class Memory:
             if not self._blocks:
                 return None
             found = []
-            for block in query.blocks:
-                told = self._blocks.get(block_digest(block, query.domain))
+            for known in block_digests(query):
+                told = self._blocks.get(known)
                 if told is None:
                     return None
                 found.append(sorted(told, key=lambda one: one.noise.scale))
             return found
 
+    def expect(self, receipt: str, query: Query) -> None:
+        """Take a query that was just released, so that it need not be read back from its spelling."""
+        with self._lock:
+            self._expected[receipt] = query
+
     def _follow(self) -> None:
         for receipt, release in self._ledger.releases(after=self._read):
             self._read += 1
+            query = self._expected.pop(receipt.id, None)
             if (receipt.dataset, receipt.version) != self._of or release.question is None:
                 continue
             try:
                 noises = noises_from(release.mechanism)
-                query = from_json(release.question, self._domain)
+                query = from_json(release.question, self._domain) if query is None else query
             except InvalidRequest:
                 continue  # a choice, or a question about columns that are no longer declared
             values, start = release.values, 0
-            for block, noise in zip(query.blocks, noises, strict=True):
+            for known, block, noise in zip(block_digests(query), query.blocks, noises, strict=True):
                 own = tuple(int(value) for value in values[start : start + block.values])
                 start += block.values
-                self._blocks[block_digest(block, self._domain)].append(Told(own, noise, receipt.id))
+                self._blocks[known].append(Told(own, noise, receipt.id))

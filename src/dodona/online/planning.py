@@ -21,15 +21,18 @@ from dodona.mechanisms.laplace import Laplace
 from dodona.mechanisms.measurement import Measurement, Noise
 from dodona.mechanisms.scale import LARGEST, SMALLEST, rounded_scale_down, rounded_scale_up
 from dodona.online.request import Request, Tolerance
+from dodona.query.effect import sensitivity_of
 from dodona.query.expression import Total
-from dodona.query.query import Query
+from dodona.query.query import Block, Query
 from dodona.query.question import Column, Question
+from dodona.query.sensitivity import Sensitivity
 
 Scales = dict[int, float]
 _NEAR = 2e-3  # a five-hundredth more noise is not worth finding
 _STEPS = 40
 _REMEMBERED = 1024
 Law = type[Laplace | Gaussian]
+_LAWS: dict[str, Law] = {law.__name__: law for law in (Laplace, Gaussian)}
 
 
 class Unreachable(Refused):
@@ -89,20 +92,43 @@ class Planner:
         if request.epsilon is not None:
             found = [self._for_price(law, asked, query, request) for law in laws]
             return min(found, key=lambda planned: self._error(asked, planned, request))
-        return min((self._for_accuracy(law, asked, query, request) for law in laws), key=lambda planned: planned.share)
+        rooms = self._rooms(asked, request)
+        found = [self._for_accuracy(law, asked, rooms, query, request) for law in laws]
+        return min(found, key=lambda planned: planned.share)
 
-    def _for_accuracy(self, law: Law, asked: tuple[Question, ...], query: Query, request: Request) -> Planned:
-        noises: list[Noise] = []
+    def _rooms(self, asked: tuple[Question, ...], request: Request) -> list[float | None]:
+        """Return how far off, in steps, the noise of each question with a single total may be; None for the others.
+
+        Only its weight and its unit decide; of many questions most share these, and their tolerance is read once.
+        """
+        known: dict[tuple[int, int], float] = {}
+        found: list[float | None] = []
         for question in asked:
-            noises += self._noises(law, question, request)
+            block = single_total(question)
+            if block is None:
+                found.append(None)
+                continue
+            same = (id(block.weight), id(block.unit))  # both live as long as the question does
+            room = known.get(same)
+            if room is None:
+                room = tolerance(question, question.columns[0], _within(request), size=self.unit.size)
+                room = known[same] = room / float(block.unit)
+            found.append(room)
+        return found
+
+    def _for_accuracy(
+        self, law: Law, asked: tuple[Question, ...], rooms: list[float | None], query: Query, request: Request
+    ) -> Planned:
+        noises: list[Noise] = []
+        for question, room in zip(asked, rooms, strict=True):
+            if room is None:
+                noises += self._noises(law, question, request)
+            else:
+                noises.append(_widest(law, room, request.confidence))
         return self._planned(Measurement(query, tuple(noises)))
 
     def _noises(self, law: Law, question: Question, request: Request) -> list[Noise]:
         """Return for each block the widest noise with which every column meets the tolerance."""
-        match question.columns, question.query.blocks:
-            case ([Column(expression=Total())], [block]):
-                room = tolerance(question, question.columns[0], _within(request), size=self.unit.size)
-                return [_widest(law, room / float(block.unit), request.confidence)]
         scales: Scales = {}
         for column, shape in shaped_columns(question):
             _merge(scales, self._scales(law, question, column, shape, request))
@@ -130,18 +156,21 @@ class Planner:
         scales: Scales = {}
         start = 0
         for question in asked:
-            for _, shape in shaped_columns(question):
-                own = {start + block: relative * len(shape) for block, relative in shape.items()}
-                _merge(scales, self._even(law, query, own))
+            if single_total(question) is not None:
+                scales[start] = _cost_of_one(law.__name__, sensitivity_of(question.query, self.unit.neighbours))
+            else:
+                for _, shape in shaped_columns(question):
+                    own = {start + block: relative * len(shape) for block, relative in shape.items()}
+                    _merge(scales, self._even(law, query, own))
             start += len(question.query.blocks)
-        factor = self._factor(law, self._planned(_measured(law, scales, query)).event, request)
+        factor = self._factor(law, _measured(law, scales, query).event(self.unit.neighbours), request)
         return self._planned(_measured(law, {block: scale * factor for block, scale in scales.items()}, query))
 
     def _even(self, law: Law, query: Query, scales: Scales) -> Scales:
         """Return scales at which the column's own blocks cost one unit."""
         blocks = tuple(query.blocks[block] for block in scales)
-        event = self._planned(_measured(law, dict(enumerate(scales.values())), Query(query.domain, blocks))).event
-        cost = float(event.epsilon) if event.epsilon is not None else math.sqrt(2 * float(event.rho()))
+        measurement = _measured(law, dict(enumerate(scales.values())), Query(query.domain, blocks))
+        cost = _cost(measurement.event(self.unit.neighbours))
         return {block: scale * cost for block, scale in scales.items()}
 
     def _factor(self, law: Law, event: Event, request: Request) -> float:
@@ -161,6 +190,13 @@ class Planner:
     def _planned(self, measurement: Measurement) -> Planned:
         event = measurement.event(self.unit.neighbours)
         return Planned(measurement, event, self.share(event))
+
+
+def single_total(question: Question) -> Block | None:
+    """Return the block of a question that shows one count or sum and nothing else; None for other questions."""
+    if len(question.columns) == len(question.query.blocks) == 1 and type(question.columns[0].expression) is Total:
+        return question.query.blocks[0]
+    return None
 
 
 def shaped_columns(question: Question) -> list[tuple[Column, Mapping[int, float]]]:
@@ -206,6 +242,17 @@ def _largest(error: Callable[[float], float], room: float, *, lower: float) -> f
     return below if below > lower or error(lower) <= room else None
 
 
+def _cost(event: Event) -> float:
+    """Return the cost in the unit that scales are proportional to."""
+    return float(event.epsilon) if event.epsilon is not None else math.sqrt(2 * float(event.rho()))
+
+
+@lru_cache(maxsize=1 << 10)
+def _cost_of_one(law: str, sensitivity: Sensitivity) -> float:
+    """Return what noise of scale 1 costs."""
+    return _cost(_LAWS[law](scale=1).event(sensitivity))
+
+
 def _within(request: Request) -> Tolerance:
     if request.within is None:
         raise InvalidArgument("within", None, "write a tolerance such as 50 or '1%'")
@@ -242,6 +289,20 @@ def _measured(law: Law, scales: Scales, query: Query) -> Measurement:
 
 def _noises(law: Law, scales: Scales, blocks: int, *, down: bool) -> list[Noise]:
     """Return the noise of each block, rounded down for accuracy or up for privacy."""
-    rounded = rounded_scale_down if down else rounded_scale_up
-    inside = {block: min(max(scale, float(SMALLEST)), float(LARGEST)) for block, scale in scales.items()}
-    return [law(scale=rounded(inside.get(block, float(SMALLEST)))) for block in range(blocks)]
+    least = float(SMALLEST)
+    noise = _noise_below if down else _noise_above
+    return [noise(law.__name__, scales.get(block, least)) for block in range(blocks)]
+
+
+@lru_cache(maxsize=1 << 12)
+def _noise_below(law: str, scale: float) -> Noise:
+    return _LAWS[law](scale=rounded_scale_down(_inside(scale)))
+
+
+@lru_cache(maxsize=1 << 12)
+def _noise_above(law: str, scale: float) -> Noise:
+    return _LAWS[law](scale=rounded_scale_up(_inside(scale)))
+
+
+def _inside(scale: float) -> float:
+    return min(max(scale, float(SMALLEST)), float(LARGEST))

@@ -58,13 +58,15 @@ class Block:
     @property
     def values(self) -> int:
         """How many answers it has: one for each group, in row-major order of the keys."""
-        return math.prod(key.groups for key in self.keys)
+        return math.prod([key.groups for key in self.keys])
 
     @property
     def attributes(self) -> frozenset[str]:
         """The names of all attributes that it looks at."""
-        keys = (_named(key) for key in self.keys)
-        return (used(self.where) | looked_at(self.weight)).union(*keys)
+        seen = used(self.where)
+        if not self.keys and type(self.weight) is Constant:
+            return seen
+        return (seen | looked_at(self.weight)).union(*map(_named, self.keys))
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +80,6 @@ class Query:
         """Refuse what is not over this domain, more answers than anybody reads, and weights that leave the integers."""
         object.__setattr__(self, "blocks", tuple(self.blocks))
         fitness = Fitness(self.domain)
-        values = largest = 0
         for fitness.place, block in enumerate(self.blocks):
             fitness.predicate(block.where)
             for key in block.keys:
@@ -90,8 +91,14 @@ class Query:
             fitness.weight(block.weight)
             if block.unit.numerator < 1:
                 raise InvalidArgument(f"blocks[{fitness.place}].unit", block.unit, "write a fraction above 0")
-            values += block.values
-            largest += max(map(abs, extremes(block.weight)))
+        self._hold_together()
+
+    def _hold_together(self) -> None:
+        values = largest = 0
+        for block in self.blocks:
+            values += block.values if block.keys else 1
+            weight = block.weight
+            largest += abs(weight.number) if type(weight) is Constant else max(map(abs, extremes(weight)))
         if not 0 < values <= MOST_VALUES:
             raise InvalidArgument("query", f"{values} answers", f"ask for 1 to {MOST_VALUES} answers at once")
         if largest > LARGEST_WEIGHT:
@@ -101,7 +108,7 @@ class Query:
     @property
     def values(self) -> int:
         """How many answers there are in all."""
-        return sum(block.values for block in self.blocks)
+        return sum([block.values if block.keys else 1 for block in self.blocks])
 
     @classmethod
     def count(cls, domain: Domain, where: Predicate = EVERYTHING) -> Self:
@@ -145,9 +152,13 @@ class Query:
     def stacked(self, *others: Self) -> Self:
         """Return the question that asks all of them together; they must be over one domain."""
         for query in others:
-            if query.domain != self.domain:
+            if query.domain is not self.domain and query.domain != self.domain:
                 raise InvalidArgument("others", query.domain.names, "ask queries over the same domain together")
-        return type(self)(self.domain, tuple(block for query in (self, *others) for block in query.blocks))
+        found = object.__new__(type(self))  # each block was held to the domain before: what is left is all together
+        object.__setattr__(found, "domain", self.domain)
+        object.__setattr__(found, "blocks", tuple([block for query in (self, *others) for block in query.blocks]))
+        found._hold_together()
+        return found
 
 
 def value_of(attribute: Attribute, *, centre: Fraction = Fraction(0), power: int = 1) -> tuple[Weight, Fraction]:

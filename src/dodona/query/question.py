@@ -42,13 +42,17 @@ class Question:
     warnings: tuple[str, ...] = ()
 
 
+_ONE_VALUE = (Column("value", Total(0)),)
+
+
 def of_query(query: Query) -> Question:
     """Return the question that asks for all values of a query: one column for each block."""
     keys = query.blocks[0].keys
+    if len(query.blocks) == 1:
+        return Question(text="", query=query, keys=keys, columns=_ONE_VALUE)
     for number, block in enumerate(query.blocks):
         if block.keys != keys:
             accepted = "group all blocks of a query in the same way, or ask them as questions of their own"
             raise InvalidArgument(f"blocks[{number}].keys", block.keys, accepted)
-    names = ["value"] if len(query.blocks) == 1 else [f"value_{number + 1}" for number in range(len(query.blocks))]
-    columns = tuple(Column(name, Total(number)) for number, name in enumerate(names))
+    columns = tuple(Column(f"value_{number + 1}", Total(number)) for number in range(len(query.blocks)))
     return Question(text="", query=query, keys=keys, columns=columns)
