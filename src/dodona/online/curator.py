@@ -133,12 +133,11 @@ class Curator:
         match question:
             case str():
                 return compile_sql(question, self.schema)
-            case Query():
-                if question.domain is not self.schema.domain and question.domain != self.schema.domain:
+            case Query() | Question():
+                asked = of_query(question) if isinstance(question, Query) else question
+                if asked.query.domain is not self.schema.domain and asked.query.domain != self.schema.domain:
                     raise InvalidRequest("This query is over another domain. Build it from this dataset's schema.")
-                return of_query(question)
-            case Question():
-                return question
+                return asked
             case _:
                 raise InvalidRequest("A question is SQL text or a Query.")
 
