@@ -30,6 +30,7 @@ def python_blocks(page: Path) -> list[tuple[int, str]]:
     ]
 
 
+@pytest.mark.filterwarnings("ignore:The ledger is in memory")
 @pytest.mark.parametrize("page", documents(), ids=lambda page: str(page.relative_to(ROOT)))
 def test_the_python_on_a_page_runs_from_top_to_bottom(page: Path, tmp_path: Path) -> None:
     space: dict[str, object] = {"__name__": "__main__"}
