@@ -1121,7 +1121,7 @@ SELECT ,count(*) FROM stays
 -- 1:8 A comma has nothing before or after it.
 
 SELECT count(*), FROM stays
--- 1:18 A comma has nothing before or after it.
+-- 1:16 A comma has nothing before or after it.
 
 SELECT count(*) FROM stays WHERE CASE WHEN age > 3
 -- 1:50 Something is missing around here.
@@ -1173,10 +1173,10 @@ SELECT count(*),, count(*) FROM stays
 -- 1:17 A comma has nothing before or after it.
 
 SELECT count(age,) FROM stays
--- 1:18 A comma has nothing before or after it.
+-- 1:17 A comma has nothing before or after it.
 
 SELECT count(*) FROM stays WHERE age IN (,1)
 -- 1:42 A comma has nothing before or after it.
 
 SELECT sex, count(*) FROM stays GROUP BY sex,
--- 1:45 A comma has nothing after it.
+-- 1:45 A comma has nothing before or after it.

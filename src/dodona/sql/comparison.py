@@ -37,6 +37,7 @@ MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
 _DAY = re.compile("[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _CELLS: tuple[Constant, ...] = (MISSING, OUTSIDE)
 _FAR = 10**9
+_LONGEST_PATTERN = 1_000
 
 
 class Mismatch(Exception):
@@ -73,17 +74,38 @@ def among(leaf: Leaf, constants: Iterable[Constant]) -> Truth:
     return true, false
 
 
-def like(subject: Subject, pattern: str, *, flags: re.RegexFlag) -> Truth:
+def like(subject: Subject, pattern: str, *, folded: Callable[[str], str]) -> Truth:
     """Return where a label fits a pattern. What an outside text is is not known, so it neither fits nor fails."""
     attribute = subject.attribute
     if not isinstance(attribute, Category):
         raise Mismatch(f"LIKE compares texts, and `{attribute.name}` holds none.", "Write = or BETWEEN.")
-    parts = (
-        ".*" if letter == "%" else "." if letter == "_" else re.escape(letter) for letter in re.sub("%+", "%", pattern)
-    )
-    fits = re.compile("".join(parts), flags | re.DOTALL)
-    true = sum(1 << code for code, label in enumerate(attribute.labels) if fits.fullmatch(label))
+    if len(pattern) > _LONGEST_PATTERN:
+        raise Mismatch("This pattern is longer than any label.", "Write a shorter one.")
+    wanted = folded(pattern)
+    true = sum(1 << code for code, label in enumerate(attribute.labels) if fits(folded(label), wanted))
     return masked(attribute, true), masked(attribute, ((1 << attribute.size) - 1) & ~true)
+
+
+def fits(text: str, pattern: str) -> bool:
+    """Whether a text fits a pattern of LIKE: % stands for any text, _ for any character. Never more than both lengths.
+
+    >>> fits("female", "%ma_e"), fits("female", "ma%")
+    (True, False)
+    """
+    at = here = mark = 0
+    star = -1
+    while at < len(text):
+        sign = pattern[here] if here < len(pattern) else None
+        if sign == "%":
+            star, mark, here = here, at, here + 1
+        elif sign is not None and sign in {"_", text[at]}:
+            at, here = at + 1, here + 1
+        elif star >= 0:
+            here, mark = star + 1, mark + 1  # the last % takes one character more; earlier ones need not change
+            at = mark
+        else:
+            return False
+    return not pattern[here:].strip("%")
 
 
 def null(attribute: Attribute) -> Predicate:

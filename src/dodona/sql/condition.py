@@ -6,8 +6,8 @@ them, AND and OR join them by De Morgan's laws, and WHERE takes the true one.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TypeVar
 
 from sqlglot import exp
@@ -22,6 +22,8 @@ from dodona.sql.scalar import Constant, Leaf, Scalar, Subject, cases, of_leaf, p
 from dodona.sql.scope import Scope
 
 _CHUNK = 64  # parts that are joined at once, so that long chains do not hold all their sets
+_MOST_BRANCHES = 256
+_MOST_PAIRS = 256
 _Result = TypeVar("_Result")
 
 
@@ -53,9 +55,6 @@ def scalar(scope: Scope, node: exp.Expr) -> Scalar:
 
 
 def _condition(scope: Scope, node: exp.Expr) -> Truth:
-    relation = RELATIONS.get(type(node))
-    if relation is not None:
-        return _comparison(scope, node, node.this, relation, node.expression)
     read = _CONDITIONS.get(type(node))
     return _as_condition(scope, node, scalar(scope, node)) if read is None else read(scope, node)
 
@@ -76,8 +75,9 @@ def _not(scope: Scope, node: exp.Expr) -> Truth:
 
 
 def _between(scope: Scope, node: exp.Expr) -> Truth:
-    above = _comparison(scope, node, node.this, ">=", node.args["low"])
-    below = _comparison(scope, node, node.this, "<=", node.args["high"])
+    middle = _Side(node.this, scalar(scope, node.this))
+    above = _paired(scope, node, (middle, _side(scope, node.args["low"])), ">=")
+    below = _paired(scope, node, (middle, _side(scope, node.args["high"])), "<=")
     return both(above[0], below[0]), either(above[1], below[1])
 
 
@@ -94,10 +94,23 @@ def _folded(join: Callable[..., Predicate], parts: list[Predicate]) -> Predicate
     return _folded(join, [join(*parts[first : first + _CHUNK]) for first in range(0, len(parts), _CHUNK)])
 
 
-def _comparison(scope: Scope, node: exp.Expr, left: exp.Expr, relation: str, right: exp.Expr) -> Truth:
-    if isinstance(left, exp.Null) or isinstance(right, exp.Null):
+@dataclass(frozen=True, slots=True)
+class _Side:
+    """One side of a comparison: where it stands, and what it is in a row. It is compiled once."""
+
+    node: exp.Expr
+    value: Scalar
+
+
+def _side(scope: Scope, node: exp.Expr) -> _Side:
+    if isinstance(node, exp.Null):
         scope.warn("A comparison with NULL is never true: IS NULL asks for missing values.")
-    return _paired(scope, node, (left, right), relation)
+    return _Side(node, scalar(scope, node))
+
+
+def _comparison(scope: Scope, node: exp.Expr) -> Truth:
+    sides = _side(scope, node.this), _side(scope, node.args["expression"])
+    return _paired(scope, node, sides, RELATIONS[type(node)])
 
 
 def _leaves(left: Leaf, relation: str, right: Leaf) -> Truth:
@@ -109,10 +122,12 @@ def _leaves(left: Leaf, relation: str, right: Leaf) -> Truth:
     return compared(left, relation, right)
 
 
-def _paired(scope: Scope, node: exp.Expr, sides: tuple[exp.Expr, exp.Expr], relation: str) -> Truth:
+def _paired(scope: Scope, node: exp.Expr, sides: tuple[_Side, _Side], relation: str) -> Truth:
     """Return a comparison of two scalars, leaf by leaf."""
-    left, right = scalar(scope, sides[0]), scalar(scope, sides[1])
+    left, right = sides[0].value, sides[1].value
     pairs = len(left.leaves) * len(right.leaves)
+    if left.branches and right.branches and pairs > _MOST_PAIRS:
+        raise scope.fault(node, "Two long CASEs are compared.", "Compare one of them with constants.")
     scope.work(node, pairs * max(left.width, right.width, pairs))
     tests: dict[tuple[int, int], Truth] = {}
 
@@ -126,15 +141,16 @@ def _paired(scope: Scope, node: exp.Expr, sides: tuple[exp.Expr, exp.Expr], rela
         true = left.where(lambda one: right.where(lambda other: tested(one, other)[0]))
         false = left.where(lambda one: right.where(lambda other: tested(one, other)[1]))
     except Mismatch as fault:
-        fixed = [side for side, found in zip(sides, (left, right), strict=True) if not found.width]
+        fixed = [side.node for side in sides if not side.value.width]
         raise scope.fault(fixed[-1] if len(fixed) == 1 else node, *fault.args) from None
     return true, false
 
 
 def _null_safe(scope: Scope, node: exp.Expr) -> Truth:
     """Return IS [NOT] DISTINCT FROM: true or false everywhere, NULL being a value like any other."""
-    equal, _ = _paired(scope, node, (node.this, node.expression), "=")
-    nulls = both(scalar(scope, node.this).where(_null), scalar(scope, node.expression).where(_null))
+    sides = _Side(node.this, scalar(scope, node.this)), _Side(node.expression, scalar(scope, node.expression))
+    equal, _ = _paired(scope, node, sides, "=")
+    nulls = both(*(side.value.where(_null) for side in sides))
     same = either(equal, nulls)
     pair = same, complement(same)
     return pair if isinstance(node, exp.NullSafeEQ) else (pair[1], pair[0])
@@ -198,9 +214,9 @@ def _like(scope: Scope, node: exp.Expr) -> Truth:
     pattern = other.otherwise
     if one.branches or other.branches or not isinstance(one.otherwise, Subject) or not isinstance(pattern, str):
         raise scope.fault(node, "LIKE compares a column with a text.", "Write column LIKE 'pattern%'.")
-    subject, flags = one.otherwise, re.IGNORECASE if isinstance(node, exp.ILike) else re.NOFLAG
+    subject, folded = one.otherwise, str.lower if isinstance(node, exp.ILike) else str
     scope.work(node, subject.attribute.size * len(pattern))
-    true, false = _located(scope, node, lambda: like(subject, pattern, flags=flags))
+    true, false = _located(scope, node, lambda: like(subject, pattern, folded=folded))
     return (false, true) if node.args.get("negate") else (true, false)
 
 
@@ -208,12 +224,17 @@ def _case(scope: Scope, node: exp.Expr) -> Scalar:
     """Return a CASE: with conditions, or with a subject that is compared with one value after the other."""
     ifs = [node] if isinstance(node, exp.If) else node.args["ifs"]
     default = node.args.get("false" if isinstance(node, exp.If) else "default")
-    subject = node.this if isinstance(node, exp.Case) else None
+    if len(ifs) > _MOST_BRANCHES:
+        raise scope.fault(
+            node, f"This CASE has more than {_MOST_BRANCHES} branches.", "Write IN (...), or fewer branches."
+        )
+    subject = _side(scope, node.this) if isinstance(node, exp.Case) and node.this is not None else None
     branches = []
     for branch in ifs:
-        guard = (
-            condition(scope, branch.this) if subject is None else _comparison(scope, branch, subject, "=", branch.this)
-        )
+        if subject is None:
+            guard = condition(scope, branch.this)
+        else:
+            guard = _paired(scope, branch, (subject, _side(scope, branch.this)), "=")
         branches.append((guard[0], scalar(scope, branch.args["true"])))
     found = cases(branches, of_leaf(None) if default is None else scalar(scope, default))
     scope.bounded(node, *(guard for guard, _ in found.branches))
@@ -222,7 +243,10 @@ def _case(scope: Scope, node: exp.Expr) -> Scalar:
 
 def _coalesce(scope: Scope, node: exp.Expr) -> Scalar:
     """Return the first argument that is not NULL. `<outside>` is not NULL."""
-    found = [scalar(scope, part) for part in (node.this, *node.args["expressions"])]
+    parts = (node.this, *node.args["expressions"])
+    if len(parts) > _MOST_BRANCHES:
+        raise scope.fault(node, f"coalesce has more than {_MOST_BRANCHES} arguments.", "Write fewer.")
+    found = [scalar(scope, part) for part in parts]
     branches = [(complement(part.where(_null)), part) for part in found[:-1]]
     scope.bounded(node, *(guard for guard, _ in branches))
     return cases(branches, found[-1])
@@ -258,7 +282,7 @@ _CONDITIONS: dict[type[exp.Expr], Callable[[Scope, exp.Expr], Truth]] = {
     exp.ILike: _like,
     exp.NullSafeEQ: _null_safe,
     exp.NullSafeNEQ: _null_safe,
-    **dict.fromkeys(RELATIONS, _condition),
+    **dict.fromkeys(RELATIONS, _comparison),
 }
 _SCALARS: dict[type[exp.Expr], Callable[[Scope, exp.Expr], Scalar]] = {
     exp.Paren: lambda scope, node: scalar(scope, node.this),

@@ -15,6 +15,7 @@ from dodona.sql.grammar import NODES, SUBJECTS, WORDS
 from dodona.sql.scope import start_of
 
 LONGEST_TEXT = 100_000
+MOST_TOKENS = 20_000
 DEEPEST = 16
 """How deep brackets and CASE may be nested: the parser takes up to thirty frames of Python's stack for each."""
 DEEPEST_TREE = 80
@@ -75,6 +76,11 @@ def _check_tokens(text: str, tokens: list[Token]) -> None:
         if tokens and tokens[0].token_type in WORDS:
             raise InvalidSql(text, start, *WORDS[tokens[0].token_type])
         raise InvalidSql(text, start, "Only SELECT is answered.", "Write SELECT count(*) FROM ... to begin with.")
+    if len(tokens) > MOST_TOKENS:
+        what = f"The text has {len(tokens)} words and signs; {MOST_TOKENS} are read."
+        raise InvalidSql(
+            text, tokens[MOST_TOKENS].start, what, "Write a shorter question: BETWEEN for long lists of IN."
+        )
     depth = nots = 0
     for before, token in pairwise(tokens):
         kind = token.token_type

@@ -43,6 +43,9 @@ Constant = Fraction | str | bool | dt.date | None
 Leaf = Subject | Fraction | str | bool | dt.date | None
 
 
+_MOST_FOLDED = 8
+
+
 @dataclass(frozen=True, slots=True)
 class Scalar:
     """The leaf of the first branch that holds, else the last one."""
@@ -66,10 +69,21 @@ class Scalar:
 
     def where(self, test: Callable[[Leaf], Predicate]) -> Predicate:
         """Return the rows whose leaf passes a test."""
+        if len(self.branches) > _MOST_FOLDED:
+            return self._flat(test)
         found = test(self.otherwise)
         for guard, leaf in reversed(self.branches):
             found = chosen(guard, test(leaf), found)
         return found
+
+    def _flat(self, test: Callable[[Leaf], Predicate]) -> Predicate:
+        """Return the same rows as a formula that is not deep, however many branches there are."""
+        parts: list[Predicate] = []
+        before: Predicate = NOTHING
+        for guard, leaf in self.branches:
+            parts.append(both(guard, test(leaf), complement(before)))
+            before = either(before, guard)
+        return either(*parts, both(test(self.otherwise), complement(before)))
 
     def present(self) -> Predicate:
         """Return the rows in which it has a value."""

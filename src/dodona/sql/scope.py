@@ -19,7 +19,7 @@ LARGEST_CONDITION = 10_000
 """How many parts a condition may be made of."""
 DEEPEST_CONDITION = 64
 _LEAST_EFFORT = 1 << 14
-_MOST_EFFORT = 1 << 32
+_MOST_EFFORT = 1 << 31
 
 
 @dataclass(frozen=True, slots=True)
