@@ -1,7 +1,8 @@
 """The odometer: an ε that holds for what has been spent so far, whenever one looks.
 
-A filter speaks of its own budget only. The odometer runs a ladder of budgets, from 2ε down, beside each other, each with
-its share of δ, and shows the smallest that nothing has passed yet; pure losses, whose sum always holds, may show less.
+A filter speaks of its own budget only. The odometer runs a ladder of budgets, from 2ε down, beside each other, each
+with its share of δ, and shows the smallest that nothing has passed yet; pure losses, whose sum always holds, may show
+less.
 """
 
 from __future__ import annotations

@@ -46,7 +46,8 @@ class BudgetState:
     epsilon_spent: float
     """Holds for all answers so far, at the budget's δ: the odometer, or the budget itself where that says less.
 
-    These are two statements, each at δ; page odometer says what may be said of both together. The part that is kept for plans is not in it.
+    These are two statements, each at δ; page odometer says what may be said of both together. The part that is kept
+    for plans is not in it.
     """
     charges: int
     """All receipts, those that were served from plans among them."""
