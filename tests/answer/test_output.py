@@ -55,6 +55,7 @@ def test_text_is_a_table_with_what_the_numbers_mean() -> None:
     assert lines[4].endswith("?  (from -∞ to ∞)  person".replace("?  ", "? "))
     assert "Each interval holds the exact value with probability 0.95 or more." in lines
     assert any("Price: 1.25% of the budget" in line for line in lines)
+    assert repr(wards()) == str(wards())
 
 
 def test_json_has_a_form_that_stays() -> None:
@@ -211,6 +212,7 @@ def test_an_offer_is_readable_and_escaped() -> None:
         "A replay would be free.",
     ]
     assert "SELECT &lt;i&gt;" in offer._repr_html_()
+    assert repr(offer) == str(offer)
 
 
 @pytest.mark.parametrize(

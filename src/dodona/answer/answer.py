@@ -41,7 +41,7 @@ class ColumnAccuracy:
     """The median of all rows."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class Answer:
     """What was answered. Nothing is computed before it is looked at; noisy values are never rounded or made to fit."""
 
@@ -58,7 +58,7 @@ class Answer:
     """Whether the data have a newer version."""
     notes: tuple[str, ...]
     view: View
-    _rows: tuple[Row, ...] = field(init=False, repr=False)
+    _rows: tuple[Row, ...] = field(init=False)
 
     @property
     def question(self) -> Question:
@@ -182,6 +182,8 @@ class Answer:
 
     def __str__(self) -> str:
         return written.text(self)
+
+    __repr__ = __str__  # what a prompt shows is the table
 
     def _repr_html_(self) -> str:
         return picture.html(self)

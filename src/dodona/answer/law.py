@@ -94,7 +94,7 @@ def _summed(terms: tuple[Term, ...], failing: float) -> float:
     step = max(fine, common)  # on the common grid nothing is rounded, where it is wide enough
     product: NDArray[np.complex128] = np.ones(_POINTS // 2 + 1, dtype=np.complex128)
     for term in terms:
-        product *= _transform(term.factor, term.law, term.scale, step) ** term.times
+        product *= _power(_transform(term.factor, term.law, term.scale, step), term.times)
     law = np.fft.irfft(product, _POINTS)
     ordered = np.concatenate([law[_POINTS // 2 :], law[: _POINTS // 2]])  # from the most negative sum up
     beyond = np.cumsum(ordered[::-1])[::-1] - ordered + _ROUNDING + 2 * slip
@@ -113,6 +113,16 @@ def _transform(factor: float, law: str, scale: float, step: float) -> NDArray[np
     return np.fft.rfft(np.concatenate([mass[_POINTS // 2 :], mass[: _POINTS // 2]]))
 
 
+def _power(transform: NDArray[np.complex128], times: int) -> NDArray[np.complex128]:
+    """Return a whole power by squaring, which is many times faster than a complex power."""
+    found: NDArray[np.complex128] = np.ones_like(transform)
+    while times:
+        if times & 1:
+            found = found * transform
+        transform, times = transform * transform, times >> 1
+    return found
+
+
 def upper_tail(law: str, scale: float, whole: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return P(X > m) for whole m, or for wide Gaussian noise P(Y > m) of the normal law, which is at least that.
 
@@ -127,10 +137,18 @@ def upper_tail(law: str, scale: float, whole: NDArray[np.float64]) -> NDArray[np
 
         bound: NDArray[np.float64] = ndtr(-whole / scale)
         return bound
+    sums = _gaussian_sums(scale)
+    last = len(sums) // 2 - 1
+    found: NDArray[np.float64] = sums[np.clip(whole + 1, -last, last + 1).astype(np.int64) + last]
+    return found
+
+
+@lru_cache(maxsize=16)
+def _gaussian_sums(scale: float) -> NDArray[np.float64]:
+    """Return P(X ≥ m) for each m from the least that matters up to one more than the largest."""
     last = math.ceil(40 * scale) + 2
     weights = np.exp(-((np.arange(-last, last + 1) / scale) ** 2) / 2)
-    sums = np.concatenate([np.cumsum(weights[::-1])[::-1], [0.0]]) / math.fsum(weights)
-    found: NDArray[np.float64] = sums[np.clip(whole + 1, -last, last + 1).astype(np.int64) + last]
+    found: NDArray[np.float64] = np.concatenate([np.cumsum(weights[::-1])[::-1], [0.0]]) / np.sum(weights)
     return found
 
 

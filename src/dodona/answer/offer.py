@@ -25,7 +25,7 @@ class Expected:
         return f"{self.column} within ±{shown(self.within, max(digits_for(self.within), 0))}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Offer:
     """What was asked for, the way it would be answered, its price, and the accuracy to expect."""
 
@@ -39,6 +39,8 @@ class Offer:
 
     def __str__(self) -> str:
         return "\n".join(self._lines())
+
+    __repr__ = __str__
 
     def _repr_html_(self) -> str:
         lines = "".join(f'<p style="margin:2px 0">{escape(line)}</p>' for line in self._lines())

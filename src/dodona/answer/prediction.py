@@ -69,6 +69,7 @@ def predicted(question: Question, column: Column, noises: tuple[Noise, ...], *, 
     Averages and totals are taken at the worst place of their public range: all values at the bound that is farthest
     from the centre. Spreads and quantiles are taken as though values were spread evenly over the range. So a table
     that is more clustered than that has quantiles that are told better, and one with few rows around them worse.
+    Arithmetic is taken with all operands at such places, so a quotient with a smaller denominator is told less well.
     It grows with every scale. Infinite: nothing can be said of a ratio whose denominator may be 0.
     """
     failing = failure(confidence)

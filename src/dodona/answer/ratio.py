@@ -16,7 +16,7 @@ from dodona.mechanisms.gaussian import Gaussian
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-_HALVINGS = 90
+_HALVINGS = 40  # of what is left between both ends: 10^-12
 _DOUBLINGS = 400
 _PAIR = 2
 _TINY = 1e-12
