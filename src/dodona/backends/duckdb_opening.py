@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import duckdb  # noqa: TID251  the adapter
@@ -19,7 +20,11 @@ from dodona.sql.render_dialect import DUCKDB
 Connection = duckdb.DuckDBPyConnection
 HELD = DUCKDB.identifier("held")
 """The name that a database file is attached under."""
-_COARSE = frozenset({"TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP_NS"})
+_COARSE = frozenset({"TIMESTAMP_S", "TIMESTAMP_MS"})
+_DAY_OF_NANOSECONDS = (  # a cast to TIMESTAMP would round, and put the last nanoseconds of a day into the next
+    "(DATE '1970-01-01' + CAST(epoch_ns({0}) // 86400000000000"
+    " - CASE WHEN epoch_ns({0}) % 86400000000000 < 0 THEN 1 ELSE 0 END AS INTEGER))"
+)
 _FORMS = {
     "VARCHAR": Form.TEXT,
     "BOOLEAN": Form.TRUTH,
@@ -30,7 +35,7 @@ _FORMS = {
     **dict.fromkeys(("FLOAT", "DOUBLE"), Form.DOUBLE),
     **dict.fromkeys(("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER"), Form.WHOLE),
     **dict.fromkeys(("UBIGINT", "HUGEINT", "UHUGEINT"), Form.WIDE),
-    **dict.fromkeys(_COARSE, Form.TIME),
+    **dict.fromkeys((*_COARSE, "TIMESTAMP_NS"), Form.TIME),
 }
 _EXACT_DIGITS = 15  # a decimal of this many digits is a quotient of two whole numbers that are doubles
 
@@ -152,12 +157,15 @@ def _reading(attribute: Attribute, columns: Mapping[str, str], source: str, code
     form = Form.CODE if attribute.name in coded else _form(kind)
     if form is None or form not in accepted(attribute):
         raise SourceUnfit(
-            f"The column {attribute.name} is declared as {_in_words(attribute)}, and the table holds {_short(kind)} in it. "
-            "Declare it as what it is, or ask a view that casts it."
+            f"The column {attribute.name} is declared as {_in_words(attribute)}, and the table holds "
+            f"{kind.partition('(')[0]} in it. Declare it as what it is, or ask a view that casts it."
         )
-    if kind in _COARSE:
-        raw = f"TRY_CAST({raw} AS TIMESTAMP)"
-    return reading(attribute, raw, form, DUCKDB)
+    own = reading(attribute, raw, form, DUCKDB)
+    if kind in _COARSE:  # they reach further than TIMESTAMP: a time without one is outside, not missing
+        return replace(own, value=f"TRY_CAST({raw} AS TIMESTAMP)", total=False)
+    if kind == "TIMESTAMP_NS":
+        return replace(own, value=_DAY_OF_NANOSECONDS.format(raw), form=Form.DAY, total=False)
+    return own
 
 
 def _type(columns: Mapping[str, str], name: str, declared: str) -> str:
@@ -183,7 +191,3 @@ def _form(kind: str) -> Form | None:
         digits = int(kind.removeprefix("DECIMAL(").partition(",")[0])
         return Form.WIDE if digits <= _EXACT_DIGITS else Form.DECIMAL
     return _FORMS.get(kind)
-
-
-def _short(kind: str) -> str:
-    return kind.partition("(")[0]

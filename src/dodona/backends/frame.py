@@ -60,6 +60,8 @@ def _typed(column: Any, library: str) -> Any:  # noqa: ANN401  of three librarie
                 found = column
         if pa.types.is_dictionary(found.type):
             found = found.cast(found.type.value_type)
+        if pa.types.is_timestamp(found.type) and found.type.unit == "ns":
+            found = found.cast(pa.timestamp("ns"))  # in UTC; with a zone, DuckDB would round to microseconds
     except (pa.ArrowException, ValueError, TypeError):
         found = None
     if found is None:
