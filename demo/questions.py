@@ -55,7 +55,7 @@ ASKS = (
     ),
     Ask("How long do they stay, in days?", "SELECT avg(stay) FROM stays", within=0.015),
     Ask(
-        "How does that depend on age?",
+        "How does the stay depend on age?",
         "SELECT age, avg(stay) FROM stays GROUP BY age",
         within=0.08,
         plain=f"SELECT {_AGE} AS band, avg(stay) FROM stays GROUP BY band",  # noqa: S608  of constants, as below
