@@ -189,6 +189,15 @@ def test_a_plot_draws_every_value_with_its_interval() -> None:
         answer_of(Measured(empty, (5,), (Laplace(scale=1),)), price=PRICE).plot()
 
 
+def test_bars_are_named_in_the_order_of_the_columns() -> None:
+    keys = (Partition.of(AGE), Partition.of(WARD))
+    columns = (Column("ward", KeyOf(1)), Column("n", Total(0)), Column("age", KeyOf(0)))
+    question = Question(text="", query=Query(DOMAIN, (Block(EVERYTHING, keys),)), keys=keys, columns=columns)
+    answer = answer_of(Measured(question, tuple(range(24)), (Laplace(scale=1),)), price=PRICE)
+    labels = [label.get_text() for label in answer.plot().get_yticklabels()]
+    assert labels[:5] == ["<b>east</b>, 0", "west & south, 0", "<missing>, 0", "<outside>, 0", "<b>east</b>, 1"]
+
+
 def test_one_value_needs_no_plot() -> None:
     one = Question(text="", query=Query.count(DOMAIN), columns=(Column("n", Total(0)),))
     assert "<svg" not in answer_of(Measured(one, (5,), (Laplace(scale=1),)), price=PRICE)._repr_html_()

@@ -92,6 +92,18 @@ def test_the_tail_of_two_laplace_draws_is_the_integral(first, second) -> None:
         assert tail == pytest.approx(2 * float(np.sum(density * upper) * step), abs=2e-4)
 
 
+@pytest.mark.parametrize("order", [1, -1])
+@pytest.mark.parametrize("small", ["1/1000", "1", "900", "2000", "100000"])
+def test_a_small_laplace_part_beside_a_wide_normal_one_changes_little_and_never_narrows(order, small) -> None:
+    wide = Gaussian(scale=10**8)
+    noises = (wide, Laplace(scale=small))[::order]
+    reach = 1.959964 * 10**8
+    places = np.array([0.999, 1.003]) * reach
+    parts = tuple(Part(1.0, 0.0, noise) for noise in noises)
+    kept = Ratio(places, np.ones(2), parts).accepts(np.zeros(2), 0.05)
+    assert kept.tolist() == [True, False]
+
+
 def test_three_laplace_noises_are_left_to_the_arithmetic_of_intervals() -> None:
     assert can_invert([Gaussian(scale=2)] * 5)
     assert can_invert([Laplace(scale=2)] * 2)

@@ -10,14 +10,15 @@ from typing import TYPE_CHECKING
 
 from dodona.answer.digits import digits_for, shown
 from dodona.answer.estimate import Estimate, as_number
-from dodona.answer.written import cell_text, end_text, label_text, notes
+from dodona.answer.rows import Row, shown_columns
+from dodona.answer.written import cell_text, end_text, notes
 from dodona.errors import InvalidRequest
+from dodona.query.expression import KeyOf
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from dodona.answer.answer import Answer
-    from dodona.answer.rows import Row
 
 _ROWS_OF_TABLE = 200
 _BARS = 40
@@ -45,12 +46,16 @@ def bars_of(answer: Answer) -> tuple[str, list[Bar]]:
         if estimated:
             rows = answer.rows[:_BARS]
             cells = [(row, cell) for row in rows if isinstance(cell := row.cells[number], Estimate)]
-            return answer.columns[number], [_bar(row, cell) for row, cell in cells]
+            named = [
+                place for place, key in enumerate(shown_columns(answer.question)) if isinstance(key.expression, KeyOf)
+            ]
+            return answer.columns[number], [_bar(row, named, cell) for row, cell in cells]
     return "", []
 
 
-def _bar(row: Row, cell: Estimate) -> Bar:
-    name = ", ".join(label_text(label) for label in row.keys)
+def _bar(row: Row, named: list[int], cell: Estimate) -> Bar:
+    """Return a bar that is named by the group's labels, in the order of the columns."""
+    name = ", ".join(cell_text(row.cells[place]) for place in named)
     value = None if cell.value is None else as_number(cell.value)
     return Bar(name, value, as_number(cell.low), as_number(cell.high))
 

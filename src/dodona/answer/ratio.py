@@ -20,6 +20,8 @@ _HALVINGS = 40  # of what is left between both ends: 10^-12
 _DOUBLINGS = 400
 _PAIR = 2
 _TINY = 1e-12
+_SMALL = 1e-5
+_BEYOND = 40
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,4 +167,6 @@ def _mixed(
     added = np.exp(rate**2 / 2 - distance / wide + log_ndtr(place - rate))
     taken = np.exp(rate**2 / 2 + distance / wide + log_ndtr(-place - rate))
     found: NDArray[np.float64] = 2 * np.exp(log_ndtr(-place)) + added - taken
-    return np.where(laplace <= _TINY * gaussian, 2 * np.exp(log_ndtr(-place)), found)
+    # So small a Laplace part is hardly ever beyond 40 of its scales, and the terms above would lose their digits.
+    bound = 2 * np.exp(log_ndtr(-(distance - _BEYOND * laplace) / deviation))
+    return np.where(laplace <= _SMALL * gaussian, bound, found)
