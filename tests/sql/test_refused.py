@@ -47,9 +47,19 @@ def test_a_long_line_is_cut_around_the_place():
     assert line[caret.index("^") :].startswith("height > 3")
 
 
-def test_no_control_character_of_the_text_comes_back():
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT '\x1b[31m\x07', nothing FROM stays",
+        'SELECT count(*) FROM stays WHERE "\x1b[31m" > 3',
+        "SELECT count(*) FROM stays WHERE \ud800 > 3",
+        "SELECT \x07(age) FROM stays",
+        "SELECT count(*) FROM stays \x1b \x1b",
+    ],
+)
+def test_no_control_character_of_the_text_comes_back(text):
     with pytest.raises(InvalidSql) as caught:
-        compile_sql("SELECT '\x1b[31m\x07', nothing FROM stays", SCHEMA)
+        compile_sql(text, SCHEMA)
     assert all(letter.isprintable() or letter == "\n" for letter in str(caught.value))
 
 

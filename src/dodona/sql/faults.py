@@ -25,9 +25,10 @@ class InvalidSql(InvalidRequest):
         """
         self.start = max(0, min(start, len(text)))
         self.line, self.column = position(text, self.start)
-        self.what = what
-        self.instead = instead
-        super().__init__(f"Line {self.line}, column {self.column}:\n{_pointed(text, self.start)}\n{what} {instead}")
+        self.what = _safe(what)
+        self.instead = _safe(instead)
+        place = f"Line {self.line}, column {self.column}:\n{_pointed(text, self.start)}"
+        super().__init__(f"{place}\n{self.what} {self.instead}")
 
 
 def position(text: str, start: int) -> tuple[int, int]:
@@ -48,5 +49,9 @@ def _pointed(text: str, start: int) -> str:
     first = 0 if len(line) <= _WIDEST else max(0, start - begin - _BEFORE)
     shown = line[first : first + _WIDEST]
     head, tail = "…" * (first > 0), "…" * (first + _WIDEST < len(line))
-    safe = "".join(letter if letter.isprintable() else " " for letter in shown)  # no escape codes for a terminal
-    return f"    {head}{safe}{tail}\n    {' ' * (len(head) + start - begin - first)}^"
+    return f"    {head}{_safe(shown)}{tail}\n    {' ' * (len(head) + start - begin - first)}^"
+
+
+def _safe(text: str) -> str:
+    """Return a text without what cannot be printed: names come from whoever asks, and go to a terminal."""
+    return "".join(letter if letter.isprintable() else " " for letter in text)

@@ -21,7 +21,6 @@ from dodona.sql.scalar import Constant, Scalar, Subject
 from dodona.sql.scope import Scope
 
 _BIN = "bin"
-_MOST_LABELS = 1_000
 
 
 def key(scope: Scope, node: exp.Expr) -> Key:
@@ -48,11 +47,11 @@ def called(scope: Scope, node: exp.Expr) -> str:
     return scope.word(node) if isinstance(node, exp.Func) and not isinstance(node, exp.Case) else "case"
 
 
-def rank(one: Key) -> tuple[int, str, str]:
+def rank(one: Key) -> tuple[int, str, int, tuple[int, ...]]:
     """Return what the keys of a block are sorted by, so that GROUP BY a, b and GROUP BY b, a are one question."""
     if isinstance(one, Partition):
-        return 0, one.attribute, repr(one.cuts[:2])
-    return 1, repr(one), ""
+        return 0, one.attribute, len(one.cuts), one.cuts
+    return 1, repr(one), 0, ()
 
 
 def _of_subject(scope: Scope, node: exp.Expr, subject: Subject) -> Key:
