@@ -1,5 +1,7 @@
 """Answers: what is shown of a measured question, lazily, and against what."""
 
+import copy
+import pickle
 import time
 from fractions import Fraction
 
@@ -213,6 +215,11 @@ def test_values_and_noises_must_be_those_of_the_question() -> None:
         Measured(grouped(), (1, 2), (NOISE, NOISE))
     with pytest.raises(InvalidArgument, match="one for each of 2 blocks"):
         Measured(grouped(), VALUES, (NOISE,))
+
+
+def test_an_answer_that_nobody_has_looked_at_can_be_copied_and_sent() -> None:
+    answer = answered(grouped(), *VALUES)
+    assert pickle.loads(pickle.dumps(answer)).rows == copy.deepcopy(answer).rows == answer.rows  # noqa: S301  our own
 
 
 def test_ten_thousand_answers_are_made_in_well_under_a_tenth_of_a_second() -> None:

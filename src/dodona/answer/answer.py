@@ -58,7 +58,7 @@ class Answer:
     """Whether the data have a newer version."""
     notes: tuple[str, ...]
     view: View
-    _rows: tuple[Row, ...] = field(init=False)
+    _rows: tuple[Row, ...] | None = field(init=False, default=None)
 
     @property
     def question(self) -> Question:
@@ -84,11 +84,11 @@ class Answer:
     @property
     def rows(self) -> tuple[Row, ...]:
         """The rows that are shown, in order."""
-        try:
-            return self._rows
-        except AttributeError:  # nobody has looked before
-            object.__setattr__(self, "_rows", rows_of(self.measured, self.view))
-        return self._rows
+        found = self._rows
+        if found is None:
+            found = rows_of(self.measured, self.view)
+            object.__setattr__(self, "_rows", found)
+        return found
 
     @property
     def value(self) -> Estimate:
