@@ -29,14 +29,14 @@ def agree(backend: Opener, seed: int, folder: Path) -> None:
 
 
 @BACKEND
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", [0, 1, 25])
 def test_weights_over_the_histogram_and_the_source_say_the_same(backend, seed: int, tmp_path: Path) -> None:
     agree(backend, seed, tmp_path)
 
 
 @pytest.mark.slow
 @BACKEND
-@pytest.mark.parametrize("seed", range(3, 43))
+@pytest.mark.parametrize("seed", [*range(2, 25), *range(26, 43)])
 def test_they_say_the_same_of_many_tables(backend, seed: int, tmp_path: Path) -> None:
     agree(backend, seed, tmp_path)
 

@@ -61,6 +61,9 @@ def code(reading: Reading) -> str:
         return reading.dialect.small.format(reading.value)
     if reading.form is Form.DOUBLE and isinstance(reading.attribute, Integer | Number):
         return _code_of_double(reading, reading.attribute)
+    if isinstance(reading.attribute, Category):  # the place among the labels is NULL outside: no second search
+        size = reading.attribute.size
+        return f"CASE WHEN {reading.missing} THEN {size} ELSE coalesce({present_code(reading)}, {size + 1}) END"
     return by_cell(reading, present_code(reading), size=reading.attribute.size)
 
 
@@ -77,8 +80,6 @@ def _code_of_double(reading: Reading, attribute: Integer | Number) -> str:
 
 def by_cell(reading: Reading, present: str, *, size: int) -> str:
     """Return SQL that is `present` where there is a value, `size` where it is missing and the next number outside."""
-    if isinstance(reading.attribute, Category):  # the place among the labels is NULL outside: no second search
-        return f"CASE WHEN {reading.missing} THEN {size} ELSE coalesce({present}, {size + 1}) END"
     apart = outside(reading)
     second = "" if apart == FALSE else f" WHEN {apart} THEN {size + 1}"
     return f"CASE WHEN {reading.missing} THEN {size}{second} ELSE {present} END"
