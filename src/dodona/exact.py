@@ -42,9 +42,12 @@ def whole(value: int, *, argument: str, lower: int, upper: int) -> int:
     >>> whole(3, argument="positives", lower=1, upper=10)
     3
     """
-    number = exact(value, argument=argument, lower=Fraction(lower), upper=Fraction(upper))
+    accepted = f"write a whole number from {shown(Fraction(lower))} to {shown(Fraction(upper))}"
+    try:
+        number = exact(value, argument=argument, lower=Fraction(lower), upper=Fraction(upper))
+    except InvalidArgument:
+        raise InvalidArgument(argument, value, accepted) from None
     if number.denominator != 1:
-        accepted = f"write a whole number from {shown(Fraction(lower))} to {shown(Fraction(upper))}"
         raise InvalidArgument(argument, value, accepted)
     return int(number)
 

@@ -59,6 +59,17 @@ class BudgetState:
     head: str
     """The hash of the last line: two who see the same head see the same ledger."""
 
+    def __str__(self) -> str:
+        total = self.total
+        ended = "".join(
+            f" It is {word}." for word, so in (("closed", self.closed), ("recovered", self.recovered)) if so
+        )
+        return (
+            f"Budget: epsilon {total.epsilon}, delta {float(total.delta):g}, {total.accountant.value}. "
+            f"Spent: {100 * float(self.spent):.4g}% (epsilon so far: {self.epsilon_spent:.4g}). "
+            f"Left: {100 * float(self.left):.4g}%.{ended}"
+        )
+
 
 def state_of(account: Account, *, charges: int, releases: int, closed: bool, head: str) -> BudgetState:
     """Return the state of an account at a head."""

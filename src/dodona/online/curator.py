@@ -82,7 +82,7 @@ class Curator:
         progress: Progress | None = None,
     ) -> tuple[Answer, ...]:
         """Return the answers to questions that are planned together and charged once: all or none of them."""
-        listed, request = tuple(questions), self._request(within, confidence, epsilon)
+        listed, request = _several(questions), self._request(within, confidence, epsilon)
         asked = []
         for number, question in enumerate(listed):
             asked.append(self.read(question))
@@ -102,7 +102,9 @@ class Curator:
         epsilon: Exact | None = None,
     ) -> Offer:
         """Return what a question, or several together, would cost and how far off answers may be; nothing is spent."""
-        several = (question,) if isinstance(question, str | Query) else tuple(question)
+        several = (question,) if isinstance(question, str | Query) else _several(question)
+        if not several:
+            raise InvalidRequest("There is no question to quote. Write one, or a list of them.")
         return self._answering.offer(tuple(map(self.read, several)), self._request(within, confidence, epsilon))
 
     def choose(
@@ -158,3 +160,10 @@ class Curator:
 
     def _request(self, within: Tolerance | None, confidence: float | None, epsilon: Exact | None) -> Request:
         return requested(within, epsilon, confidence, default=self._dataset.default)
+
+
+def _several(questions: object) -> tuple[object, ...]:
+    """Return a list of questions; one text is not taken for a list of letters."""
+    if isinstance(questions, str | Query) or not isinstance(questions, Iterable):
+        raise InvalidRequest("Several questions are a list: write [question], or use `ask` for one.")
+    return tuple(questions)

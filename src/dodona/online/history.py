@@ -10,6 +10,8 @@ from dodona.ledger.contract import Ledger
 from dodona.ledger.entry import Charged, Released
 from dodona.ledger.spelling import from_json, time_of
 
+_LONGEST = 100
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Charge:
@@ -43,7 +45,7 @@ class History:
 
     def __str__(self) -> str:
         lines = (
-            f"{charge.time[:19]}  {100 * float(charge.share):8.4f}%  {charge.analyst or '-':<12}  {charge.text}"
+            f"{charge.time[:19]}  {100 * float(charge.share):8.4f}%  {charge.analyst or '-':<12}  {_short(charge.text)}"
             for charge in self.charges
         )
         return "\n".join(lines) if self.charges else "Nothing was charged yet."
@@ -81,3 +83,13 @@ def _named(purpose: str) -> str:
     """Return words for a purpose: what it is, and the beginning of its digest."""
     *words, last = purpose.split(" ")
     return " ".join([*words, f"{last[:12]}…" if len(last) > 20 else last])  # noqa: PLR2004  a digest is longer
+
+
+def _short(text: str) -> str:
+    r"""Return a question in one line; a batch of thousands is cut off.
+
+    >>> _short("SELECT count(*)\n  FROM stays")
+    'SELECT count(*) FROM stays'
+    """
+    line = " ".join(text.split())
+    return line if len(line) <= _LONGEST else f"{line[: _LONGEST - 1]}…"

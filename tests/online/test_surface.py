@@ -1,0 +1,45 @@
+"""What people see of a curator when they print it or hand it the wrong thing."""
+
+import pytest
+
+from dodona.errors import InvalidArgument, InvalidRequest
+from dodona.policy import Budget
+from tests.online.scene import curator, ledger
+
+
+def test_a_text_is_not_taken_for_a_list_of_letters():
+    with pytest.raises(InvalidRequest, match=r"are a list: write \[question\]"):
+        curator().ask_many("SELECT count(*) FROM stays")
+
+
+@pytest.mark.parametrize("questions", [[], ()])
+def test_a_quote_of_nothing_is_refused(questions):
+    with pytest.raises(InvalidRequest, match="no question to quote"):
+        curator().quote(questions)
+
+
+def test_a_quote_of_what_is_no_question_is_refused():
+    with pytest.raises(InvalidRequest, match="are a list"):
+        curator().quote(None)
+
+
+def test_a_budget_prints_in_one_line():
+    asked = curator(kept=ledger(Budget(1, "1e-6", "renyi")))
+    assert str(asked.budget) == ("Budget: epsilon 1, delta 1e-06, renyi. Spent: 0% (epsilon so far: 0). Left: 100%.")
+    asked.ask("SELECT count(*) FROM stays", within=100)
+    assert "Left: 99.2" in str(asked.budget)  # scale 51 against a budget of about 1/40 at order 22
+
+
+def test_a_long_batch_is_cut_off_in_the_history_that_is_printed():
+    asked = curator()
+    texts = [f"SELECT count(*) FROM stays WHERE age = {age}" for age in range(50)]  # noqa: S608
+    asked.ask_many(texts, within=100)
+    (line,) = str(asked.history).splitlines()
+    assert line.endswith("…")
+    assert len(line) < 160
+    assert asked.history[0].text == "; ".join(texts)
+
+
+def test_a_count_that_is_out_of_range_is_told_to_be_whole():
+    with pytest.raises(InvalidArgument, match="write a whole number from 1 to 4"):
+        curator().choose("SELECT sex, count(*) FROM stays GROUP BY sex", epsilon="0.1", count=9)
