@@ -39,7 +39,7 @@ def history(
 ) -> None:
     """Show what was charged, the latest last."""
     with told():
-        from dodona.online.history import history_of
+        from dodona.online.history import history_of, shortened
         from dodona.opening import DatasetFile, ledger_of
 
         with ledger_of(dataset) as ledger:
@@ -55,6 +55,6 @@ def history(
         for charge in charges[-last:]:
             share = f"{100 * float(charge.share):.4g}%"
             answered = "yes" if charge.answered else "no"
-            table.add_row(charge.time[:19], charge.analyst or "-", share, answered, escape(charge.text))
+            table.add_row(charge.time[:19], charge.analyst or "-", share, answered, escape(shortened(charge.text)))
         screen = console()
         screen.print(table if charges else "Nothing was charged yet.")

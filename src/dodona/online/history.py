@@ -45,7 +45,7 @@ class History:
 
     def __str__(self) -> str:
         lines = (
-            f"{charge.time[:19]}  {100 * float(charge.share):8.4f}%  {charge.analyst or '-':<12}  {_short(charge.text)}"
+            f"{charge.time[:19]}  {100 * float(charge.share):8.4f}%  {charge.analyst or '-':<12}  {shortened(charge.text)}"
             for charge in self.charges
         )
         return "\n".join(lines) if self.charges else "Nothing was charged yet."
@@ -85,10 +85,10 @@ def _named(purpose: str) -> str:
     return " ".join([*words, f"{last[:12]}…" if len(last) > 20 else last])  # noqa: PLR2004  a digest is longer
 
 
-def _short(text: str) -> str:
+def shortened(text: str) -> str:
     r"""Return a question in one line; a batch of thousands is cut off.
 
-    >>> _short("SELECT count(*)\n  FROM stays")
+    >>> shortened("SELECT count(*)\n  FROM stays")
     'SELECT count(*) FROM stays'
     """
     line = " ".join(text.split())
