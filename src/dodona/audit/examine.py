@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import assert_never
 
 from dodona.audit.bound import ERROR, Codes, certified_epsilon, certified_mu, certified_rho
-from dodona.audit.cases import choice, noise, sparse
+from dodona.audit.cases import choice, noise, path, served, sparse, watched
 from dodona.audit.cases.case import Case, Currency
 
 
@@ -38,9 +38,12 @@ class Finding:
 
 def all_cases() -> Iterator[Case]:
     """Return every case, the slow families first."""
+    yield from watched.cases()
+    yield from served.cases()
     yield from sparse.cases()
     yield from choice.cases()
     yield from noise.cases()
+    yield from path.cases()
 
 
 def examine(case: Case, count: int) -> Finding:
@@ -55,7 +58,7 @@ def examine(case: Case, count: int) -> Finding:
         mechanism=case.mechanism,
         neighbours=case.neighbours.value,
         currency=case.currency.value,
-        claim=case.claim,
+        claim=case.claimed(),
         certified=certified,
         feature=feature.name,
         count=samples,

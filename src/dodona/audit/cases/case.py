@@ -30,7 +30,8 @@ class Case:
     name: str
     mechanism: str
     neighbours: Neighbours
-    claim: float
+    claim: float | Callable[[], float]
+    """What is lost at most; where it takes a question to learn the price, how to learn it."""
     draw: Draw
     features: tuple[Feature, ...]
     currency: Currency = Currency.EPSILON
@@ -38,6 +39,10 @@ class Case:
     """Where the claim is about ε at some δ."""
     share: int = 1
     """Slow ways of drawing take one out of so many samples."""
+
+    def claimed(self) -> float:
+        """Return what is claimed to be lost at most."""
+        return self.claim() if callable(self.claim) else self.claim
 
 
 def pure(event: Event) -> float:

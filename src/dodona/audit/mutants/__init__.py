@@ -1,6 +1,6 @@
 """The catalogue of faults that the audit must catch: data only, nothing of the product is imported."""
 
-from dodona.audit.mutants import choice, keystream, noise, price, sparse
+from dodona.audit.mutants import choice, keystream, noise, price, served, sparse
 from dodona.audit.mutants.mutant import Mutant
 
 MUTANTS: tuple[Mutant, ...] = (
@@ -9,4 +9,5 @@ MUTANTS: tuple[Mutant, ...] = (
     *choice.MUTANTS,
     *sparse.MUTANTS,
     *price.MUTANTS,
+    *served.MUTANTS,
 )

@@ -1,0 +1,78 @@
+"""A small table behind a curator, so that what is audited is the path that serves people."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dodona.accounting.event import Event
+from dodona.backends.memory import MemorySource
+from dodona.domain.attribute import Category, Integer, Number
+from dodona.domain.neighbours import Neighbours
+from dodona.domain.schema import Schema
+from dodona.ledger import memory
+from dodona.ledger.contract import Ledger
+from dodona.ledger.entry import Charged
+from dodona.ledger.opening import Terms
+from dodona.ledger.spelling import from_json
+from dodona.online.curator import Curator
+from dodona.online.dataset import Dataset
+from dodona.online.request import Request
+from dodona.policy import Budget
+from dodona.trusted.source import Source
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+Row = tuple[str | None, float, float]
+"""A sex, a stay in days and an income."""
+INCOMES = ((1 << 29) - 16, 1 << 29)
+"""Four of the largest fill 31 bits."""
+_SIZE = 8
+_BUDGET = Fraction(10**4)
+_DEFAULT = Request(within="1%", epsilon=None, confidence=0.95)
+
+
+def schema_of(neighbours: Neighbours) -> Schema:
+    """Return what is public of the table; `other` may be nobody's sex."""
+    return Schema.of(
+        "stays",
+        Category("sex", ("female", "male", "other")),
+        Number("stay", 0, 3, "0.25"),
+        Integer("income", *INCOMES),
+        size=_SIZE,
+        neighbours=neighbours,
+    )
+
+
+def source_of(schema: Schema, rows: Sequence[Row]) -> MemorySource:
+    """Return the rows as a source."""
+    sexes, stays, incomes = zip(*rows, strict=True)
+    columns: dict[str, Sequence[object] | NDArray[np.float64]] = {
+        "sex": sexes,
+        "stay": np.array(stays, dtype=np.float64),
+        "income": np.array(incomes, dtype=np.float64),
+    }
+    return MemorySource(schema, columns)
+
+
+def ledger_of(schema: Schema, delta: str = "0") -> Ledger:
+    """Return a ledger with the largest budget: pure, or with Rényi prices where there is a δ."""
+    budget = Budget(_BUDGET, delta, "pure" if delta == "0" else "renyi")
+    return memory.create(
+        Terms(datasets={schema.table: schema.digest}, neighbours=schema.unit.neighbours, budget=budget)
+    )
+
+
+def served(schema: Schema, source: Source, ledger: Ledger) -> Curator:
+    """Return a curator of the three."""
+    return Curator(Dataset(name=schema.table, schema=schema, source=source, ledger=ledger, default=_DEFAULT))
+
+
+def charged(ledger: Ledger) -> Event:
+    """Return the event of the last charge that the ledger holds."""
+    entries = (from_json(line.text, number=line.number) for line in reversed(ledger.lines()))
+    return next(entry.event for entry in entries if isinstance(entry, Charged))

@@ -1,0 +1,210 @@
+"""Faults on the way from a question to an answer: the mechanism is right, and what surrounds it is not."""
+
+from __future__ import annotations
+
+from dodona.audit.mutants.mutant import Mutant
+from dodona.audit.patch import Patch, replacing
+
+_RELEASE = "dodona.trusted.release"
+_ANSWERING = "dodona.online.answering"
+_NOISY = (
+    "    noise = np.concatenate([several(law, count) for law, count in _runs(measurement)])\n"
+    "    if isinstance(values, np.ndarray):"
+)
+_DRAWN = "    noise = np.concatenate([several(law, count) for law, count in _runs(measurement)])"
+
+
+def _with_noise(*lines: str) -> Patch:
+    """Return the patch that changes noise after it was drawn."""
+    return replacing(
+        _RELEASE, _NOISY, "\n".join((_DRAWN, *(" " * 4 + line for line in lines), *_NOISY.split("\n")[1:]))
+    )
+
+
+_EMPTY_WITHOUT_NOISE = _with_noise("noise[np.asarray(values) == 0] = 0")
+
+MUTANTS = (
+    Mutant(
+        "empty group served without noise",
+        "a group that nobody is in is answered 0",
+        (_EMPTY_WITHOUT_NOISE,),
+        ("served rare group",),
+    ),
+    Mutant(
+        "key shown only if present",
+        "a group that nobody is in is left out of the answer",
+        (
+            _EMPTY_WITHOUT_NOISE,
+            replacing(
+                "dodona.answer.rows",
+                "    chosen = chosen[question.offset : last]",
+                "    chosen = [group for group in chosen[question.offset : last] if measured.steps(0)[group] != 0]",
+            ),
+        ),
+        ("served rare group",),
+    ),
+    Mutant(
+        "error on an empty group",
+        "a source cannot answer where nobody is in a group",
+        (
+            replacing(
+                _RELEASE,
+                "    if len(values) != query.values:\n        raise SourceFailed",
+                "    if len(values) != query.values or 0 in np.asarray(values)[:3]:\n        raise SourceFailed",
+            ),
+        ),
+        ("served rare group",),
+    ),
+    Mutant(
+        "four redraws under one charge",
+        "a release is the mean of four noisy answers",
+        (
+            _with_noise(
+                "more = [np.concatenate([several(law, count) for law, count in _runs(measurement)]) for _ in range(3)]",
+                "noise = (noise + sum(more)) // 4",
+            ),
+        ),
+        ("served count", "served sum"),
+    ),
+    Mutant(
+        "noise of one block used for the next",
+        "of two questions that are asked together, the second gets the noise of the first",
+        (_with_noise("noise = np.repeat(noise[::2], 2)[: len(noise)]"),),
+        ("served pair of counts",),
+    ),
+    Mutant(
+        "largest groups found before noise",
+        "LIMIT looks at the exact counts",
+        (_with_noise("noise = noise + np.where(np.asarray(values) < np.max(values), -(1 << 40), 0)"),),
+        ("served top group",),
+    ),
+    Mutant(
+        "sum wraps at 32 bits",
+        "a source adds up 32-bit integers",
+        (
+            replacing(
+                "dodona.backends.totals",
+                "        return _bincount(groups, weights, number=number, counts=counts)",
+                "        wide = _bincount(groups, weights, number=number, counts=counts)\n"
+                "        return wide.astype(np.int32).astype(np.int64)",
+            ),
+        ),
+        ("served sum of 32 bits",),
+    ),
+    Mutant(
+        "clamped at a bound from the data",
+        "values are drawn in to the median of the column",
+        (
+            replacing(
+                "dodona.domain.encoding",
+                "        steps = np.clip(steps, 0, attribute.size - 1)",
+                "        steps = np.clip(steps, 0, min(np.nanmedian(steps), attribute.size - 1))",
+            ),
+        ),
+        ("served sum",),
+    ),
+    Mutant(
+        "served under the other relation",
+        "a replaced row is priced as an added one",
+        (
+            replacing(
+                "dodona.mechanisms.measurement",
+                "        events = [noise.event(sensitivity_of(query, neighbours)) for noise, query in "
+                "zip(parts, queries, strict=True)]",
+                "        from dataclasses import replace\n\n"
+                "        found = [sensitivity_of(query, Neighbours.ADD_REMOVE) for query in queries]\n"
+                "        found = [replace(one, neighbours=neighbours, monotone=False) for one in found]\n"
+                "        events = [noise.event(one) for noise, one in zip(parts, found, strict=True)]",
+            ),
+        ),
+        ("served groups", "served pair of counts"),
+    ),
+    Mutant(
+        "price of the planner believed",
+        "the planner halves prices, and a release does not compute them again",
+        (
+            replacing(
+                "dodona.online.planning",
+                "        event = measurement.event(self.unit.neighbours)",
+                "        wider = tuple(type(noise)(scale=2 * noise.scale) for noise in measurement.noises)\n"
+                "        event = Measurement(measurement.query, wider).event(self.unit.neighbours)",
+            ),
+            replacing(
+                _RELEASE,
+                "    if (receipt.event, receipt.purpose, receipt.version) != (event, purpose, source.version):",
+                "    if (receipt.purpose, receipt.version) != (purpose, source.version):",
+            ),
+        ),
+        ("served count",),
+    ),
+    Mutant(
+        "data read before the receipt is used",
+        "the exact answer is fetched while the charge is still being written",
+        (
+            replacing(
+                _RELEASE,
+                "    ledger.redeem(receipt)\n    values = noisy(exact(source, query), measurement)",
+                "    values = noisy(exact(source, query), measurement)\n    ledger.redeem(receipt)",
+            ),
+        ),
+        ("question before its charge",),
+    ),
+    Mutant(
+        "no charge for a failure",
+        "the table is tried before it is charged for, so that a failure is free",
+        (
+            replacing(
+                _ANSWERING,
+                "        receipt = ledger.reserve(",
+                "        from dodona.trusted.release import exact\n\n"
+                "        exact(source, planned.measurement.query)\n"
+                "        receipt = ledger.reserve(",
+            ),
+        ),
+        ("question on a table that fails", "question before its charge"),
+    ),
+    Mutant(
+        "choice before its receipt is used",
+        "scores are read while the charge is still being written",
+        (
+            replacing(
+                "dodona.trusted.choice",
+                "    ledger.redeem(receipt)\n"
+                "    left = {number: int(score) for number, score in enumerate(exact(source, selection.query))}",
+                "    left = {number: int(score) for number, score in enumerate(exact(source, selection.query))}\n"
+                "    ledger.redeem(receipt)",
+            ),
+        ),
+        ("choice before its charge",),
+    ),
+    Mutant(
+        "largest score told",
+        "a choice is the largest exact score",
+        (
+            replacing(
+                "dodona.trusted.choice",
+                "        winner = numbers[_winner(selection, list(left.values()))]",
+                "        winner = max(numbers, key=left.__getitem__)",
+            ),
+        ),
+        ("served choice",),
+    ),
+    Mutant(
+        "alert without noise",
+        "an alert compares the exact count with the exact threshold",
+        (
+            replacing(
+                "dodona.trusted.alerts",
+                "        self._watch = Watch(mechanism, lambda scale: one(Laplace(scale=scale)))",
+                "        self._watch = Watch(mechanism, lambda scale: 0 * one(Laplace(scale=scale)))",
+            ),
+        ),
+        ("served alert",),
+    ),
+    Mutant(
+        "watch opened without its receipt",
+        "alerts are told although the charge could not be used",
+        (replacing("dodona.trusted.alerts", "        ledger.redeem(receipt)", ""),),
+        ("watch before its charge",),
+    ),
+)
