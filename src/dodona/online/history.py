@@ -45,7 +45,8 @@ class History:
 
     def __str__(self) -> str:
         lines = (
-            f"{charge.time[:19]}  {100 * float(charge.share):8.4f}%  {charge.analyst or '-':<12}  {shortened(charge.text)}"
+            f"{charge.time[:19]}  {100 * float(charge.share):8.4f}%  {charge.analyst or '-':<12}  "
+            f"{shortened(charge.text)}"
             for charge in self.charges
         )
         return "\n".join(lines) if self.charges else "Nothing was charged yet."
