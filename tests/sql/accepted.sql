@@ -415,6 +415,14 @@ SELECT count(*) FROM stays WHERE CASE WHEN emergency THEN age ELSE 5 END BETWEEN
 
 SELECT count(*) FROM stays WHERE if(emergency, age, 5) > 4
 
+SELECT count(*) FROM stays WHERE CASE WHEN age > 20 AND stay < 1 THEN emergency WHEN age > 18 AND stay < 2 THEN stay > 1 WHEN age > 16 AND stay < 3 THEN sex = 'male' WHEN age > 14 AND stay < 4 THEN emergency WHEN age > 12 AND stay < 1 THEN stay > 1 WHEN age > 10 AND stay < 2 THEN sex = 'male' WHEN age > 8 AND stay < 3 THEN emergency WHEN age > 6 AND stay < 4 THEN stay > 1 WHEN age > 4 AND stay < 1 THEN sex = 'male' WHEN age > 2 AND stay < 2 THEN emergency ELSE age < 4 END
+
+SELECT count(*) FROM stays WHERE NOT CASE WHEN age > 20 AND stay < 1 THEN emergency WHEN age > 18 AND stay < 2 THEN stay > 1 WHEN age > 16 AND stay < 3 THEN sex = 'male' WHEN age > 14 AND stay < 4 THEN emergency WHEN age > 12 AND stay < 1 THEN stay > 1 WHEN age > 10 AND stay < 2 THEN sex = 'male' WHEN age > 8 AND stay < 3 THEN emergency WHEN age > 6 AND stay < 4 THEN stay > 1 WHEN age > 4 AND stay < 1 THEN sex = 'male' WHEN age > 2 AND stay < 2 THEN emergency END
+
+SELECT count(*) FROM stays WHERE CASE WHEN stay > 4.5 OR age > 19 THEN 0 WHEN stay > 4.0 OR age > 18 THEN age WHEN stay > 3.5 OR age > 17 THEN 2 WHEN stay > 3.0 OR age > 16 THEN age WHEN stay > 2.5 OR age > 15 THEN 4 WHEN stay > 2.0 OR age > 14 THEN age WHEN stay > 1.5 OR age > 13 THEN 6 WHEN stay > 1.0 OR age > 12 THEN age WHEN stay > 0.5 OR age > 11 THEN 8 WHEN stay > 0.0 OR age > 10 THEN age END > 7
+
+SELECT count(CASE WHEN stay > 4.5 OR age > 19 THEN 0 WHEN stay > 4.0 OR age > 18 THEN age WHEN stay > 3.5 OR age > 17 THEN 2 WHEN stay > 3.0 OR age > 16 THEN age WHEN stay > 2.5 OR age > 15 THEN 4 WHEN stay > 2.0 OR age > 14 THEN age WHEN stay > 1.5 OR age > 13 THEN 6 WHEN stay > 1.0 OR age > 12 THEN age WHEN stay > 0.5 OR age > 11 THEN 8 WHEN stay > 0.0 OR age > 10 THEN age END), sum(CASE WHEN stay > 4.5 OR age > 19 THEN 0 WHEN stay > 4.0 OR age > 18 THEN age WHEN stay > 3.5 OR age > 17 THEN 2 WHEN stay > 3.0 OR age > 16 THEN age WHEN stay > 2.5 OR age > 15 THEN 4 WHEN stay > 2.0 OR age > 14 THEN age WHEN stay > 1.5 OR age > 13 THEN 6 WHEN stay > 1.0 OR age > 12 THEN age WHEN stay > 0.5 OR age > 11 THEN 8 WHEN stay > 0.0 OR age > 10 THEN age END), avg(CASE WHEN stay > 4.5 OR age > 19 THEN 0 WHEN stay > 4.0 OR age > 18 THEN age WHEN stay > 3.5 OR age > 17 THEN 2 WHEN stay > 3.0 OR age > 16 THEN age WHEN stay > 2.5 OR age > 15 THEN 4 WHEN stay > 2.0 OR age > 14 THEN age WHEN stay > 1.5 OR age > 13 THEN 6 WHEN stay > 1.0 OR age > 12 THEN age WHEN stay > 0.5 OR age > 11 THEN 8 WHEN stay > 0.0 OR age > 10 THEN age END) FROM stays
+
 -- # Dates
 
 SELECT count(*) FROM stays WHERE year(admitted) = 2024
@@ -428,6 +436,14 @@ SELECT count(*) FROM stays WHERE month(admitted) >= 11
 SELECT count(*) FROM stays WHERE month(admitted) <> 1.5
 
 SELECT count(*) FROM stays WHERE month(admitted) > 1.5
+
+SELECT count(*) FROM stays WHERE month(admitted) < 2.5
+
+SELECT count(*) FROM stays WHERE month(admitted) >= 2.5
+
+SELECT count(*) FROM stays WHERE month(admitted) <= 2.5
+
+SELECT count(*) FROM stays WHERE month(admitted) = 2.5
 
 SELECT count(*) FROM stays WHERE day(admitted) = 1
 
