@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 _WIDTH = 110
 _MOST_BARS = 60
+_NARROWEST = 12
+_BARS = 36  # letters for all bars of a row together
 
 Dataset = Annotated[Path, typer.Argument(metavar="DATASET", help="The dataset file, such as stays.toml.")]
 Sql = Annotated[str, typer.Argument(metavar="SQL", help="The question; - reads it from standard input.")]
@@ -105,13 +107,14 @@ def _table(answer: Answer) -> Table:
 
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     drawn: dict[int, list[str]] = {}
+    width = _BARS // max(1, sum(answer.estimated))
     for number, (name, estimated) in enumerate(zip(answer.columns, answer.estimated, strict=True)):
-        table.add_column(escape(name), justify="right" if estimated else "left")
+        table.add_column(escape(name), justify="right" if estimated else "left", no_wrap=estimated)
         column = [row.cells[number] for row in answer.rows]
         estimates = [cell for cell in column if isinstance(cell, Estimate)]
-        if estimated and len(estimates) == len(column) and 1 < len(column) <= _MOST_BARS:
+        if estimated and len(estimates) == len(column) and 1 < len(column) <= _MOST_BARS and width >= _NARROWEST:
             table.add_column("", style="cyan", no_wrap=True)
-            drawn[number] = bars(estimates)
+            drawn[number] = bars(estimates, width=width)
     for place, row in enumerate(answer.rows):
         cells = []
         for number, cell in enumerate(row.cells):
