@@ -10,6 +10,8 @@ from dodona.answer.price import FREE, Price
 from dodona.domain.partition import Partition, group_label
 from dodona.errors import InvalidRequest
 from dodona.exact import Exact, whole
+from dodona.ledger.contract import Ledger
+from dodona.ledger.faults import KeyReused
 from dodona.ledger.release import Release
 from dodona.mechanisms.exponential import Exponential
 from dodona.mechanisms.permute_and_flip import PermuteAndFlip
@@ -25,6 +27,7 @@ from dodona.trusted.choice import choose
 
 Read = Callable[[object], Question]
 _CONFIDENCE = 0.95
+_LONGEST_TEXT = 10_000
 
 
 def chosen(  # noqa: PLR0913  a choice has this many sides
@@ -47,10 +50,12 @@ def chosen(  # noqa: PLR0913  a choice has this many sides
     choice = law.for_privacy(epsilon_of(epsilon) / times, scores_of(query, neighbours))
     selection = Selection(query, choice, times)
     event, version = selection.event(neighbours), dataset.source.version
-    earlier = _earlier(dataset, selection, version) if key is None else ledger.fetch(key, analyst=analyst)
+    earlier = _earlier(dataset, selection, version) if key is None else _fetched(ledger, selection, key, analyst)
     if earlier is None:
         receipt = ledger.reserve(event, analyst=analyst, key=key, purpose=selection.purpose, version=version)
-        earlier = choose(selection, receipt, ledger=ledger, source=dataset.source, unit=dataset.schema.unit)
+        text = f"choose {times}: {candidates if isinstance(candidates, str) else ', '.join(names)}"[:_LONGEST_TEXT]
+        unit = dataset.schema.unit
+        earlier = choose(selection, receipt, ledger=ledger, source=dataset.source, unit=unit, text=text)
         price, source = Price(ledger.share(event), epsilon_alone(event, total.delta)), "measured"
     else:
         price, source = FREE, "replayed"
@@ -71,6 +76,14 @@ def _earlier(dataset: Dataset, selection: Selection, version: str) -> Release | 
     """Return the same choice at the same price, told before."""
     told = dataset.ledger.released(selection.purpose, version)
     return next((release for release in told if release.mechanism == selection.spelled), None)
+
+
+def _fetched(ledger: Ledger, selection: Selection, key: str, analyst: str | None) -> Release | None:
+    """Return the choice that was paid for under a key."""
+    released, receipt = ledger.fetch(key, analyst=analyst), ledger.receipt(key, analyst=analyst)
+    if released is not None and (receipt is None or receipt.purpose != selection.purpose):
+        raise KeyReused(key)
+    return released
 
 
 def _candidates(read: Read, candidates: Mapping[str, Query] | str) -> tuple[tuple[str, ...], Query]:

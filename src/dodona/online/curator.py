@@ -13,6 +13,7 @@ from dodona.answer.offer import Offer
 from dodona.domain.schema import Schema
 from dodona.errors import InvalidRequest
 from dodona.exact import Exact
+from dodona.ledger.faults import NotPermitted
 from dodona.ledger.state import BudgetState
 from dodona.online.answering import Answering
 from dodona.online.choice import Choice
@@ -36,7 +37,11 @@ class Curator:
     def __init__(self, dataset: Dataset, *, analyst: str | None = None) -> None:
         """Take a dataset that is open; nothing is charged or read."""
         self._dataset, self._analyst = dataset, analyst
+        known = {one.name for one in dataset.ledger.state().analysts}
+        if analyst is not None and known and analyst not in known:
+            raise NotPermitted("Only analysts whom the owner let in may ask here.")
         self._answering = Answering(dataset, analyst)
+        self._closed = False
         self._keys: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
 
     @property
@@ -132,6 +137,8 @@ class Curator:
 
     def read(self, question: object) -> Question:
         """Return a question as it was understood; nothing is charged."""
+        if self._closed:
+            raise InvalidRequest("This dataset was closed. Open it again.")
         match question:
             case str():
                 return compile_sql(question, self.schema)
@@ -145,6 +152,7 @@ class Curator:
 
     def close(self) -> None:
         """Let go of the table and the ledger."""
+        self._closed = True
         self._dataset.source.close()
         self._dataset.ledger.close()
 

@@ -19,8 +19,18 @@ from dodona.trusted.release import exact, hold
 from dodona.trusted.source import Source
 
 
-def choose(selection: Selection, receipt: Receipt, *, ledger: Ledger, source: Source, unit: Unit) -> Release:
+def choose(  # noqa: PLR0913  everything that meets here is named
+    selection: Selection,
+    receipt: Receipt,
+    *,
+    ledger: Ledger,
+    source: Source,
+    unit: Unit,
+    text: str | None = None,
+) -> Release:
     """Return the numbers of the chosen answers, recorded; the receipt must be for exactly this selection.
+
+    The text is the question as it was written, kept for people.
 
     Theorem: choice-privacy
     """
@@ -34,7 +44,8 @@ def choose(selection: Selection, receipt: Receipt, *, ledger: Ledger, source: So
         winner = numbers[_winner(selection, list(left.values()))]
         chosen.append(winner)
         del left[winner]
-    released = Release(receipt=receipt.id, values=tuple(chosen), mechanism=selection.spelled, question=question)
+    mechanism = selection.spelled
+    released = Release(receipt=receipt.id, values=tuple(chosen), mechanism=mechanism, question=question, text=text)
     ledger.record(released)
     return released
 
