@@ -42,12 +42,9 @@ def whole(value: int, *, argument: str, lower: int, upper: int) -> int:
     >>> whole(3, argument="positives", lower=1, upper=10)
     3
     """
-    accepted = f"write a whole number from {shown(Fraction(lower))} to {shown(Fraction(upper))}"
-    try:
-        number = exact(value, argument=argument, lower=Fraction(lower), upper=Fraction(upper))
-    except InvalidArgument:
-        raise InvalidArgument(argument, value, accepted) from None
-    if number.denominator != 1:
+    number = _parsed(value)
+    if number is None or number.denominator != 1 or not lower <= number <= upper or not _narrow(number):
+        accepted = f"write a whole number from {shown(Fraction(lower))} to {shown(Fraction(upper))}"
         raise InvalidArgument(argument, value, accepted)
     return int(number)
 

@@ -83,8 +83,12 @@ def _cells(expression: Expression, measured: Measured, view: View, chosen: Seque
         case Total(block) if view.against is Against.TABLE:
             unit, steps = measured.question.query.blocks[block].unit, measured.steps(block)
             within = steps_within(block, measured, view)
-            exact = [(steps[group] - within, steps[group], steps[group] + within) for group in chosen]
-            found = [Estimate(*(_plain(unit * end) for end in (value, low, high))) for low, value, high in exact]
+            middle = [steps[group] for group in chosen]
+            if unit == 1:
+                found = [Estimate(value, value - within, value + within) for value in middle]
+            else:
+                exact = [(unit * value, unit * (value - within), unit * (value + within)) for value in middle]
+                found = [Estimate(*map(_plain, ends)) for ends in exact]
         case _:
             band = band_of(expression, measured, view)
             typed = _type(expression, measured)
