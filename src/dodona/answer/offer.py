@@ -9,7 +9,13 @@ from html import escape
 from dodona.answer.answer import Rung
 from dodona.answer.digits import digits_for, shown
 from dodona.answer.price import Price
+from dodona.query.expression import KeyOf, Total
 from dodona.query.question import Question
+
+_GUESS = (
+    "This is a guess where it is no count or sum: groups alike in size, values spread over the range. Smaller groups "
+    "get wider intervals; an answer's own intervals always hold."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,5 +58,7 @@ class Offer:
         lines.append(f"Price: {self.price}; nothing is spent yet.")
         if expected:
             lines.append(f"Expected: {expected}, each with probability {self.confidence:g} or more.")
+            if any(not isinstance(column.expression, Total | KeyOf) for column in self.question.columns):
+                lines.append(_GUESS)
         lines.append(f"Source: {self.source}. Mechanism: {self.mechanism}.")
         return [*lines, self.explanation] if self.explanation else lines
