@@ -1,0 +1,148 @@
+"""Regions: the cells of a product that a predicate means, laid out so that a step runs along memory.
+
+The product is cut into rows: the last attributes together. A conjunction of sets is then some rows, and in each of them
+the same cells. Where to cut is a matter of speed alone: a long row may hold cells that are not meant, a short one costs
+a jump in memory. Any other predicate is one row with a mask.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dodona.belief.support import Support
+from dodona.query.predicate import EVERYTHING, Predicate, bits, box, holds
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+_SHORTEST = 64  # cells of a row
+_JUMP = 200  # cells that are passed along a row in the time that one jump to another row takes (measured)
+_LONGEST_MASK = 1 << 16  # cells: a mask should stay in the fast memory
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Region:
+    """The cells `first + j` with `mask[j]`, `j < width`, of the rows with one of the codes in each leading axis."""
+
+    lengths: tuple[int, ...]
+    """Of the leading axes; one row has `pitch` cells."""
+    pitch: int
+    leading: tuple[NDArray[np.int64], ...]
+    """The places of the leading axes that are meant."""
+    first: int
+    width: int
+    mask: NDArray[np.bool_] | None
+    """Which cells of a row from `first` on are meant; None where all `width` of them are."""
+    _starts: list[NDArray[np.int64]] = field(default_factory=list, repr=False)
+
+    @property
+    def held(self) -> int:
+        """How many bytes it keeps."""
+        return 256 + (0 if self.mask is None else self.mask.nbytes) + 8 * math.prod(map(len, self.leading))
+
+    @property
+    def cells(self) -> int:
+        """How many cells are meant."""
+        within = self.width if self.mask is None else int(np.count_nonzero(self.mask))
+        return within * math.prod(map(len, self.leading))
+
+    def slices(self) -> tuple[slice, ...] | None:
+        """Return the leading places as slices; None where they are none."""
+        found = []
+        for places in self.leading:
+            step = int(places[1] - places[0]) if len(places) > 1 else 1
+            if len(places) > 1 and (np.diff(places) != step).any():
+                return None
+            found.append(slice(int(places[0]), int(places[-1]) + 1, step))
+        return tuple(found)
+
+    def starts(self) -> NDArray[np.int64]:
+        """Return the first cell of each row that is meant, rising."""
+        if not self._starts:  # made on first use: one of the two kernels does without them
+            found = np.zeros(1, dtype=np.int64)
+            for length, places in zip(self.lengths, self.leading, strict=True):
+                found = np.add.outer(found * length, places).reshape(-1)
+            self._starts.append(found * self.pitch + self.first)
+        return self._starts[0]
+
+
+def region(predicate: Predicate, support: Support) -> Region | None:
+    """Return the cells that a predicate means; None where there are none."""
+    sets = box(predicate)
+    if sets is None:
+        mask = np.broadcast_to(holds(predicate, support.axes), support.shape).reshape(-1)
+        return _trimmed((), (), mask)
+    shape, places = support.shape, [np.arange(length) for length in support.shape]
+    for one in sets:
+        place = support.domain.names.index(one.attribute)
+        chosen = bits(one.codes, one.cells)[support.codes[one.attribute]]
+        places[place] = np.intersect1d(places[place], np.flatnonzero(chosen), assume_unique=True)
+    if any(len(own) == 0 for own in places):
+        return None
+    cut = _cut(shape, places)
+    mask = np.ones(1, dtype=np.bool_)
+    for length, own in zip(shape[cut:], places[cut:], strict=True):
+        chosen = np.zeros(length, dtype=np.bool_)
+        chosen[own] = True
+        mask = np.logical_and.outer(mask, chosen).reshape(-1)
+    return _trimmed(shape[:cut], tuple(places[:cut]), mask)
+
+
+def _cut(shape: tuple[int, ...], places: list[NDArray[np.int64]]) -> int:
+    """Return the number of leading attributes with which a pass over the rows is fastest."""
+    best, fewest = 0, math.inf
+    rows, pitch, width = math.prod(map(len, places)), 1, 1
+    for cut in range(len(shape) - 1, -1, -1):
+        own = places[cut]
+        rows //= len(own)
+        # From the first cell that is meant to the last: whole stretches of the attributes cut before, and their ends.
+        width += int(own[-1] - own[0]) * pitch
+        pitch *= shape[cut]
+        cost = rows * (width + _JUMP)
+        if cost < fewest and (pitch >= _SHORTEST or cut == 0) and (pitch <= _LONGEST_MASK or math.isinf(fewest)):
+            best, fewest = cut, cost
+    return best
+
+
+def _trimmed(
+    lengths: tuple[int, ...], leading: tuple[NDArray[np.int64], ...], mask: NDArray[np.bool_]
+) -> Region | None:
+    """Return the region without the ends of a row that are not meant."""
+    if not mask.any():
+        return None
+    first, last = int(mask.argmax()), len(mask) - int(mask[::-1].argmax())
+    kept = mask[first:last]
+    return Region(lengths, len(mask), leading, first, last - first, None if kept.all() else np.ascontiguousarray(kept))
+
+
+class Regions:
+    """The regions of one support that were used last, by predicate. It holds what it saves work with, nothing else."""
+
+    __slots__ = ("_held", "_kept", "_support")
+    MOST_HELD = 1 << 27
+    """Bytes: an eighth of the largest vector of weights."""
+
+    def __init__(self, support: Support) -> None:
+        """Take the support."""
+        self._support = support
+        self._kept: dict[Predicate, Region | None] = {}
+        self._held = 0
+
+    def of(self, predicate: Predicate = EVERYTHING) -> Region | None:
+        """Return the region of a predicate, kept or made."""
+        if predicate in self._kept:
+            return self._kept[predicate]
+        found = region(predicate, self._support)
+        self._held += _held(found)
+        self._kept[predicate] = found
+        while self._held > self.MOST_HELD and len(self._kept) > 1:  # the oldest go first
+            self._held -= _held(self._kept.pop(next(iter(self._kept))))
+        return found
+
+
+def _held(found: Region | None) -> int:
+    return 256 if found is None else found.held
