@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import groupby
+from operator import index
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -62,16 +63,23 @@ def hold(receipt: Receipt, event: Event, purpose: str, source: Source) -> None:
 
 
 def exact(source: Source, query: Query) -> NDArray[np.int64] | list[int]:
-    """Return exact answers; whatever a source raises is replaced, as it may quote a row."""
+    """Return exact answers, or raise SourceFailed; no other error leaves, as it may quote a row."""
+    values = _answered(source, query)
+    if values is None:  # raised here, so that neither what went wrong nor any value travels with it
+        raise SourceFailed
+    return values
+
+
+def _answered(source: Source, query: Query) -> NDArray[np.int64] | list[int] | None:
     try:
         values = opened(source.exact(query))
-    except Exception:  # noqa: BLE001  see above
-        raise SourceFailed from None
-    if len(values) != query.values:
-        raise SourceFailed
-    if isinstance(values, np.ndarray) and (np.abs(values) < _LARGEST).all():
-        return values
-    return [int(value) for value in values]
+        if len(values) != query.values:
+            return None
+        if isinstance(values, np.ndarray) and values.dtype == np.int64 and (abs(values // 2) < _LARGEST // 2).all():
+            return values  # halved before abs, as -2^63 has no opposite in 64 bits
+        return [index(value) for value in values]
+    except Exception:  # noqa: BLE001  whatever it is
+        return None
 
 
 def noisy(values: NDArray[np.int64] | Sequence[int], measurement: Measurement) -> tuple[int, ...]:

@@ -1,0 +1,68 @@
+"""A choice: paid for first, priced again, and only the numbers of the chosen leave."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import pytest
+
+from dodona.audit.cases.scene import schema_of
+from dodona.domain.neighbours import Neighbours
+from dodona.mechanisms.exponential import Exponential
+from dodona.mechanisms.permute_and_flip import PermuteAndFlip
+from dodona.mechanisms.selection import Selection
+from dodona.query.query import Query
+from dodona.trusted.choice import choose
+from dodona.trusted.faults import SourceFailed, Unpaid
+from tests.trusted.scene import Fixed, paid, scene
+
+SCHEMA = schema_of(Neighbours.ADD_REMOVE)
+SEXES = Query.histogram(SCHEMA.domain, "sex")
+LAWS = [Exponential, PermuteAndFlip]
+SHARP = Fraction(1, 1000)
+"""A scale at which a lead of 1 decides, but once in e^1000 choices."""
+
+
+@pytest.mark.parametrize("law", LAWS)
+def test_the_numbers_of_the_largest_scores_leave_one_after_the_other(law: type[Exponential | PermuteAndFlip]):
+    ledger, source, calls = scene(source=Fixed([5, 90, -3, 1 << 80, 40]))
+    selection = Selection(SEXES, law(scale=SHARP), 3)
+    receipt = paid(ledger, selection.event(Neighbours.ADD_REMOVE), selection.purpose)
+    chosen = choose(selection, receipt, ledger=ledger, source=source, unit=SCHEMA.unit)
+    assert chosen.values == (3, 1, 4)
+    assert calls == ["reserve", "redeem", "exact", "record"]
+
+
+@pytest.mark.parametrize("law", LAWS)
+def test_scores_that_are_further_apart_than_64_bits_are_no_error(law: type[Exponential | PermuteAndFlip]):
+    ledger, source, _ = scene(source=Fixed([-(1 << 90), 1 << 90, 0, 0, 0]))
+    selection = Selection(SEXES, law(scale=1))
+    receipt = paid(ledger, selection.event(Neighbours.ADD_REMOVE), selection.purpose)
+    assert choose(selection, receipt, ledger=ledger, source=source, unit=SCHEMA.unit).values == (1,)
+
+
+@pytest.mark.parametrize("law", LAWS)
+def test_a_receipt_for_something_else_buys_no_choice(law: type[Exponential | PermuteAndFlip]):
+    ledger, source, calls = scene(Neighbours.REPLACE)
+    unit = schema_of(Neighbours.REPLACE).unit
+    two = Selection(SEXES, law(scale=1), 2)
+    one, wider = Selection(SEXES, law(scale=1)), Selection(SEXES, law(scale=2), 2)
+    for event, purpose in (
+        (one.event(Neighbours.REPLACE), two.purpose),
+        (wider.event(Neighbours.REPLACE), two.purpose),
+        (two.event(Neighbours.REPLACE), one.purpose),
+    ):
+        with pytest.raises(Unpaid):
+            choose(two, paid(ledger, event, purpose), ledger=ledger, source=source, unit=unit)
+    assert set(calls) == {"reserve"}
+
+
+def test_a_source_that_fails_keeps_the_charge_and_tells_nothing():
+    ledger, source, calls = scene(source=Fixed([1]))
+    selection = Selection(SEXES, Exponential(scale=1))
+    receipt = paid(ledger, selection.event(Neighbours.ADD_REMOVE), selection.purpose)
+    with pytest.raises(SourceFailed):
+        choose(selection, receipt, ledger=ledger, source=source, unit=SCHEMA.unit)
+    assert calls == ["reserve", "redeem", "exact"]
+    assert ledger.state().charges == 1
+    assert ledger.releases() == ()

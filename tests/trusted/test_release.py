@@ -1,0 +1,163 @@
+"""A release: paid for first, priced again, and nothing but noisy integers leaves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+
+from dodona.accounting.event import LaplaceEvent
+from dodona.audit.cases.scene import schema_of
+from dodona.domain.neighbours import Neighbours
+from dodona.ledger.faults import ReceiptMismatch, ReceiptReused
+from dodona.mechanisms.gaussian import Gaussian
+from dodona.mechanisms.laplace import Laplace
+from dodona.mechanisms.measurement import Measurement, Noise
+from dodona.mechanisms.scale import SMALLEST
+from dodona.query.canonical import digest
+from dodona.query.query import Query
+from dodona.trusted.faults import SourceFailed, Unpaid
+from dodona.trusted.release import exact, noisy, release
+from tests.trusted.scene import Fixed, paid, scene, wide
+
+SCHEMA = schema_of(Neighbours.ADD_REMOVE)
+COUNT = Query.count(SCHEMA.domain)
+SEXES = Query.histogram(SCHEMA.domain, "sex")
+HARDLY = Laplace(scale=SMALLEST)
+"""Noise that is 0 but once in e^1000 draws."""
+SECRET = 190_733
+
+
+def measured(query: Query, *noises: Noise) -> Measurement:
+    return Measurement(query, noises)
+
+
+def test_what_leaves_is_the_exact_answer_with_noise_of_the_charged_law():
+    """Noise of the smallest scale is 0 but once in e^1000 draws."""
+    ledger, source, _ = scene()
+    both = measured(COUNT.stacked(SEXES), HARDLY, HARDLY)
+    receipt = paid(ledger, both.event(Neighbours.ADD_REMOVE), digest(both.query))
+    assert release(both, receipt, ledger=ledger, source=source, unit=SCHEMA.unit).values == (6, 2, 2, 0, 1, 1)
+
+
+def test_every_value_has_noise_of_its_own_and_of_its_blocks_law():
+    """3·2,000 draws; each bound is at least 8 standard errors away, false alarm below 10^-14."""
+    times = 2000
+    laws = (Laplace(scale=1), Gaussian(scale=50), Laplace(scale=1))
+    query = COUNT.stacked(*[COUNT] * (3 * times - 1))
+    drawn = np.array(noisy([0] * (3 * times), measured(query, *(law for law in laws for _ in range(times)))))
+    narrow, broad, again = drawn.reshape(3, times)
+    for own, other in ((narrow, again), (again, narrow)):
+        assert 0.35 < (own == 0).mean() < 0.57  # 0.462
+        assert (own != other).mean() > 0.5  # 0.70
+    assert 42 < broad.std() < 58
+
+
+def test_nothing_is_read_before_the_receipt_is_used_and_nothing_is_told_before_it_is_recorded():
+    ledger, source, calls = scene()
+    one = measured(COUNT, Laplace(scale=1))
+    receipt = paid(ledger, one.event(Neighbours.ADD_REMOVE), digest(COUNT))
+    released = release(one, receipt, ledger=ledger, source=source, unit=SCHEMA.unit)
+    assert calls == ["reserve", "redeem", "exact", "record"]
+    assert ledger.releases() == ((receipt, released),)
+
+
+@pytest.mark.parametrize("step", ["redeem", "record"])
+def test_a_ledger_that_fails_ends_the_release(step: str):
+    ledger, source, calls = scene(fails=step)
+    one = measured(COUNT, Laplace(scale=1))
+    receipt = paid(ledger, one.event(Neighbours.ADD_REMOVE), digest(COUNT))
+    with pytest.raises(OSError, match=step):
+        release(one, receipt, ledger=ledger, source=source, unit=SCHEMA.unit)
+    assert ("exact" in calls) == (step == "record")
+
+
+@pytest.mark.parametrize("neighbours", Neighbours)
+def test_a_receipt_for_less_than_the_query_costs_buys_nothing(neighbours: Neighbours):
+    """Whatever planned it: the distance is computed again, under the unit's own relation."""
+    ledger, source, calls = scene(neighbours)
+    one = measured(SEXES, Laplace(scale=1))
+    right = one.event(neighbours)
+    assert right == LaplaceEvent(1 if neighbours is Neighbours.ADD_REMOVE else 2, 1, neighbours)
+    wrong = LaplaceEvent(3 - right.distance, 1, neighbours)
+    for event, purpose, version in (
+        (wrong, digest(SEXES), "1"),
+        (LaplaceEvent(right.distance, 2, neighbours), digest(SEXES), "1"),
+        (right, digest(COUNT), "1"),
+        (right, digest(SEXES), "2"),
+    ):
+        receipt = paid(ledger, event, purpose, version=version)
+        with pytest.raises(Unpaid, match="The charge stands"):
+            release(one, receipt, ledger=ledger, source=source, unit=schema_of(neighbours).unit)
+    assert set(calls) == {"reserve"}
+
+
+def test_a_receipt_buys_one_release():
+    ledger, source, calls = scene()
+    one = measured(COUNT, Laplace(scale=1))
+    receipt = paid(ledger, one.event(Neighbours.ADD_REMOVE), digest(COUNT))
+    release(one, receipt, ledger=ledger, source=source, unit=SCHEMA.unit)
+    with pytest.raises(ReceiptReused):
+        release(one, receipt, ledger=ledger, source=source, unit=SCHEMA.unit)
+    assert calls.count("exact") == 1
+
+
+def test_a_receipt_of_another_ledger_buys_nothing():
+    other, *_ = scene()
+    ledger, source, calls = scene()
+    one = measured(COUNT, Laplace(scale=1))
+    paid(other, one.event(Neighbours.ADD_REMOVE), "something that was asked before")
+    receipt = paid(other, one.event(Neighbours.ADD_REMOVE), digest(COUNT))
+    with pytest.raises(ReceiptMismatch):
+        release(one, receipt, ledger=ledger, source=source, unit=SCHEMA.unit)
+    assert "exact" not in calls
+
+
+def failing() -> Iterator[tuple[str, object]]:
+    def raising(kind: type[BaseException]) -> object:
+        def fail() -> object:
+            raise kind(f"cannot read {SECRET}")
+
+        return fail
+
+    yield from ((kind.__name__, raising(kind)) for kind in (ValueError, MemoryError, OverflowError, RecursionError))
+    yield "too many", np.array([SECRET, SECRET])
+    yield "too few", []
+    yield "a float", np.array([SECRET + 0.5])
+    yield "a number that is none", [float("nan")]
+    yield "no numbers", ["190733"]
+    yield "nothing", None
+
+
+@pytest.mark.parametrize("values", [pytest.param(values, id=name) for name, values in failing()])
+def test_a_source_that_fails_says_the_same_words_whatever_it_stumbled_over(values: object):
+    with pytest.raises(SourceFailed) as raised:
+        exact(Fixed(values), COUNT)
+    fault = raised.value
+    assert str(fault) == (
+        "The table could not be read. The owner can find out why; ask again later. The charge stands."
+    )
+    assert fault.args == (str(fault),)
+    assert fault.__cause__ is fault.__context__ is None
+    step = fault.__traceback__
+    while step is not None:  # the frames that travel with it hold no value either
+        if step.tb_frame.f_code.co_filename.endswith("/release.py"):
+            kept = {name: value for name, value in step.tb_frame.f_locals.items() if name not in {"source", "query"}}
+            assert str(SECRET) not in repr(kept), kept
+        step = step.tb_next
+
+
+@pytest.mark.parametrize("number", [-(2**63), 1 - 2**63, -(2**62), 0, 2**62, 2**63 - 1])
+def test_noise_on_integers_at_the_edge_of_64_bits_does_not_wrap(number: int):
+    """100 draws of scale 10^6: both signs occur but once in 2^99 runs."""
+    wider = measured(COUNT, Laplace(scale=10**6))
+    values = exact(Fixed(wide(number)), COUNT)
+    drawn = [noisy(values, wider)[0] - number for _ in range(100)]
+    assert max(map(abs, drawn)) < 10**9
+    assert min(drawn) < 0 < max(drawn)
+
+
+def test_integers_of_any_length_are_added_to_exactly():
+    assert noisy(exact(Fixed([1 << 80]), COUNT), measured(COUNT, HARDLY)) == (1 << 80,)
+    assert exact(Fixed(np.array([7], dtype=np.int32)), COUNT) == [7]
