@@ -15,6 +15,7 @@ COMMANDS = {
     "Noise": ("benchmarks", "noise"),
     "Accounting": ("benchmarks", "accounting"),
     "Ledger": ("benchmarks", "ledger"),
+    "SQL": ("benchmarks", "sql"),
     "Audit": ("dodona.cli", "audit"),
 }
 
