@@ -110,10 +110,16 @@ def _numbers(labels: list[object]) -> Band:
 def in_units(quantile: Quantile, measured: Measured, codes: Band) -> Band:
     """Return a band of codes in the column's own unit; dates count their days."""
     attribute = measured.question.query.domain[quantile.attribute]
-    found = grid(attribute)
+    found, step = grid(attribute), step_of(quantile, measured)
     if found is not None:
-        lower, step = float(found[0]), float(found[1])
+        lower = float(found[0])
     else:
         first = getattr(attribute, "lower", None)
-        lower, step = float(first.toordinal()) if isinstance(first, date) else 0.0, 1.0
+        lower = float(first.toordinal()) if isinstance(first, date) else 0.0
     return Band(lower + step * codes.value, lower + step * codes.low, lower + step * codes.high)
+
+
+def step_of(quantile: Quantile, measured: Measured) -> float:
+    """Return what a code is worth in the column's own unit: a day for dates."""
+    found = grid(measured.question.query.domain[quantile.attribute])
+    return 1.0 if found is None else float(found[1])

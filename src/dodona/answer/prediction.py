@@ -12,7 +12,8 @@ from typing import assert_never
 import numpy as np
 
 from dodona.accuracy import failure, number_of
-from dodona.answer.evaluation import evaluate
+from dodona.answer.evaluation import evaluate, step_of
+from dodona.answer.foresight import foreseen
 from dodona.answer.law import half_width
 from dodona.answer.measured import Measured, Noise, groups_of
 from dodona.domain.partition import Partition
@@ -68,7 +69,8 @@ def predicted(question: Question, column: Column, noises: tuple[Noise, ...], *, 
 
     Averages and totals are taken at the worst place of their public range: all values at the bound that is farthest
     from the centre. Spreads and quantiles are taken as though values were spread evenly over the range. So a table
-    that is more clustered than that has quantiles that are told better, and one with few rows around them worse.
+    that is more clustered than that has quantiles that are told better, and one with few rows around them worse. As
+    the noise also moves the ends of a quantile's interval, these are taken to be as far away as they seldom are.
     Arithmetic is taken with all operands at such places, so a quotient with a smaller denominator is told less well.
     It grows with every scale. Infinite: nothing can be said of a ratio whose denominator may be 0.
     """
@@ -79,7 +81,10 @@ def predicted(question: Question, column: Column, noises: tuple[Noise, ...], *, 
     if isinstance(column.expression, KeyOf | Literal | Comparison | Logic):
         return 0.0
     each = max(number_of(rows, argument="rows") / groups_of(question), 1.0)
-    band = evaluate(column.expression, _imagined(question, column.expression, noises, each), failing)
+    imagined = _imagined(question, column.expression, noises, each)
+    if isinstance(column.expression, Quantile):
+        return step_of(column.expression, imagined) * foreseen(column.expression, imagined, failing)
+    band = evaluate(column.expression, imagined, failing)
     value, low, high = band.value.item(), band.low.item(), band.high.item()
     return math.inf if math.isnan(value) else max(high - value, value - low)
 
