@@ -30,6 +30,7 @@ from dodona.query.sensitivity import Sensitivity
 Scales = dict[int, float]
 _NEAR = 2e-3  # a five-hundredth more noise is not worth finding
 _STEPS = 40
+_LEAP = 8.0
 _REMEMBERED = 1024
 Law = type[Laplace | Gaussian]
 _LAWS: dict[str, Law] = {law.__name__: law for law in (Laplace, Gaussian)}
@@ -221,9 +222,10 @@ def epsilon_alone(event: Event, delta: Fraction) -> float:
 def _largest(error: Callable[[float], float], room: float, *, lower: float) -> float | None:
     """Return nearly the largest factor whose error is within the room; None where even the lowest is not.
 
-    Errors grow about as factors do, so a few steps of proportion come near; only factors that were tried are returned.
+    Errors grow about as factors do, so a few steps of proportion come near. Those of quantiles grow in steps, and
+    where two factors have the same error, the middle comes next. Only factors that were tried are returned.
     """
-    below, above, factor = lower, math.inf, 1.0
+    below, above, factor, before = lower, math.inf, 1.0, -1.0
     for _ in range(_STEPS):
         found = error(factor)
         if found <= room:
@@ -232,13 +234,12 @@ def _largest(error: Callable[[float], float], room: float, *, lower: float) -> f
                 break
         else:
             above = min(above, factor)
-        guess = (
-            factor * room / found * (1 - _NEAR / 2) if 0 < found < math.inf else factor * (8 if found == 0 else 1 / 8)
-        )
-        inside = below < guess < above
-        factor = guess if inside else math.sqrt(below * min(above, below * 2**20))
         if above <= below * (1 + _NEAR):
             break
+        guess = factor * room / found * (1 - _NEAR / 2) if 0 < found < math.inf else math.nan
+        if found == before or not below < guess < above:  # all comparisons with what is not a number are false
+            guess = math.sqrt(below * above) if above < math.inf else below * _LEAP
+        factor, before = guess, found
     return below if below > lower or error(lower) <= room else None
 
 
