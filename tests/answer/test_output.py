@@ -217,8 +217,10 @@ def test_an_offer_is_readable_and_escaped() -> None:
         "Offer: SELECT <i>",
         "Price: 1.25% of the budget (alone: epsilon 0.25); nothing is spent yet.",
         "Expected: n within ±15, each: nothing could be said, each with probability 0.95 or more.",
-        "This is a guess where it is no count or sum: groups alike in size, values spread over the range. Smaller "
-        "groups get wider intervals; an answer's own intervals always hold.",
+        (
+            "This is a guess where it is no count or sum: groups alike in size, values spread over the range. Smaller "
+            "groups get wider intervals; an answer's own intervals always hold."
+        ),
         "Source: measured. Mechanism: discrete Laplace noise of scale 5 on each of 4 values.",
         "A replay would be free.",
     ]

@@ -13,7 +13,7 @@ import pyarrow.parquet
 import pytest
 
 from dodona.backends.duckdb import DuckDBSource
-from dodona.backends.faults import SourceFailed, SourceUnfit
+from dodona.backends.faults import SourceUnfit
 from dodona.backends.fingerprint import fingerprint
 from dodona.backends.memory import MemorySource
 from dodona.domain.attribute import Attribute, Boolean, Category, Date, Integer, Number
@@ -21,6 +21,7 @@ from dodona.domain.schema import Schema
 from dodona.errors import InvalidRequest, Unavailable
 from dodona.query.predicate import among
 from dodona.query.query import Query
+from dodona.trusted.faults import SourceFailed
 from tests.backends.scene import values
 
 AGE = Schema.of("t", Integer("age", 0, 9), size=10)

@@ -25,7 +25,7 @@ from dodona.backends.duckdb_opening import (
     table_of,
     take_in,
 )
-from dodona.backends.faults import SourceFailed, SourceUnfit
+from dodona.backends.faults import SourceUnfit
 from dodona.backends.files import found_files
 from dodona.backends.frame import arrow_table
 from dodona.backends.histogram import Histogram, planned
@@ -36,6 +36,7 @@ from dodona.query.predicate import Predicate
 from dodona.query.query import Block, Key, Query
 from dodona.sql.render import Statement, Table, conditional, digest, histogram, statement
 from dodona.sql.render_dialect import DUCKDB
+from dodona.trusted.faults import SourceFailed
 from dodona.trusted.source import Sealed
 
 if TYPE_CHECKING:

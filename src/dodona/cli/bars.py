@@ -15,8 +15,8 @@ def bars(estimates: Sequence[Estimate], *, width: int = 32) -> list[str]:
 
     >>> for bar in bars([Estimate(2, 1, 3), Estimate(8, 6, 10)], width=19):
     ...     print(bar.rstrip())
-      ──●──
-               ────●───
+      ──●─
+               ───●────
     """
     ends = [as_number(end) for one in estimates for end in (one.low, one.high) if math.isfinite(as_number(end))]
     low, high = min([0.0, *ends]), max([0.0, *ends])
