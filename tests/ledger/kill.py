@@ -22,16 +22,18 @@ def trials(open_ledger: Open, fresh: Callable[[], None], *, count: int, seed: in
     """Return what so many kills did; `lost` counts whatever a child was told and the ledger does not hold."""
     chance = random.Random(seed)  # noqa: S311  moments, not secrets
     tally = {"kill_trials": 0, "told": 0, "lost": 0, "corrupt": 0}
+    longest = LONGEST
     for number in range(count):
         if number % 25 == 0:
             fresh()
         child = forked(partial(_work, open_ledger, str(number)))
         child.first_word()
-        time.sleep(chance.uniform(0, LONGEST))
+        time.sleep(chance.uniform(0, longest))
         child.kill()
         said = child.finish()
         tally["kill_trials"] += 1
         tally["told"] += len(said)
+        longest = LONGEST if said else min(2 * longest, 1.0)  # a busy machine may not have come to tell anything
         try:
             with open_ledger() as ledger:
                 tally["lost"] += lost(ledger, said)
