@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from dodona.accuracy import failure
-from dodona.errors import InvalidRequest
+from dodona.errors import InvalidArgument, InvalidRequest
 from dodona.exact import Exact
 from dodona.mechanisms.scale import epsilon_of
 
@@ -31,6 +31,8 @@ def requested(
         raise InvalidRequest(
             "Both within and epsilon were given. Write within= for an accuracy, or epsilon= for a price, and not both."
         )
+    if within is not None and not isinstance(within, int | float | str):
+        raise InvalidArgument("within", within, "write a tolerance such as 50 or '1%'")
     sure = default.confidence if confidence is None else confidence
     failure(sure)
     if epsilon is not None:
