@@ -86,11 +86,12 @@ class Dense:
     def expect(self, query: Query) -> NDArray[np.float64]:
         """Return the mean weight of a row for every answer of a query."""
         questions = asked(query, self._support)
-        tables = self._marginals({one.places for one in questions if one.count is None})
+        wanted = {one.places for one in questions if one.count is None}
+        tables = self.laws(wanted) if wanted else {}
         found = []
         for one in questions:
             count = one.count
-            found.append(one.values(tables[one.places]) if count is None else [count * self._share(one.block.where)])
+            found.append(one.values(tables[one.places]) if count is None else [count * self.share(one.block.where)])
         return np.concatenate(found)
 
     def marginals(self, ways: int) -> dict[tuple[str, ...], NDArray[np.float64]]:
@@ -98,13 +99,23 @@ class Dense:
         names = self._support.domain.names
         if not 0 <= ways <= len(names):
             raise InvalidArgument("ways", ways, f"write a number from 0 to {len(names)}")
-        found = self._marginals(combinations(range(len(names)), ways))
+        found = self.laws(combinations(range(len(names)), ways))
         return {tuple(names[place] for place in places): table for places, table in found.items()}
+
+    def share(self, where: Predicate) -> float:
+        """Return the probability that a row is meant."""
+        inside, outside = self._parts(where)
+        return inside / (inside + outside)
+
+    def laws(self, wanted: Iterable[Places]) -> dict[Places, NDArray[np.float64]]:
+        """Return the laws of sets of attributes, by their numbers in the support's order."""
+        found = marginals(self._own(), self._support.shape, list(wanted))
+        return {places: table / self._total for places, table in found.items()}
 
     def marginal(self, names: Iterable[str]) -> NDArray[np.float64]:
         """Return the law of some attributes, in the support's order."""
         places = self._support.places(names)
-        return self._marginals([places])[places]
+        return self.laws([places])[places]
 
     def updated(self, query: Query, *, target: Numbers) -> Self:
         """Return the nearest law whose answers are the targets; this one is spent.
@@ -115,7 +126,7 @@ class Dense:
         wanted = numbers(target, one.block.values, argument="target")
         count = one.count
         if count is None:
-            law = self._marginals([one.places])[one.places]
+            law = self.laws([one.places])[one.places]
             return self._multiplied(one, law, projecting(one, law, wanted))
         return self._scaled(one.block.where, odds(*self._parts(one.block.where), float(wanted[0]) / count))
 
@@ -125,7 +136,7 @@ class Dense:
         given = numbers(exponents, one.block.values, argument="exponents")
         count = one.count
         if count is None:
-            law = self._marginals([one.places])[one.places]
+            law = self.laws([one.places])[one.places]
             return self._multiplied(one, law, tilting(one, given))
         if abs(power := float(given[0]) * count) > MOST_SPREAD:
             raise too_far(abs(power))
@@ -151,10 +162,6 @@ class Dense:
             raise SpentBelief
         return self._weights
 
-    def _share(self, where: Predicate) -> float:
-        inside, outside = self._parts(where)
-        return inside / (inside + outside)
-
     def _parts(self, where: Predicate) -> tuple[float, float]:
         """Return the weights inside and outside; the last ones are remembered, as a step mostly follows a look."""
         weights = self._own()
@@ -170,10 +177,6 @@ class Dense:
     def _inside(self, weights: NDArray[np.float64], where: Predicate) -> float:
         region = self._regions.of(where)
         return 0.0 if region is None else self._kernel.inside(weights, region)
-
-    def _marginals(self, wanted: Iterable[Places]) -> dict[Places, NDArray[np.float64]]:
-        found = marginals(self._own(), self._support.shape, list(wanted))
-        return {places: table / self._total for places, table in found.items()}
 
     def _scaled(self, where: Predicate, factor: float) -> Self:
         """Multiply the cells inside. What is outside stays, and the total follows."""

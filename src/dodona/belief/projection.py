@@ -106,11 +106,11 @@ def exponent(values: NDArray[np.float64], law: NDArray[np.float64], target: floa
     for _ in range(_ROUNDS):
         weights = law * np.exp(found * scaled - max(found, 0.0))
         weights /= weights.sum()
-        mean = float(weights @ scaled)
+        mean = float((weights * scaled).sum())
         if abs(mean - wanted) <= _CLOSE * max(wanted, _CLOSE):
             break
         least, most = (found, most) if mean < wanted else (least, found)
-        spread = float(weights @ (scaled - mean) ** 2)
+        spread = float((weights * (scaled - mean) ** 2).sum())
         newton = found + (wanted - mean) / spread if spread > 0 else math.inf
         ahead = newton if least < newton < most else (least + most) / 2
         if ahead == found:

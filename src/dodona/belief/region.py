@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 _SHORTEST = 64  # cells of a row
-_JUMP = 200  # cells that are passed along a row in the time that one jump to another row takes (measured)
-_LONGEST_MASK = 1 << 16  # cells: a mask should stay in the fast memory
+_JUMP = 400  # cells that are passed along a row in the time that one jump to another row takes (measured)
+_LONGEST_MASK = 1 << 12  # cells: a mask should stay in the fastest memory
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -37,6 +37,8 @@ class Region:
     width: int
     mask: NDArray[np.bool_] | None
     """Which cells of a row from `first` on are meant; None where all `width` of them are."""
+    index: tuple[slice, ...] | None
+    """The leading places as slices; None where they are none."""
     _starts: list[NDArray[np.int64]] = field(default_factory=list, repr=False)
 
     @property
@@ -49,16 +51,6 @@ class Region:
         """How many cells are meant."""
         within = self.width if self.mask is None else int(np.count_nonzero(self.mask))
         return within * math.prod(map(len, self.leading))
-
-    def slices(self) -> tuple[slice, ...] | None:
-        """Return the leading places as slices; None where they are none."""
-        found = []
-        for places in self.leading:
-            step = int(places[1] - places[0]) if len(places) > 1 else 1
-            if len(places) > 1 and (np.diff(places) != step).any():
-                return None
-            found.append(slice(int(places[0]), int(places[-1]) + 1, step))
-        return tuple(found)
 
     def starts(self) -> NDArray[np.int64]:
         """Return the first cell of each row that is meant, rising."""
@@ -115,8 +107,19 @@ def _trimmed(
     if not mask.any():
         return None
     first, last = int(mask.argmax()), len(mask) - int(mask[::-1].argmax())
-    kept = mask[first:last]
-    return Region(lengths, len(mask), leading, first, last - first, None if kept.all() else np.ascontiguousarray(kept))
+    kept = None if mask[first:last].all() else np.ascontiguousarray(mask[first:last])
+    slices = tuple(map(_slice, leading))
+    index = tuple(own for own in slices if own is not None)
+    whole = index if len(index) == len(slices) else None
+    return Region(lengths, len(mask), leading, first, last - first, kept, whole)
+
+
+def _slice(places: NDArray[np.int64]) -> slice | None:
+    """Return places that are evenly spaced as a slice."""
+    step = int(places[1] - places[0]) if len(places) > 1 else 1
+    if len(places) > 1 and (np.diff(places) != step).any():
+        return None
+    return slice(int(places[0]), int(places[-1]) + 1, step)
 
 
 class Regions:

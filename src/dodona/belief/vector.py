@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -17,46 +18,37 @@ _CHUNK = 1 << 13  # cells that stay in the fastest memory
 def inside(weights: NDArray[np.float64], region: Region) -> float:
     """Return the weight of a region."""
     view = _view(weights, region)
-    if region.mask is None:
+    mask = region.mask
+    if mask is None:
         return float(view.sum())
-    if view.size <= region.width:  # one row
-        flat, total = view.reshape(-1), 0.0
-        for start in range(0, region.width, _CHUNK):
-            part = slice(start, start + _CHUNK)
-            total += float((flat[part] * region.mask[part]).sum())
-        return total
-    return float(np.einsum("...i,i->...", view, region.mask.astype(np.float64)).sum())
+    row = view.sum(axis=tuple(range(view.ndim - 1))) if view.ndim > 1 else view
+    return sum(float((row[part] * mask[part]).sum()) for part in _parts(row.size))
 
 
 def scale(weights: NDArray[np.float64], region: Region, factor: float) -> None:
     """Multiply the weights of a region by a factor."""
-    index = region.slices()
-    if index is None:
-        rows = weights.reshape(-1, region.pitch)
+    mask = region.mask
+    if region.index is None:
+        rows, columns = weights.reshape(-1, region.pitch), slice(region.first, region.first + region.width)
         places = region.starts() // region.pitch
-        columns = slice(region.first, region.first + region.width)
-        for start in range(0, len(places), max(1, _CHUNK // region.width)):
-            some = places[start : start + max(1, _CHUNK // region.width)]
-            rows[some, columns] *= _factors(region.mask, factor)
+        for part in _parts(places.size, max(1, _CHUNK // region.width)):
+            rows[places[part], columns] *= factor if mask is None else np.where(mask, factor, 1.0)
         return
     view = _view(weights, region)
-    if region.mask is not None and view.size <= region.width:
-        flat = view.reshape(-1)
-        for start in range(0, region.width, _CHUNK):
-            part = slice(start, start + _CHUNK)
-            flat[part] *= _factors(region.mask[part], factor)
-        return
-    view *= _factors(region.mask, factor)
+    if mask is None:
+        view *= factor
+    else:
+        for part in _parts(mask.size):
+            view[..., part] *= np.where(mask[part], factor, 1.0)
 
 
 def _view(weights: NDArray[np.float64], region: Region) -> NDArray[np.float64]:
     """Return the rows that are meant: a view, or a copy where they are no slices."""
     columns = slice(region.first, region.first + region.width)
-    index = region.slices()
-    if index is None:
+    if region.index is None:
         return weights.reshape(-1, region.pitch)[region.starts() // region.pitch, columns]
-    return weights.reshape(*region.lengths, region.pitch)[(*index, columns)]
+    return weights.reshape(*region.lengths, region.pitch)[(*region.index, columns)]
 
 
-def _factors(mask: NDArray[np.bool_] | None, factor: float) -> NDArray[np.float64] | float:
-    return factor if mask is None else np.where(mask, factor, 1.0)
+def _parts(size: int, chunk: int = _CHUNK) -> Iterator[slice]:
+    return (slice(start, start + chunk) for start in range(0, size, chunk))
