@@ -136,6 +136,8 @@ def used(predicate: Predicate) -> frozenset[str]:
         case Among(name):
             return frozenset((name,))
         case And(parts) | Or(parts):
+            if all(type(part) is Among for part in parts):
+                return frozenset([part.attribute for part in parts if type(part) is Among])
             return frozenset().union(*map(used, parts))
         case _:
             assert_never(predicate)
