@@ -8,7 +8,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dodona.accounting.event import ExponentialEvent, GaussianEvent, Kind, LaplaceEvent, PureEvent, Together
+from dodona.accounting.event import (
+    ExponentialEvent,
+    GaussianEvent,
+    Kind,
+    LaplaceEvent,
+    PureEvent,
+    Together,
+    UnevenGaussianEvent,
+)
 from dodona.accounting.record import UnknownEvent, from_json, to_json
 from dodona.domain.neighbours import Neighbours
 
@@ -25,6 +33,7 @@ def single(relation):
         st.builds(LaplaceEvent, counts, numbers, st.just(relation)),
         st.builds(GaussianEvent, counts, numbers, st.just(relation)),
         st.builds(ExponentialEvent, numbers, st.just(relation)),
+        st.builds(UnevenGaussianEvent, numbers, st.just(relation)),
     )
 
 
@@ -46,7 +55,7 @@ def test_what_was_ever_written_is_still_read_and_written_alike(line):
 
 def test_every_tag_has_a_golden_line_under_each_relation():
     written = {(fields["event"], fields["neighbours"]) for fields in map(json.loads, GOLDEN) if "neighbours" in fields}
-    tags = {kind.value for kind in Kind} | {"laplace", "gaussian", "exponential"}
+    tags = {kind.value for kind in Kind} | {"laplace", "gaussian", "exponential", "uneven-gaussian"}
     assert written == {(tag, relation.value) for tag in tags for relation in Neighbours}
     assert any(json.loads(line)["event"] == "together" for line in GOLDEN)
 

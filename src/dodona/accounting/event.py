@@ -141,6 +141,35 @@ class GaussianEvent:
 
 
 @dataclass(frozen=True, slots=True)
+class UnevenGaussianEvent:
+    """Discrete Gaussian noise on integers whose squared changes, each over its own variance, sum to at most `ratio`.
+
+    Theorem: residual-measurement
+    """
+
+    ratio: Fraction
+    neighbours: Neighbours
+
+    def __post_init__(self) -> None:
+        """Refuse a ratio that is not priced reliably."""
+        object.__setattr__(self, "ratio", _ranged(self.ratio, "ratio"))
+        _related(self.neighbours)
+
+    @property
+    def epsilon(self) -> None:
+        """None: Gaussian noise has no pure price."""
+        return
+
+    def rho(self) -> Decimal:
+        """Return half the ratio."""
+        return curves.share(self.ratio / 2)
+
+    def renyi(self, order: Fraction) -> Decimal:
+        """Return order·rho, which discrete Gaussian laws do not exceed."""
+        return curves.share(checked_order(order) * self.ratio / 2)
+
+
+@dataclass(frozen=True, slots=True)
 class ExponentialEvent:
     """The exponential mechanism's choice alone: its losses span at most ε, wherever they lie.
 

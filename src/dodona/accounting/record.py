@@ -15,6 +15,7 @@ from dodona.accounting.event import (
     LaplaceEvent,
     PureEvent,
     Together,
+    UnevenGaussianEvent,
 )
 from dodona.domain.neighbours import Neighbours
 from dodona.errors import InvalidRequest
@@ -65,6 +66,8 @@ def _fields(event: Event) -> dict[str, Any]:
         case GaussianEvent():
             variance = str(event.variance)
             own = {"event": "gaussian", "squared_distance": event.squared_distance, "variance": variance}
+        case UnevenGaussianEvent():
+            own = {"event": "uneven-gaussian", "ratio": str(event.ratio)}
         case ExponentialEvent():
             own = {"event": "exponential", "epsilon": str(event.epsilon)}
         case Together():
@@ -93,6 +96,7 @@ _READERS: dict[str, Callable[[dict[str, Any], Neighbours], Event]] = {
     "gaussian": lambda fields, relation: GaussianEvent(
         _positive(fields["squared_distance"]), _fraction(fields["variance"]), relation
     ),
+    "uneven-gaussian": lambda fields, relation: UnevenGaussianEvent(_fraction(fields["ratio"]), relation),
     "exponential": lambda fields, relation: ExponentialEvent(_fraction(fields["epsilon"]), relation),
 }
 

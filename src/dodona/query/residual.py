@@ -1,0 +1,176 @@
+"""Residuals: what a few attributes tell together beyond what fewer of them tell, as whole numbers (Helmert rows).
+
+The m classes of an attribute have the rows h_j = (1, …, 1, -j, 0, …, 0) with j ones, j = 1 … m-1: orthogonal to each
+other and to (1, …, 1), of squared length j(j+1). A residual of several attributes has all products of their rows.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from itertools import combinations, product
+from typing import TYPE_CHECKING, Self
+
+import numpy as np
+
+from dodona.domain.attribute import Attribute, cells
+from dodona.domain.domain import Domain
+from dodona.domain.partition import Partition
+from dodona.errors import InvalidArgument
+from dodona.query.predicate import Among, Predicate, bits, both
+from dodona.query.query import MOST_VALUES, Block, Query
+from dodona.query.weight import ONE, Cases, Constant
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+@dataclass(frozen=True, slots=True)
+class Classes:
+    """The cells of one attribute, put into two classes or more; each cell is in exactly one."""
+
+    attribute: str
+    cells: int
+    masks: tuple[int, ...]
+    """For each class, bit i says whether code i is in it."""
+
+    def __post_init__(self) -> None:
+        """Refuse classes that leave a cell out, have it twice, or are empty."""
+        seen = 0
+        for mask in self.masks:
+            if mask <= 0 or mask & seen:
+                raise InvalidArgument("masks", self.attribute, "write each cell in one class, and none empty")
+            seen |= mask
+        if seen != (1 << self.cells) - 1 or len(self.masks) == 1:
+            raise InvalidArgument("masks", self.attribute, f"write two classes or more, of all {self.cells} cells")
+
+    @classmethod
+    def of(cls, attribute: Attribute) -> Self:
+        """Return a class for each cell, `<missing>` and `<outside>` among them."""
+        return cls(attribute.name, cells(attribute), tuple(1 << code for code in range(cells(attribute))))
+
+    @classmethod
+    def split(cls, attribute: Attribute, codes: int) -> Self:
+        """Return two classes: the codes whose bits are set, and all others.
+
+        >>> from dodona.domain.attribute import Boolean
+        >>> Classes.split(Boolean("emergency"), 0b10).masks
+        (2, 13)
+        """
+        number = cells(attribute)
+        return cls(attribute.name, number, (codes, ~codes & ((1 << number) - 1)))
+
+    @classmethod
+    def grouped(cls, partition: Partition) -> Self:
+        """Return the groups of a partition as classes."""
+        groups = [0] * partition.groups
+        for code, group in enumerate(partition.table().tolist()):
+            groups[group] |= 1 << code
+        return cls(partition.attribute, partition.size + 2, tuple(groups))
+
+    @property
+    def number(self) -> int:
+        """How many classes there are."""
+        return len(self.masks)
+
+    def labels(self) -> NDArray[np.int64]:
+        """Return the class of each code."""
+        found = np.zeros(self.cells, dtype=np.int64)
+        for place, mask in enumerate(self.masks):
+            found[bits(mask, self.cells)] = place
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One product of Helmert rows."""
+
+    steps: tuple[int, ...]
+    """For each attribute j, the number of ones."""
+    square: int
+    """The squared length on the product of classes, ∏ j(j+1)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Residual:
+    """The residual of some attributes, each by its classes; without attributes, the number of rows.
+
+    Theorem: residual-measurement
+    """
+
+    classes: tuple[Classes, ...] = ()
+    """In the order of the names."""
+
+    def __post_init__(self) -> None:
+        """Refuse an attribute twice, and more rows than anybody reads."""
+        ordered = tuple(sorted(self.classes, key=lambda one: one.attribute))
+        object.__setattr__(self, "classes", ordered)
+        if len({one.attribute for one in ordered}) != len(ordered):
+            raise InvalidArgument("classes", self.attributes, "write each attribute once")
+        if self.number > MOST_VALUES:
+            raise InvalidArgument("classes", f"{self.number} rows", f"write classes with at most {MOST_VALUES} rows")
+
+    @property
+    def attributes(self) -> tuple[str, ...]:
+        """The names, in order."""
+        return tuple(one.attribute for one in self.classes)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """How many rows each attribute has: one less than classes."""
+        return tuple(one.number - 1 for one in self.classes)
+
+    @property
+    def number(self) -> int:
+        """How many rows there are."""
+        return math.prod(self.shape)
+
+    def rows(self) -> tuple[Row, ...]:
+        """Return all rows, the shortest first: rows of one length get one noise, and so stand together."""
+        steps = product(*(range(1, one.number) for one in self.classes))
+        found = (Row(own, math.prod(j * (j + 1) for j in own)) for own in steps)
+        return tuple(sorted(found, key=lambda row: (row.square, row.steps)))
+
+    def block(self, row: Row) -> Block:
+        """Return the question what a row of the residual adds up to: each row of the table counts for ∏ h_j(class).
+
+        h_j is 1 before class j, -j in it and 0 beyond. The first case that holds has all attributes that are in theirs.
+        """
+        if not self.classes:
+            return Block()
+        reached, last = [], []
+        for own, step in zip(self.classes, row.steps, strict=True):
+            reached.append(_among(own, sum(own.masks[: step + 1])))
+            last.append((_among(own, own.masks[step]), -step))
+        branches = []
+        for size in range(len(last), 0, -1):
+            for chosen in combinations(last, size):
+                number = math.prod(step for _, step in chosen)
+                branches.append((both(*(where for where, _ in chosen)), Constant(number)))
+        return Block(both(*reached), (), Cases(tuple(branches), ONE))
+
+    def query(self, domain: Domain) -> Query:
+        """Return the question for all rows, one block each, in the order of `rows`."""
+        return Query(domain, tuple(self.block(row) for row in self.rows()))
+
+
+def split_by(domain: Domain, predicate: Predicate) -> Classes:
+    """Return the two classes that a condition on one column makes."""
+    if not isinstance(predicate, Among):
+        raise InvalidArgument("predicate", predicate, "write a condition on one column that some cells meet, not all")
+    return Classes.split(domain[predicate.attribute], predicate.codes)
+
+
+def helmert(number: int) -> NDArray[np.int64]:
+    """Return the Helmert rows of so many classes.
+
+    >>> helmert(3).tolist()
+    [[1, -1, 0], [1, 1, -2]]
+    """
+    place, step = np.arange(number), np.arange(1, number)[:, None]
+    return np.where(place < step, 1, np.where(place == step, -step, 0)).astype(np.int64)
+
+
+def _among(classes: Classes, codes: int) -> Predicate:
+    everything = (1 << classes.cells) - 1
+    return both() if codes == everything else Among(classes.attribute, classes.cells, codes)

@@ -1,0 +1,128 @@
+"""Helmert rows are whole numbers, orthogonal, and all that a few attributes tell beyond fewer of them."""
+
+from fractions import Fraction
+from functools import reduce
+from itertools import combinations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dodona.domain.attribute import Boolean, Category, Integer, cells
+from dodona.domain.domain import Domain
+from dodona.domain.partition import Partition
+from dodona.errors import InvalidArgument
+from dodona.query.predicate import among
+from dodona.query.query import Query, block_weights, product_axes, product_shape
+from dodona.query.residual import Classes, Residual, helmert, split_by
+from dodona.query.spelling import from_json, to_json
+
+DOMAIN = Domain((Category("sex", ["f", "m"]), Boolean("urgent"), Integer("age", 0, 2)))
+
+
+def classings(attribute):
+    """All ways to class a few cells, by a label for each of them."""
+    number = cells(attribute)
+    labels = st.lists(st.integers(0, 3), min_size=number, max_size=number).filter(lambda own: len(set(own)) > 1)
+    return labels.map(
+        lambda own: Classes(
+            attribute.name,
+            number,
+            tuple(sum(1 << code for code, other in enumerate(own) if other == label) for label in sorted(set(own))),
+        )
+    )
+
+
+residuals = st.lists(st.sampled_from(DOMAIN.attributes), min_size=1, max_size=3, unique=True).flatmap(
+    lambda chosen: st.tuples(*map(classings, chosen)).map(Residual)
+)
+
+
+@given(st.integers(2, 12))
+def test_helmert_rows_are_orthogonal_and_leave_out_what_is_the_same_everywhere(number):
+    rows = helmert(number)
+    steps = np.arange(1, number)
+    assert (rows @ rows.T == np.diag(steps * (steps + 1))).all()
+    assert (rows.sum(axis=1) == 0).all()
+
+
+@settings(deadline=None, max_examples=25)
+@given(residuals)
+def test_each_block_weighs_a_row_by_the_product_of_its_helmert_rows(residual):
+    shape, axes = product_shape(DOMAIN, residual.attributes), product_axes(DOMAIN, residual.attributes)
+    query = residual.query(DOMAIN)
+    assert query.values == residual.number == len(residual.rows())
+    for row, block in zip(residual.rows(), query.blocks, strict=True):
+        chosen = [
+            helmert(own.number)[step - 1][own.labels()] for own, step in zip(residual.classes, row.steps, strict=True)
+        ]
+        expected = reduce(np.multiply.outer, chosen)
+        assert (np.broadcast_to(block_weights(block, axes), shape) == expected).all()
+        on_classes = [helmert(own.number)[step - 1] for own, step in zip(residual.classes, row.steps, strict=True)]
+        assert row.square == (reduce(np.multiply.outer, on_classes) ** 2).sum()
+
+
+@settings(deadline=None, max_examples=25)
+@given(residuals)
+def test_the_rows_together_are_the_projection_that_the_residual_is(residual):
+    sizes = [own.number for own in residual.classes]
+    total = np.zeros((int(np.prod(sizes)),) * 2, dtype=object)
+    for row in residual.rows():
+        line = reduce(np.kron, [helmert(size)[step - 1] for size, step in zip(sizes, row.steps, strict=True)])
+        total = total + np.outer(line, line).astype(object) * Fraction(1, row.square)
+    centred = [np.eye(size, dtype=int).astype(object) - Fraction(1, size) for size in sizes]
+    assert (total == reduce(np.kron, centred)).all()
+
+
+def test_residuals_of_different_attributes_are_orthogonal():
+    ways = [Classes.of(attribute) for attribute in DOMAIN]
+    sets = [Residual(chosen) for size in range(4) for chosen in combinations(ways, size)]
+    axes, shape = product_axes(DOMAIN, DOMAIN.names), product_shape(DOMAIN, DOMAIN.names)
+    lines = [
+        np.broadcast_to(block_weights(block, axes), shape).reshape(-1)
+        for residual in sets
+        for block in residual.query(DOMAIN).blocks
+    ]
+    table = np.array(lines)
+    products = table @ table.T
+    assert (products == np.diag(np.diag(products))).all()
+    assert len(lines) == np.prod(shape)  # so they span all that can be asked
+
+
+def test_rows_of_one_length_stand_together():
+    squares = [row.square for row in Residual(tuple(Classes.of(attribute) for attribute in DOMAIN)).rows()]
+    assert squares == sorted(squares)
+
+
+def test_a_residual_is_spelled_and_read_back_as_any_query():
+    query = Residual((Classes.of(DOMAIN["sex"]), Classes.split(DOMAIN["urgent"], 0b10))).query(DOMAIN)
+    assert from_json(to_json(query), DOMAIN) == query
+
+
+def test_no_attributes_leave_the_number_of_rows():
+    assert Residual().query(DOMAIN) == Query.count(DOMAIN)
+
+
+def test_classes_come_from_a_condition_or_from_groups():
+    age = DOMAIN["age"]
+    assert split_by(DOMAIN, among(age, [0, 1])).masks == (0b00011, 0b11100)
+    assert Classes.grouped(Partition.every(age, 2)).masks == (0b00011, 0b00100, 0b01000, 0b10000)
+    assert Classes.of(age).labels().tolist() == [0, 1, 2, 3, 4]
+
+
+@pytest.mark.parametrize("masks", [(), (0b11111,), (0b00011, 0b11110), (0b00011, 0b01100), (0b11111, 0)])
+def test_cells_in_no_class_or_in_two_are_refused(masks):
+    with pytest.raises(InvalidArgument, match=r"age.*Nothing was charged"):
+        Classes("age", 5, masks)
+
+
+def test_an_attribute_twice_is_refused():
+    with pytest.raises(InvalidArgument, match="each attribute once"):
+        Residual((Classes.of(DOMAIN["sex"]), Classes.split(DOMAIN["sex"], 1)))
+
+
+def test_a_condition_on_two_columns_makes_no_two_classes_of_one():
+    both = among(DOMAIN["sex"], [0]) & among(DOMAIN["age"], [1])
+    with pytest.raises(InvalidArgument, match="one column"):
+        split_by(DOMAIN, both)
