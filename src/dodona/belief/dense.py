@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from itertools import combinations
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, NamedTuple, Self
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from dodona.belief.hypothesis import Chance, Numbers
 from dodona.belief.kernel import Kernel, fastest
 from dodona.belief.marginals import Places, marginals
 from dodona.belief.projection import MOST_SPREAD, odds
-from dodona.belief.region import Regions
+from dodona.belief.region import Region, Regions
 from dodona.belief.support import Support
 from dodona.belief.table import projecting, tilting, too_far
 from dodona.domain.domain import Domain
@@ -36,6 +36,15 @@ _DEEPEST = 200.0  # nats that a weight may sink between two sums: with the least
 _NEARLY_ALL = 0.999  # beyond this share the weight outside is summed, not found as a difference
 _LANE = 64
 _CHUNK = 1 << 16
+
+
+class _Known(NamedTuple):
+    """What was last seen of the weights: those inside a predicate's region, and all others."""
+
+    where: Predicate
+    region: Region | None
+    inside: float
+    outside: float
 
 
 class Dense:
@@ -63,7 +72,7 @@ class Dense:
         self._total = total
         self._steps = 0
         self._depth = 0.0
-        self._known: tuple[Predicate, float, float] | None = None
+        self._known: _Known | None = None
         self._settle()
 
     @classmethod
@@ -163,30 +172,33 @@ class Dense:
         return self._weights
 
     def _parts(self, where: Predicate) -> tuple[float, float]:
-        """Return the weights inside and outside; the last ones are remembered, as a step mostly follows a look."""
+        """Return the weights inside and outside."""
+        known = self._look(where)
+        return known.inside, known.outside
+
+    def _look(self, where: Predicate) -> _Known:
+        """Return what is known about a predicate; the last one is remembered, as a step mostly follows a look."""
         weights = self._own()
-        if self._known is not None and (self._known[0] is where or self._known[0] == where):
-            return self._known[1:]
-        inside = self._inside(weights, where)
+        if self._known is not None and (self._known.where is where or self._known.where == where):
+            return self._known
+        region = self._regions.of(where)
+        inside = 0.0 if region is None else self._kernel.inside(weights, region)
         outside = self._total - inside
         if outside < (1 - _NEARLY_ALL) * self._total:
-            outside = self._inside(weights, complement(where))
-        self._known = (where, inside, outside)
-        return inside, outside
-
-    def _inside(self, weights: NDArray[np.float64], where: Predicate) -> float:
-        region = self._regions.of(where)
-        return 0.0 if region is None else self._kernel.inside(weights, region)
+            others = self._regions.of(complement(where))
+            outside = 0.0 if others is None else self._kernel.inside(weights, others)
+        self._known = _Known(where, region, inside, outside)
+        return self._known
 
     def _scaled(self, where: Predicate, factor: float) -> Self:
         """Multiply the cells inside. What is outside stays, and the total follows."""
         self._prepare(abs(math.log(factor)))
-        inside, outside = self._parts(where)
-        region = self._regions.of(where)
-        if region is not None:
-            self._kernel.scale(self._own(), region, factor)
-        self._total = inside * factor + outside
-        return self._stepped(known=(where, inside * factor, outside))
+        known = self._look(where)
+        if known.region is not None:
+            self._kernel.scale(self._own(), known.region, factor)
+        inside = known.inside * factor
+        self._total = inside + known.outside
+        return self._stepped(known=known._replace(inside=inside))
 
     def _multiplied(self, one: Asked, law: NDArray[np.float64], table: NDArray[np.float64]) -> Self:
         """Multiply every cell by the number that a table has for its codes of some attributes."""
@@ -208,7 +220,7 @@ class Dense:
             self._settle()
         self._depth += depth
 
-    def _stepped(self, *, known: tuple[Predicate, float, float] | None) -> Self:
+    def _stepped(self, *, known: _Known | None) -> Self:
         """Return the belief after a step; sum afresh now and then, or when the total leaves the safe range."""
         self._steps += 1
         self._known = known

@@ -116,7 +116,7 @@ def exponent(values: NDArray[np.float64], law: NDArray[np.float64], target: floa
         if ahead == found:
             break
         found = ahead
-    if max(abs(found - MOST_SPREAD), abs(found + MOST_SPREAD)) >= 2 * MOST_SPREAD - 1:
+    if abs(found) > MOST_SPREAD - 1:
         raise Contradiction(
             f"target = {target:g} is so near an end of what a row counts for, {low:g} to {high:g}, that weights would "
             f"vanish. Write a mean further inside."

@@ -19,6 +19,7 @@ from dodona.query.predicate import EVERYTHING, Predicate, bits, box, holds
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+_NOT_KEPT = "not kept"  # None is a region without cells
 _SHORTEST = 64  # cells of a row
 _JUMP = 400  # cells that are passed along a row in the time that one jump to another row takes (measured)
 _LONGEST_MASK = 1 << 12  # cells: a mask should stay in the fastest memory
@@ -137,8 +138,9 @@ class Regions:
 
     def of(self, predicate: Predicate = EVERYTHING) -> Region | None:
         """Return the region of a predicate, kept or made."""
-        if predicate in self._kept:
-            return self._kept[predicate]
+        kept = self._kept.get(predicate, _NOT_KEPT)
+        if not isinstance(kept, str):
+            return kept
         found = region(predicate, self._support)
         self._held += _held(found)
         self._kept[predicate] = found
