@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import assert_never
 
-from dodona.domain.attribute import Category
+from dodona.domain.attribute import Category, Integer
 from dodona.domain.partition import Partition
 from dodona.query.predicate import EVERYTHING, Among, And, Or, Predicate
 from dodona.query.query import Block, Key
@@ -57,10 +57,12 @@ def statement(table: Table, where: Predicate, keys: Sequence[Key], weights: Sequ
         columns = [column for total in totals for column in total.columns(total.sql, table.dialect)]
         return Statement(f"SELECT 0 AS g, {_named(columns)} FROM {table.source}{chosen}", 1, scales)  # noqa: S608
     groups = math.prod(key.groups for key in keys)
-    # Texts are grouped as they are, and the few different ones are mapped to codes after that.
-    inner = [_raw(table, key) for key in keys]
-    outer = [_outer(table, key, f"k{place}") for place, key in enumerate(keys)]
-    if not any(_mapped_later(table, key) for key in keys):
+    # Texts are grouped as they are, and the few different ones are mapped to codes after that; so are whole numbers of
+    # which each is a group of its own, where nothing else is grouped by.
+    later = [_by_text(table, key) or (len(keys) == 1 and _by_number(table, key)) for key in keys]
+    inner = [_raw(table, key) if own else _group(table, key) for key, own in zip(keys, later, strict=True)]
+    outer = [_outer(table, key, f"k{place}") if later[place] else f"k{place}" for place, key in enumerate(keys)]
+    if not any(later):
         inner, outer = [_number(keys, inner)], ["k0"]
         keys = keys[:1]
     parts = ", ".join(f"{text} AS k{place}" for place, text in enumerate(inner))
@@ -123,29 +125,30 @@ def _number(keys: Sequence[Key], own: Sequence[str]) -> str:
     return found
 
 
-def _mapped_later(table: Table, key: Key) -> bool:
-    return isinstance(key, Partition) and _textual(table.readings[key.attribute])
+def _by_text(table: Table, key: Key) -> bool:
+    if not isinstance(key, Partition):
+        return False
+    own = table.readings[key.attribute]
+    return isinstance(own.attribute, Category) and own.form is Form.TEXT
 
 
-def _textual(reading: Reading) -> bool:
-    return isinstance(reading.attribute, Category) and reading.form is Form.TEXT
+def _by_number(table: Table, key: Key) -> bool:
+    if not isinstance(key, Partition) or not key.single:
+        return False
+    own = table.readings[key.attribute]
+    return isinstance(own.attribute, Integer) and own.form is Form.WHOLE and own.value == own.raw
 
 
 def _raw(table: Table, key: Key) -> str:
-    return (
-        table.readings[key.attribute].raw
-        if isinstance(key, Partition) and _mapped_later(table, key)
-        else _group(table, key)
-    )
+    return table.readings[key.attribute].raw if isinstance(key, Partition) else _group(table, key)
 
 
 def _outer(table: Table, key: Key, name: str) -> str:
-    if not (isinstance(key, Partition) and _mapped_later(table, key)):
+    """Return SQL for the group of a value that was grouped under a name."""
+    if not isinstance(key, Partition):
         return name
-    reading = table.readings[key.attribute]
-    return _partitioned(
-        Reading(reading.attribute, reading.dialect, Form.TEXT, name, name, f"{name} IS NULL", total=True), key
-    )
+    own = table.readings[key.attribute]
+    return _partitioned(Reading(own.attribute, own.dialect, own.form, name, name, f"{name} IS NULL", total=True), key)
 
 
 def _group(table: Table, key: Key) -> str:
