@@ -1,11 +1,14 @@
-"""Alerts: an open threshold over a source. It was paid for in full before the first question."""
+"""Alerts and checks: open thresholds over a source. They were paid for in full before the first question."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 from dodona.domain.unit import Unit
 from dodona.errors import InvalidArgument
 from dodona.ledger.contract import Ledger
 from dodona.ledger.receipt import Receipt
+from dodona.mechanisms.estimate_checker import EstimateChecker
 from dodona.mechanisms.laplace import Laplace
 from dodona.mechanisms.sparse_vector import SparseVector
 from dodona.query.effect import sensitivity_of
@@ -16,7 +19,7 @@ from dodona.trusted.release import exact, hold
 from dodona.trusted.source import Source
 from dodona.trusted.threshold import Verdict, Watch
 
-PURPOSE = "above"
+PURPOSE, CHECKING = "above", "weights"
 
 
 class Alerts:
@@ -41,7 +44,28 @@ class Alerts:
 
     def ask(self, query: Query, threshold: int) -> Verdict:
         """Return whether one count, with noise, is at or above the threshold, with noise."""
-        paid, moved = Sensitivity.count(self._unit.neighbours), sensitivity_of(query, self._unit.neighbours)
-        if query.values != 1 or moved.linf > paid.linf or moved.monotone < paid.monotone:
-            raise InvalidArgument("query", f"{query.values} answers", "ask for one count of rows")
-        return self._watch.ask(int(exact(self._source, query)[0]), threshold)
+        return self._watch.ask(_count(query, Sensitivity.count(self._unit.neighbours), self._source), threshold)
+
+
+def checks(
+    checker: EstimateChecker, receipt: Receipt, *, ledger: Ledger, source: Source, unit: Unit
+) -> Callable[[Query, int], int | None]:
+    """Return what tells one count anew, with fresh noise, where an estimate of it seems far off, and else None.
+
+    The receipt must be for the whole run, until the last update, and is used up. It lives in this process alone.
+
+    Theorem: private-multiplicative-weights
+    """
+    hold(receipt, checker.event(unit.neighbours), CHECKING, source)
+    ledger.redeem(receipt)
+    watch = Watch(checker.test, lambda scale: one(Laplace(scale=scale)))
+    paid = Sensitivity.scores(1, unit.neighbours)  # of a distance, which moves both ways
+    return lambda query, estimate: checker.fresh(_count(query, paid, source), estimate, watch=watch, draw=one)
+
+
+def _count(query: Query, paid: Sensitivity, source: Source) -> int:
+    """Return one exact count, which may not move more than was paid for."""
+    moved = sensitivity_of(query, paid.neighbours)
+    if query.values != 1 or moved.linf > paid.linf or moved.monotone < paid.monotone:
+        raise InvalidArgument("query", f"{query.values} answers", "ask for one count of rows")
+    return int(exact(source, query)[0])

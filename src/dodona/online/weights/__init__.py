@@ -1,0 +1,1 @@
+"""Multiplicative weights: many counts from few looks at the data."""

@@ -1,0 +1,115 @@
+"""Opening weights on a dataset: the whole run is charged before the first question."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dodona.answer.price import Price
+from dodona.domain.attribute import cells
+from dodona.domain.domain import Domain
+from dodona.domain.neighbours import Neighbours
+from dodona.errors import InvalidRequest
+from dodona.exact import Exact
+from dodona.online.dataset import Dataset
+from dodona.online.planning import epsilon_alone
+from dodona.online.weights.best import best
+from dodona.online.weights.design import Design
+from dodona.online.weights.distribution import Distribution
+from dodona.online.weights.faults import Hopeless, UniverseTooLarge
+from dodona.online.weights.private import PrivateMultiplicativeWeights, Told
+from dodona.query.query import Query, block_weights, product_axes, product_shape
+from dodona.query.question import Question
+from dodona.trusted.alerts import CHECKING, checks
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+MOST_CELLS = 1 << 24
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Weights:
+    """Ask as many counts as you like over the columns; it was paid for. It ends with this process."""
+
+    columns: tuple[str, ...]
+    price: Price
+    mechanism: PrivateMultiplicativeWeights[Query]
+    read: Callable[[object], Question]
+
+    @property
+    def design(self) -> Design:
+        """All numbers, and what is promised of them."""
+        return self.mechanism.design
+
+    @property
+    def left(self) -> int:
+        """How many updates it may still make."""
+        return self.mechanism.left
+
+    def ask(self, question: object) -> Told:
+        """Return one count, from the hypothesis or measured anew; no further charge."""
+        return self.mechanism.ask(self.read(question).query)
+
+
+def open_weights(  # noqa: PLR0913  weights have this many sides
+    dataset: Dataset,
+    read: Callable[[object], Question],
+    *,
+    questions: int,
+    epsilon: Exact,
+    columns: Iterable[str] | None = None,
+    confidence: float = 0.95,
+    analyst: str | None = None,
+) -> Weights:
+    """Return private multiplicative weights over some columns of a dataset, charged here in full.
+
+    Under add-remove the declared size must be no smaller than the number of rows, or the accuracy is not as promised:
+    rows that are missing to it are believed to be in a cell that no question counts. The price does not depend on it.
+    """
+    schema, ledger, source = dataset.schema, dataset.ledger, dataset.source
+    names = schema.domain.names if columns is None else tuple(columns)
+    universe = math.prod(cells(schema.domain[name]) for name in names)
+    if universe > MOST_CELLS:
+        raise UniverseTooLarge(universe, MOST_CELLS)
+    spare = 1 if schema.unit.neighbours is Neighbours.ADD_REMOVE else 0
+    delta = ledger.state().total.delta
+    design = best(
+        schema.unit.size,
+        universe=universe + spare,
+        questions=questions,
+        epsilon=epsilon,
+        delta=delta,
+        confidence=confidence,
+    )
+    if design.within >= 1:
+        raise Hopeless(design.within)
+    event = design.event(schema.unit.neighbours)
+    receipt = ledger.reserve(event, analyst=analyst, key=None, purpose=CHECKING, version=source.version)
+    check = checks(design.checker, receipt, ledger=ledger, source=source, unit=schema.unit)
+    mechanism = PrivateMultiplicativeWeights(
+        design,
+        check,
+        weigh=lambda query: cell_weights(query, schema.domain, names),
+        hypothesis=Distribution.uniform(product_shape(schema.domain, names), spare=spare),
+    )
+    price = Price(ledger.share(event), epsilon_alone(event, delta))
+    return Weights(columns=names, price=price, mechanism=mechanism, read=read)
+
+
+def cell_weights(query: Query, domain: Domain, columns: tuple[str, ...]) -> NDArray[np.float64]:
+    """Return which cells of the columns a count counts, in a shape that broadcasts to their product."""
+    if query.values != 1 or len(query.blocks) != 1:
+        raise InvalidRequest(f"Weights answer one count at a time; this question has {query.values} answers.")
+    block = query.blocks[0]
+    further = sorted(block.attributes.difference(columns))
+    if further:
+        raise InvalidRequest(f"These weights are over {', '.join(columns)}, not {', '.join(further)}. Open others.")
+    found = block_weights(block, product_axes(domain, columns))
+    if block.keys or found.min() < 0 or found.max() > 1:
+        raise InvalidRequest("Weights answer counts of rows. Ask the curator for sums and groups.")
+    return found.astype(np.float64)

@@ -1,0 +1,221 @@
+"""Weights on a dataset: charged once, in full, before the first count is read."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+
+from dodona.accounting.event import GaussianEvent, LaplaceEvent, PureEvent, Together
+from dodona.audit.bound import certified_epsilon
+from dodona.backends.memory import MemorySource
+from dodona.domain.attribute import Boolean, Category, Integer
+from dodona.domain.schema import Schema
+from dodona.errors import InvalidArgument, InvalidRequest
+from dodona.ledger import memory
+from dodona.ledger.contract import Ledger
+from dodona.ledger.faults import BudgetExhausted, ReceiptReused
+from dodona.ledger.opening import Terms
+from dodona.mechanisms import Laplace, SparseVector
+from dodona.mechanisms.estimate_checker import EstimateChecker
+from dodona.online.curator import Curator
+from dodona.online.dataset import Dataset
+from dodona.online.request import Request
+from dodona.online.weights.faults import Hopeless, UniverseTooLarge
+from dodona.online.weights.opening import Weights, open_weights
+from dodona.policy import Budget
+from dodona.query.query import Query
+from dodona.trusted.alerts import CHECKING, checks
+from dodona.trusted.faults import Unpaid
+from dodona.trusted.source import Sealed
+
+ROWS = 40_000
+
+
+class Counting:
+    """A source that counts how often it was read."""
+
+    def __init__(self, source: MemorySource) -> None:
+        self.version, self._source, self.reads = source.version, source, 0
+
+    def exact(self, query: Query) -> Sealed:
+        self.reads += 1
+        return self._source.exact(query)
+
+    def close(self) -> None:
+        self._source.close()
+
+
+def stays(rows: int = ROWS, neighbours: str = "add-remove") -> Schema:
+    ward = Category("ward", ("a", "b", "c"))
+    return Schema.of("stays", ward, Boolean("urgent"), Integer("age", 0, 999_999), size=rows, neighbours=neighbours)
+
+
+def columns(rows: int = ROWS) -> dict[str, Sequence[object]]:
+    return {
+        "ward": ["a" if row % 10 else "b" for row in range(rows)],
+        "urgent": [row % 4 == 0 for row in range(rows)],
+        "age": [row % 90 for row in range(rows)],
+    }
+
+
+def dataset(
+    *, neighbours: str = "add-remove", budget: Budget | None = None, size: int = ROWS, rows: int = ROWS
+) -> tuple[Dataset, Ledger, Counting]:
+    schema = stays(size, neighbours)
+    terms = Terms(
+        datasets={"stays": schema.digest},
+        neighbours=schema.unit.neighbours,
+        budget=budget or Budget(1, "1e-6", "zcdp"),
+        analysts=(),
+    )
+    kept, source = memory.create(terms), Counting(MemorySource(schema, columns(rows), version="1"))
+    default = Request(within="1%", epsilon=None, confidence=0.95)
+    return Dataset(name="stays", schema=schema, source=source, ledger=kept, default=default), kept, source
+
+
+def opened(data: Dataset, *, epsilon: object = "9/10", questions: int = 100) -> Weights:
+    read = Curator(data).read
+    return open_weights(data, read, questions=questions, epsilon=epsilon, columns=("ward", "urgent"), confidence=0.9999)
+
+
+QUESTIONS = [
+    "SELECT count(*) FROM stays WHERE ward = 'a'",
+    "SELECT count(*) FROM stays WHERE ward = 'a' AND urgent",
+    "SELECT count(*) FROM stays WHERE NOT urgent",
+    "SELECT count(*) FROM stays",
+    "SELECT count(*) FROM stays WHERE ward = 'b' OR urgent",
+]
+
+
+@pytest.mark.parametrize(("neighbours", "spare"), [("add-remove", 1), ("replace", 0)])
+def test_answers_are_within_the_promise(neighbours, spare):
+    """A false alarm has probability 1e-4 at most."""
+    data, _, _ = dataset(neighbours=neighbours)
+    weights = opened(data)
+    assert weights.design.universe == 5 * 4 + spare
+    table = columns()
+    ward, urgent = np.array(table["ward"]), np.array(table["urgent"])
+    truths = [ward == "a", (ward == "a") & urgent, ~urgent, np.ones(ROWS), (ward == "b") | urgent]
+    assert weights.design.within < 0.5
+    for question, truth in list(zip(QUESTIONS, truths, strict=True)) * 4:
+        told = weights.ask(question)
+        assert abs(told.count - truth.sum()) <= told.within * ROWS
+    assert 0 < weights.mechanism.updates == weights.design.updates - weights.left
+
+
+def test_rows_that_are_missing_to_the_declared_size_do_no_harm():
+    data, _, _ = dataset(rows=ROWS // 2)
+    weights = opened(data)
+    for _ in range(6):
+        told = weights.ask("SELECT count(*) FROM stays")
+    assert abs(told.count - ROWS / 2) <= told.within * ROWS
+
+
+def test_the_whole_run_is_charged_once_before_the_first_question():
+    data, kept, source = dataset()
+    weights = opened(data)
+    assert source.reads == 0
+    spent = kept.state().spent
+    event = weights.design.event(data.schema.unit.neighbours)
+    assert spent == kept.share(event) == weights.price.share
+    assert 0.7 < spent < 1
+    assert isinstance(event, Together)
+    assert [type(part) for part, _ in event.parts] == [PureEvent, GaussianEvent]
+    for question in QUESTIONS * 3:
+        weights.ask(question)
+    assert kept.state().spent == spent
+    assert source.reads == 3 * len(QUESTIONS)
+
+
+def test_a_pure_budget_is_charged_pure_losses():
+    data, kept, _ = dataset(budget=Budget(4, 0, "pure"))
+    weights = opened(data, epsilon=4, questions=20)
+    event = weights.design.event(data.schema.unit.neighbours)
+    assert isinstance(event, Together)
+    assert [type(part) for part, _ in event.parts] == [PureEvent, LaplaceEvent]
+    assert 0.99 < kept.state().spent <= 1
+
+
+def test_what_the_budget_does_not_hold_is_refused_and_nothing_is_read():
+    data, kept, source = dataset()
+    opened(data)
+    spent = kept.state().spent
+    with pytest.raises(BudgetExhausted):
+        opened(data)
+    assert (kept.state().spent, source.reads) == (spent, 0)
+
+
+def test_what_promises_nothing_is_refused_before_it_is_charged():
+    data, kept, _ = dataset()
+    with pytest.raises(Hopeless, match="no promise"):
+        opened(data, epsilon="1/1000")
+    with pytest.raises(UniverseTooLarge, match="20000040 cells"):
+        open_weights(data, Curator(data).read, questions=10, epsilon=1)
+    with pytest.raises(InvalidRequest, match="height"):
+        open_weights(data, Curator(data).read, questions=10, epsilon=1, columns=("height",))
+    assert kept.state().spent == 0
+
+
+@pytest.mark.parametrize(
+    ("question", "said"),
+    [
+        ("SELECT sum(age) FROM stays", "not age"),
+        ("SELECT count(*) FROM stays WHERE age > 4", "not age"),
+        ("SELECT ward, count(*) FROM stays GROUP BY ward", "one count"),
+        ("SELECT avg(age) FROM stays", "one count"),
+    ],
+)
+def test_questions_that_are_no_counts_over_the_columns_are_refused_unread(question, said):
+    data, _, source = dataset()
+    weights = opened(data)
+    with pytest.raises(InvalidRequest, match=said):
+        weights.ask(question)
+    assert source.reads == 0
+    assert weights.left == weights.design.updates
+
+
+def checker(threshold: int = 3, scale: int = 1) -> EstimateChecker:
+    test = SparseVector(threshold_scale=2 * scale, question_scale=4 * scale, positives=2)
+    return EstimateChecker(test, Laplace(scale=2), threshold)
+
+
+def test_a_question_that_a_row_moves_by_more_than_one_is_refused_before_it_is_read():
+    data, kept, source = dataset(budget=Budget(100, "1e-6", "zcdp"))
+    event = checker().event(data.schema.unit.neighbours)
+    receipt = kept.reserve(event, analyst=None, key=None, purpose=CHECKING, version="1")
+    check = checks(checker(), receipt, ledger=kept, source=source, unit=data.schema.unit)
+    for query in (
+        Query.sum(data.schema.domain, "age"),
+        Query.histogram(data.schema.domain, "ward"),
+        Query.weighted(data.schema.domain, {"ward": {"a": 2}}),
+    ):
+        with pytest.raises(InvalidArgument, match="one count"):
+            check(query, 0)
+    assert source.reads == 0
+    with pytest.raises(ReceiptReused):
+        checks(checker(), receipt, ledger=kept, source=source, unit=data.schema.unit)
+
+
+def test_a_receipt_for_less_opens_nothing():
+    data, kept, source = dataset(budget=Budget(100, "1e-6", "zcdp"))
+    event = checker(scale=10).event(data.schema.unit.neighbours)
+    receipt = kept.reserve(event, analyst=None, key=None, purpose=CHECKING, version="1")
+    with pytest.raises(Unpaid):
+        checks(checker(), receipt, ledger=kept, source=source, unit=data.schema.unit)
+    assert source.reads == 0
+
+
+def test_samples_through_the_ledger_prove_no_more_than_one_test_costs():
+    """400 openings a table of 10 rows; a false alarm has probability 1e-6. Without noise they prove more than 1."""
+    samples = []
+    for rows in (10, 9):  # the count is 3 and 2 above the estimate of 7
+        data, kept, source = dataset(budget=Budget(10**4, "1e-6", "zcdp"), size=10, rows=rows)
+        found = []
+        for _ in range(400):
+            event = checker().event(data.schema.unit.neighbours)
+            receipt = kept.reserve(event, analyst=None, key=None, purpose=CHECKING, version="1")
+            check = checks(checker(), receipt, ledger=kept, source=source, unit=data.schema.unit)
+            found.append(check(Query.count(data.schema.domain), 7) is not None)
+        samples.append(np.array(found) * 1)
+    assert 0.2 < samples[0].mean() < 0.9
+    assert certified_epsilon(*samples) <= 1
