@@ -86,9 +86,9 @@ def compare(neighbours: Neighbours, count: int) -> tuple[int, int]:
 
 @BOTH
 def test_b8_the_charge_of_a_question_is_the_same_on_neighbours(neighbours: Neighbours):
-    charged, refused = compare(neighbours, 500)
-    assert charged > 200
-    assert refused > 100
+    charged, refused = compare(neighbours, 200)
+    assert charged > 80
+    assert refused > 80
 
 
 @pytest.mark.slow
@@ -107,7 +107,7 @@ def test_b8_choices_watches_and_batches_cost_the_same_on_neighbours(neighbours: 
         asked = scene.of(rows, neighbours)
         asked.choose("SELECT sex, count(*) FROM stays GROUP BY sex", epsilon=1, count=2)
         asked.above(2, epsilon=1).ask(COUNT)
-        asked.ask_many([COUNT, "SELECT avg(stay) FROM stays"], within="10%")
+        asked.ask_many([COUNT, "SELECT sum(stay) FROM stays"], epsilon=1)
         spent.add((asked.budget.spent, tuple(entry.share for entry in asked.history)))
     assert len(spent) == 1
 

@@ -88,20 +88,17 @@ EDGES = [31, 53, 63]
 
 
 @ENGINES
-@BOTH
 @pytest.mark.parametrize("bits", EDGES)
 @pytest.mark.parametrize("sign", [1, -1])
-def test_n4_a_sum_at_the_edge_of_a_word_moves_by_one_row_and_no_more(
-    engine: str, neighbours: Neighbours, bits: int, sign: int
-):
+def test_n4_a_sum_at_the_edge_of_a_word_moves_by_one_row_and_no_more(engine: str, bits: int, sign: int):
     """Eight rows reach the edge exactly; the ninth passes it."""
     root, power = (1 << 20, 3) if bits == 63 else (1 << (bits - 3), 1)
     ends = sorted((sign * root, sign * (root - 9)))
-    domain = Schema.of("t", Integer("x", *ends), size=9, neighbours=neighbours)
+    domain = Schema.of("t", Integer("x", *ends), size=9)
     weight, unit = value_of(domain.domain["x"], power=power)
     query = Query(domain.domain, (Block(weight=weight, unit=unit),))
     totals = []
-    for rows in range(6, 11):
+    for rows in range(7, 10):
         values = [sign * root] * rows
         told = (
             MemorySource(domain, {"x": values})
@@ -109,7 +106,7 @@ def test_n4_a_sum_at_the_edge_of_a_word_moves_by_one_row_and_no_more(
             else DuckDBSource.frame(domain, pd.DataFrame({"x": values}), threads=1)
         )
         totals.append(int(release.exact(told, query)[0]))
-    assert [total * unit for total in totals] == [rows * (sign * root) ** power for rows in range(6, 11)]
+    assert [total * unit for total in totals] == [rows * (sign * root) ** power for rows in range(7, 10)]
 
 
 @ENGINES
@@ -118,7 +115,7 @@ def test_n5_a_row_moves_a_sum_by_its_own_value_however_large_the_others_are(engi
     generator = np.random.default_rng(5)
     declared = Schema.of("t", Number("x", 0, 10**6, "1/8"), size=50)
     query = Query.sum(declared.domain, "x")
-    for _ in range(200 if engine == "memory" else 10):
+    for _ in range(200 if engine == "memory" else 3):
         values = np.exp(generator.uniform(np.log(1e-3), np.log(1e9), 50))
         values[generator.integers(0, 50)] = 2.0**53
         row = float(values[-1])
@@ -140,16 +137,15 @@ def exact(told: source.Source, text: str) -> list[int]:
     return list(map(int, opened(told.exact(scene.of(scene.CROWD).read(text).query))))
 
 
-@pytest.mark.parametrize("text", TEXTS)
-def test_n6_neither_the_order_of_rows_nor_the_number_of_threads_moves_an_answer(text: str):
+def test_n6_neither_the_order_of_rows_nor_the_number_of_threads_moves_an_answer():
     generator = random.Random(6)  # noqa: S311  orders of rows
-    rows = [*scene.CROWD, *scene.PERSONS.values()] * 300
-    expected = exact(scene.source(rows), text)
+    rows = [*scene.CROWD, *scene.PERSONS.values()] * 100
+    expected = [exact(scene.source(rows), text) for text in TEXTS]
     for threads in (1, 2, 8):
         generator.shuffle(rows)
         frame = pd.DataFrame(scene.columns(rows), dtype=object)
-        told = DuckDBSource.frame(scene.schema(), frame, threads=threads)
-        assert exact(told, text) == exact(scene.source(rows), text) == expected
+        for told in (scene.source(rows), DuckDBSource.frame(scene.schema(), frame, threads=threads)):
+            assert [exact(told, text) for text in TEXTS] == expected
 
 
 SPECIAL = [
@@ -257,12 +253,22 @@ def test_n8_a_tolerance_without_a_meaning_is_refused_and_nothing_is_charged(writ
     assert asked.budget.spent == 0
 
 
+@pytest.mark.parametrize("delta", ["0", "1e-6"])
+def test_n8_a_question_never_costs_more_than_the_price_that_was_written(delta: str):
+    """Where the noise for a price is wider than any that is drawn, the question is refused."""
+    asked = scene.of(scene.CROWD, delta=delta)
+    text = "SELECT sum(CASE WHEN age = 7 THEN 1000000000000001 ELSE 1 END) FROM stays"
+    with pytest.raises(InvalidRequest, match="Nothing was charged"):
+        asked.ask(text, epsilon="1/1000")
+    assert asked.budget.spent == 0
+
+
 def test_n8_charges_add_up_exactly_and_are_never_rounded_down():
-    """Two hundred prices over nine orders of magnitude; the ledger's total is their sum as fractions."""
+    """Eighty prices over nine orders of magnitude; the ledger's total is their sum as fractions."""
     generator = random.Random(8)  # noqa: S311  prices
     asked = scene.of(scene.CROWD, delta="0")
     kept, total = asked._dataset.ledger, Fraction(0)
-    for number in range(200):
+    for number in range(80):
         written = f"{generator.randrange(1, 10**6)}e-{generator.randrange(4, 11)}"
         answer = asked.ask("SELECT count(*) FROM stays", epsilon=written, key=str(number))
         event = kept.releases()[-1][0].event

@@ -165,7 +165,10 @@ class Planner:
                     _merge(scales, self._even(law, query, own))
             start += len(question.query.blocks)
         factor = self._factor(law, _measured(law, scales, query).event(self.unit.neighbours), request)
-        return self._planned(_measured(law, {block: scale * factor for block, scale in scales.items()}, query))
+        scales = {block: scale * factor for block, scale in scales.items()}
+        if max(scales.values()) > LARGEST:  # less noise would cost more than was allowed
+            raise InvalidArgument("epsilon", str(request.epsilon), "write more: noise is drawn up to a scale of 10^12")
+        return self._planned(_measured(law, scales, query))
 
     def _even(self, law: Law, query: Query, scales: Scales) -> Scales:
         """Return scales at which the column's own blocks cost one unit."""
