@@ -16,7 +16,7 @@ READY := .venv/ready
 LOCK := .venv/bin/uv pip compile --quiet --generate-hashes --universal --python-version 3.11 \
 	--no-header --no-annotate --no-emit-index-url --no-emit-find-links
 
-.PHONY: help setup demo test check soak bench audit docs lock clean
+.PHONY: help setup demo test lint check soak bench audit docs lock clean
 
 help:  ## show this screen
 	@echo "Dodona: a private oracle for data"
@@ -31,11 +31,13 @@ demo: $(READY)  ## ask a made-up hospital a dozen questions, beside the truth; p
 test: $(READY)  ## run every test but the soak
 	@$(RUN) -m pytest -n $(WORKERS) -m "not soak"
 
-check: $(READY)  ## format, lint, types, layers and the fast tests; before every commit
+lint: $(READY)  ## format, lint, types and layers
 	@$(RUN) -m ruff format --check
 	@$(RUN) -m ruff check
 	@$(RUN) -m mypy
 	@$(RUN) -c "from importlinter.cli import lint_imports_command as c; c()"
+
+check: lint  ## lint and the fast tests; before every commit
 	@$(RUN) -m pytest -n $(WORKERS) -m "not slow and not soak"
 
 soak: $(READY)  ## run the tests that need full counts, and write all figures to docs/measured.md
