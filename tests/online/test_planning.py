@@ -1,0 +1,70 @@
+"""Plans of many questions: the noise of each is what it would have alone."""
+
+from fractions import Fraction
+
+import pytest
+
+from dodona.domain.attribute import Boolean, Category, Integer
+from dodona.domain.schema import Schema
+from dodona.ledger import memory
+from dodona.ledger.opening import Terms
+from dodona.mechanisms import Gaussian
+from dodona.online.planning import Planner, epsilon_alone
+from dodona.online.request import Request
+from dodona.policy import Budget
+from dodona.query.predicate import among
+from dodona.query.query import Query
+from dodona.query.question import of_query
+from dodona.sql.compile import compile_sql
+
+SCHEMA = Schema.of("stays", Integer("age", 0, 110), Category("sex", ["female", "male"]), Boolean("urgent"), size=50_000)
+
+
+def planner() -> Planner:
+    budget = Budget(1, "1e-6", "renyi")
+    ledger = memory.create(Terms(datasets={"stays": SCHEMA.digest}, neighbours=SCHEMA.unit.neighbours, budget=budget))
+    return Planner(SCHEMA.unit, budget.delta, ledger.share)
+
+
+def counts(number: int) -> list[Query]:
+    return [
+        Query.count(SCHEMA.domain, among(SCHEMA.domain["age"], range(first, 111))) for first in range(1, number + 1)
+    ]
+
+
+@pytest.mark.parametrize("within", [50, "1%"])
+def test_counts_and_sums_of_a_batch_may_be_as_far_off_as_each_of_them_alone(within) -> None:
+    request = Request(within=within, epsilon=None, confidence=0.95)
+    asked = tuple(of_query(query) for query in [*counts(5), Query.sum(SCHEMA.domain, "age"), *counts(3)])
+    together = planner().plan(asked, request).measurement.noises
+    law = type(together[0])
+    alone = [law.for_accuracy(_target(within, question)) for question in asked]
+    assert list(together) == alone
+
+
+def _target(within, question):
+    from dodona.accuracy import Accuracy
+    from dodona.answer.tolerance import tolerance
+
+    room = tolerance(question, question.columns[0], within, size=SCHEMA.unit.size)
+    return Accuracy(within=room / float(question.query.blocks[0].unit), confidence=0.95)
+
+
+def test_a_few_counts_for_a_price_cost_that_price_and_many_get_the_law_that_is_better_for_them() -> None:
+    request = Request(within=None, epsilon=Fraction(1, 2), confidence=0.95)
+    few, many = (planner().plan(tuple(map(of_query, counts(number))), request) for number in (2, 80))
+    assert len(set(few.measurement.noises)) == len(set(many.measurement.noises)) == 1
+    assert few.event.epsilon is not None
+    assert Fraction(499, 1000) <= few.event.epsilon <= Fraction(1, 2)
+    assert isinstance(many.measurement.noises[0], Gaussian)
+    assert 0.49 <= epsilon_alone(many.event, Fraction("1e-6")) <= 0.5
+
+
+def test_a_question_of_several_columns_among_counts_keeps_its_own_plan() -> None:
+    request = Request(within="1%", epsilon=None, confidence=0.95)
+    mean = compile_sql("SELECT avg(age) FROM stays", SCHEMA)
+    asked = (of_query(counts(1)[0]), mean, of_query(counts(2)[1]))
+    together = planner().plan(asked, request).measurement
+    assert len(together.noises) == len(together.query.blocks) == 4
+    assert together.noises[1:3] == planner().plan((mean,), request).measurement.noises
+    assert together.noises[0] == together.noises[3] == planner().plan(asked[:1], request).measurement.noises[0]
