@@ -1,4 +1,5 @@
 import math
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -8,13 +9,13 @@ from hypothesis import strategies as st
 from dodona.belief import compiled, vector
 from dodona.belief.dense import MOST_CELLS, Dense
 from dodona.belief.faults import Contradiction, SpentBelief, TooManyCells
-from dodona.belief.region import region
+from dodona.belief.region import Regions, region
 from dodona.belief.support import Support
 from dodona.domain.attribute import Boolean, Category, Integer
 from dodona.domain.domain import Domain
 from dodona.domain.partition import Partition
 from dodona.errors import InvalidArgument
-from dodona.query.predicate import EVERYTHING, NOTHING, among, both, either
+from dodona.query.predicate import EVERYTHING, NOTHING, among, both, either, masked
 from dodona.query.query import Block, Query
 from dodona.query.weight import Constant, Value
 from tests.belief.explicit import answers, bits, cells_of, inside, matrix, random_law
@@ -289,3 +290,53 @@ def test_a_predicate_over_everything_at_once_moves_the_cells_that_it_means():
         moved = Dense.uniform(Support.values(domain), kernel=kernel).updated(Query.count(domain, where), target=0.25)
         meant = inside(where, moved.support)
         assert moved.probabilities().reshape(-1)[meant] == pytest.approx(0.25 / meant.sum())
+
+
+@pytest.mark.parametrize("kind", ["slice", "mask", "sum"])
+def test_a_step_needs_no_more_than_three_vectors(kind):
+    """2^20 cells. What is allocated while a belief is made, asked and moved, with its own vector."""
+    domain = Domain((Integer("cell", 0, (1 << 20) - 1),)) if kind == "mask" else bits(20)
+    support = Support.values(domain)
+    if kind == "mask":
+        chosen = np.packbits(np.random.default_rng(0).random(1 << 20) < 0.5, bitorder="little").tobytes()
+        query = Query.count(domain, masked(domain["cell"], int.from_bytes(chosen, "little")))
+    elif kind == "slice":
+        query = Query.count(domain, both(*(among(domain.attributes[place], [1]) for place in (2, 11, 19))))
+    else:
+        query = Query.sum(domain, "b07")
+    Dense.uniform(support).updated(query, target=0.3)  # compiles
+    tracemalloc.start()
+    moved = Dense.uniform(support)
+    moved.expect(query)
+    moved = moved.updated(query, target=0.3)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert moved.expect(query) == pytest.approx([0.3], rel=1e-12)
+    assert peak <= 3 * 8 * (1 << 20)
+
+
+@pytest.mark.parametrize("size", [1e-300, 1.0, 1e300])
+def test_weights_of_any_size_are_taken(size):
+    hypothesis = Dense(Support.values(cells_of(4)), np.array([0.0, 1.0, 2.0, 5.0]) * size)
+    assert hypothesis.probabilities() == pytest.approx([0, 1 / 8, 1 / 4, 5 / 8])
+
+
+def test_a_cell_that_sinks_keeps_a_trace_and_a_cell_without_weight_gets_none():
+    domain = cells_of(4)
+    hypothesis = Dense(Support.values(domain), np.array([0.0, 1.0, 1.0, 1.0]))
+    low, rest = (Query.count(domain, among(domain["cell"], codes)) for codes in ([0, 1], [2]))
+    for _ in range(40):  # e^-8000 without the trace
+        hypothesis = hypothesis.tilted(low, exponents=-200.0)
+    assert 0 < hypothesis.expect(low)[0] < 1e-90
+    hypothesis = hypothesis.updated(low, target=0.5)
+    assert hypothesis.probabilities() == pytest.approx([0, 0.5, 0.25, 0.25])
+    assert hypothesis.expect(rest) == pytest.approx([0.25])
+
+
+def test_regions_that_are_kept_stay_within_their_room():
+    domain = Domain((Integer("cell", 0, (1 << 16) - 1),))
+    regions, rng = Regions(Support.of(domain), room=1 << 18), np.random.default_rng(0)
+    masks = [int.from_bytes(rng.bytes(1 << 13), "little") for _ in range(12)]
+    made = [regions.of(masked(domain["cell"], mask)) for mask in masks]
+    again = [regions.of(masked(domain["cell"], mask)) for mask in reversed(masks)]
+    assert [one is other for one, other in zip(made, reversed(again), strict=True)] == [False] * 9 + [True] * 3

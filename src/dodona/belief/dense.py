@@ -31,8 +31,8 @@ MOST_CELLS = 1 << 27
 LEAST_PROBABILITY = 1e-100
 """Of a cell that has weight: less is raised to it, so that no cell is lost to rounding. A cell of weight 0 stays so."""
 _STEPS_BETWEEN_SUMS = 64  # after so many steps the total is summed afresh, so that rounding cannot pile up
-_RANGE = 2.0**100  # of the total; beyond, all weights are scaled back
-_DEEPEST = 200.0  # nats that a weight may sink between two sums: with the least probability, far inside the doubles
+_RANGE = 2.0**60  # of the total; beyond, all weights are scaled back
+_DEEPEST = 50.0  # nats that weights may sink between two sums; one more step then stays far inside the doubles
 _NEARLY_ALL = 0.999  # beyond this share the weight outside is summed, not found as a difference
 _LANE = 64
 _CHUNK = 1 << 16
@@ -192,17 +192,15 @@ class Dense:
 
     def _scaled(self, where: Predicate, factor: float) -> Self:
         """Multiply the cells inside. What is outside stays, and the total follows."""
-        self._prepare(abs(math.log(factor)))
         known = self._look(where)
         if known.region is not None:
             self._kernel.scale(self._own(), known.region, factor)
         inside = known.inside * factor
         self._total = inside + known.outside
-        return self._stepped(known=known._replace(inside=inside))
+        return self._stepped(math.log(factor), known=known._replace(inside=inside))
 
     def _multiplied(self, one: Asked, law: NDArray[np.float64], table: NDArray[np.float64]) -> Self:
         """Multiply every cell by the number that a table has for its codes of some attributes."""
-        self._prepare(float(np.abs(np.log(table)).max()))
         shape, places = self._support.shape, one.places
         cut = len(shape)
         while cut > 0 and math.prod(shape[cut:]) < _LANE:  # short rows would cost more than their cells
@@ -212,19 +210,15 @@ class Dense:
         cells = self._own().reshape(*shape[:cut], -1)
         cells *= lanes
         self._total *= float((law * table).sum())
-        return self._stepped(known=None)
+        return self._stepped(float(np.abs(np.log(table)).max()), known=None)
 
-    def _prepare(self, depth: float) -> None:
-        """Make sure that no weight sinks, or rises, out of the range of doubles in a step of so many nats."""
-        if self._depth + depth > _DEEPEST:
-            self._settle()
-        self._depth += depth
-
-    def _stepped(self, *, known: _Known | None) -> Self:
-        """Return the belief after a step; sum afresh now and then, or when the total leaves the safe range."""
+    def _stepped(self, depth: float, *, known: _Known | None) -> Self:
+        """Return the belief after a step of so many nats; sum afresh now and then, and before weights could vanish."""
         self._steps += 1
+        self._depth += abs(depth)
         self._known = known
-        if self._steps >= _STEPS_BETWEEN_SUMS or not 1 / _RANGE < self._total < _RANGE:
+        safe = self._depth <= _DEEPEST and 1 / _RANGE < self._total < _RANGE
+        if self._steps >= _STEPS_BETWEEN_SUMS or not safe:
             self._settle()
         return self._moved()
 

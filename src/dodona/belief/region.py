@@ -19,6 +19,8 @@ from dodona.query.predicate import EVERYTHING, Predicate, bits, box, holds
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+USUAL_ROOM = 1 << 27
+"""Bytes: an eighth of the largest vector of weights."""
 _NOT_KEPT = "not kept"  # None is a region without cells
 _SHORTEST = 64  # cells of a row
 _JUMP = 400  # cells that are passed along a row in the time that one jump to another row takes (measured)
@@ -69,31 +71,28 @@ def region(predicate: Predicate, support: Support) -> Region | None:
     if sets is None:
         mask = np.broadcast_to(holds(predicate, support.axes), support.shape).reshape(-1)
         return _trimmed((), (), mask)
-    shape, places = support.shape, [np.arange(length) for length in support.shape]
+    shape, chosen = support.shape, [np.ones(length, dtype=np.bool_) for length in support.shape]
     for one in sets:
         place = support.domain.names.index(one.attribute)
-        chosen = bits(one.codes, one.cells)[support.codes[one.attribute]]
-        places[place] = np.intersect1d(places[place], np.flatnonzero(chosen), assume_unique=True)
-    if any(len(own) == 0 for own in places):
+        chosen[place] &= bits(one.codes, one.cells)[support.codes[one.attribute]]
+    if not all(own.any() for own in chosen):
         return None
-    cut = _cut(shape, places)
+    cut = _cut(shape, chosen)
     mask = np.ones(1, dtype=np.bool_)
-    for length, own in zip(shape[cut:], places[cut:], strict=True):
-        chosen = np.zeros(length, dtype=np.bool_)
-        chosen[own] = True
-        mask = np.logical_and.outer(mask, chosen).reshape(-1)
-    return _trimmed(shape[:cut], tuple(places[:cut]), mask)
+    for own in chosen[cut:]:
+        mask = np.logical_and.outer(mask, own).reshape(-1)
+    return _trimmed(shape[:cut], tuple(map(np.flatnonzero, chosen[:cut])), mask)
 
 
-def _cut(shape: tuple[int, ...], places: list[NDArray[np.int64]]) -> int:
+def _cut(shape: tuple[int, ...], chosen: list[NDArray[np.bool_]]) -> int:
     """Return the number of leading attributes with which a pass over the rows is fastest."""
     best, fewest = 0, math.inf
-    rows, pitch, width = math.prod(map(len, places)), 1, 1
+    counts = [int(np.count_nonzero(own)) for own in chosen]
+    rows, pitch, width = math.prod(counts), 1, 1
     for cut in range(len(shape) - 1, -1, -1):
-        own = places[cut]
-        rows //= len(own)
+        rows //= counts[cut]
         # From the first cell that is meant to the last: whole stretches of the attributes cut before, and their ends.
-        width += int(own[-1] - own[0]) * pitch
+        width += (shape[cut] - 1 - int(chosen[cut][::-1].argmax()) - int(chosen[cut].argmax())) * pitch
         pitch *= shape[cut]
         cost = rows * (width + _JUMP)
         if cost < fewest and (pitch >= _SHORTEST or cut == 0) and (pitch <= _LONGEST_MASK or math.isinf(fewest)):
@@ -126,13 +125,12 @@ def _slice(places: NDArray[np.int64]) -> slice | None:
 class Regions:
     """The regions of one support that were used last, by predicate. It holds what it saves work with, nothing else."""
 
-    __slots__ = ("_held", "_kept", "_support")
-    MOST_HELD = 1 << 27
-    """Bytes: an eighth of the largest vector of weights."""
+    __slots__ = ("_held", "_kept", "_room", "_support")
 
-    def __init__(self, support: Support) -> None:
-        """Take the support."""
+    def __init__(self, support: Support, *, room: int = USUAL_ROOM) -> None:
+        """Take the support, and how many bytes may be kept."""
         self._support = support
+        self._room = room
         self._kept: dict[Predicate, Region | None] = {}
         self._held = 0
 
@@ -144,7 +142,7 @@ class Regions:
         found = region(predicate, self._support)
         self._held += _held(found)
         self._kept[predicate] = found
-        while self._held > self.MOST_HELD and len(self._kept) > 1:  # the oldest go first
+        while self._held > self._room and len(self._kept) > 1:  # the oldest go first
             self._held -= _held(self._kept.pop(next(iter(self._kept))))
         return found
 

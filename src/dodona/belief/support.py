@@ -44,7 +44,7 @@ class Support:
             if not 0 < mask < 1 << cells(attribute):
                 accepted = f"write bits of the {cells(attribute)} cells, one at least"
                 raise InvalidArgument(f"masks[{place}]", attribute.name, accepted)
-            own = codes[attribute.name] = np.flatnonzero(bits(mask, cells(attribute))).astype(np.int64)
+            own = codes[attribute.name] = np.flatnonzero(bits(mask, cells(attribute))).astype(np.int64, copy=False)
             axes[attribute.name] = own.reshape([-1 if other == place else 1 for other in range(len(self.masks))])
         object.__setattr__(self, "codes", codes)
         object.__setattr__(self, "axes", axes)
