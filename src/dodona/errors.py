@@ -87,9 +87,9 @@ class EntropyFailed(Unavailable):
 
     code = "entropy-failed"
 
-    def __init__(self) -> None:
+    def __init__(self, *, charged: bool = False) -> None:
         """Say it in constant words."""
-        super().__init__("The source of randomness failed. No noise was drawn and nothing was answered.")
+        super().__init__("The source of randomness failed. Nothing was answered.", charged=charged)
 
 
 def _shown(value: object, longest: int = 60) -> str:

@@ -95,7 +95,8 @@ def test_the_two_directions_of_advanced_composition_agree(found: list[Part], lev
     assert enumerated(found, float(epsilon)) <= delta + 1e-12
     slack = delta - float(basic(found).delta)
     if 1e-9 < slack < 1 and delta < 1:
-        assert float(advanced_sharp(found, slack=slack).epsilon) == pytest.approx(level / 10, rel=1e-6)
+        # The slack is a small difference of larger numbers, so it has lost digits.
+        assert float(advanced_sharp(found, slack=slack).epsilon) == pytest.approx(level / 10, rel=1e-5)
 
 
 def test_the_drifts_are_in_their_order() -> None:

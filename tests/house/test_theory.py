@@ -1,6 +1,7 @@
 """Every claim in code has a page; every page names code and tests that exist."""
 
 import importlib
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -20,6 +21,7 @@ from tests.house.tree import THEORY, docstrings, python_files
 PAGES = [pytest.param(page, id=page.stem) for page in pages()]
 
 
+@cache
 def claims_of_symbols() -> dict[str, list[str]]:
     return {symbol: ids for path in python_files() for symbol, text in docstrings(path) if (ids := claims(text))}
 

@@ -4,7 +4,7 @@ import pytest
 import dodona
 from dodona.errors import InvalidRequest
 from dodona.ledger.faults import LedgerMissing, LedgerOfAnother
-from dodona.opening.opening import UnitNotServed
+from dodona.online.dataset import UnitNotServed
 from dodona.opening.version import VersionChanged
 from tests.opening.scene import TOML, rows, written
 

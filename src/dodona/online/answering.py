@@ -12,6 +12,7 @@ from dodona.answer.measured import Measured
 from dodona.answer.offer import Expected, Offer
 from dodona.answer.prediction import predicted
 from dodona.answer.price import FREE, Price
+from dodona.errors import EntropyFailed
 from dodona.ledger.faults import KeyReused
 from dodona.ledger.release import Release
 from dodona.mechanisms.measurement import Noise, noises_from, spelled
@@ -93,7 +94,10 @@ class Answering:
         )
         text = "; ".join(question.text for question in asked if question.text)[:_LONGEST_TEXT] or None
         unit = self._dataset.schema.unit
-        released = release(planned.measurement, receipt, ledger=ledger, source=source, unit=unit, text=text)
+        try:
+            released = release(planned.measurement, receipt, ledger=ledger, source=source, unit=unit, text=text)
+        except EntropyFailed:
+            raise EntropyFailed(charged=True) from None  # whoever draws does not know that it was paid for
         self._memory.expect(receipt.id, planned.measurement.query)
         return _read(released, "measured", self._price(planned))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from dodona.domain.schema import Schema
+from dodona.errors import Refused
 from dodona.ledger.contract import Ledger
 from dodona.online.request import Request
 from dodona.trusted.source import Source
@@ -21,3 +22,18 @@ class Dataset:
     ledger: Ledger
     default: Request
     """What is asked for where a question does not say."""
+
+    def __post_init__(self) -> None:
+        """Refuse people as the unit: prices are those of rows."""
+        if self.schema.unit.id is not None:
+            raise UnitNotServed
+
+
+class UnitNotServed(Refused):
+    """Rows are protected, and not yet people."""
+
+    code = "unit-not-served"
+
+    def __init__(self) -> None:
+        """Say what to do."""
+        super().__init__('protects = "person" is not served by this version. With one row a person write "row".')

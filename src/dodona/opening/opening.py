@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dodona.domain.schema import Schema
-from dodona.errors import InvalidRequest, Refused
+from dodona.errors import InvalidRequest
 from dodona.ledger import memory, place
 from dodona.ledger.opening import Terms
 from dodona.online.curator import Curator
-from dodona.online.dataset import Dataset
+from dodona.online.dataset import Dataset, UnitNotServed
 from dodona.online.request import Request
 from dodona.opening.file import DatasetFile
 from dodona.opening.made_up import made_up
@@ -26,16 +26,6 @@ if TYPE_CHECKING:
 
 _DEFAULT = Request(within="1%", epsilon=None, confidence=0.95)
 _UNLIMITED = Fraction(10**4)
-
-
-class UnitNotServed(Refused):
-    """Rows are protected, and not yet people."""
-
-    code = "unit-not-served"
-
-    def __init__(self) -> None:
-        """Say what to do."""
-        super().__init__('protects = "person" is not served by this version. With one row a person write "row".')
 
 
 def open_dataset(
