@@ -11,39 +11,33 @@ from functools import lru_cache
 from dodona.accounting.conversion import renyi_epsilon
 from dodona.accounting.event import Event
 from dodona.accounting.order import zcdp_limit
-from dodona.accuracy import Accuracy
 from dodona.answer.prediction import predicted, shape_of
 from dodona.answer.tolerance import tolerance
 from dodona.domain.unit import Unit
-from dodona.errors import InvalidArgument, Refused
+from dodona.errors import InvalidArgument
 from dodona.mechanisms.gaussian import Gaussian
 from dodona.mechanisms.laplace import Laplace
 from dodona.mechanisms.measurement import Measurement, Noise
-from dodona.mechanisms.scale import LARGEST, SMALLEST, rounded_scale_down, rounded_scale_up
+from dodona.mechanisms.scale import LARGEST, SMALLEST
 from dodona.online.request import Request, Tolerance
+from dodona.online.scales import (
+    Law,
+    Scales,
+    Unreachable,
+    cost,
+    cost_of_one,
+    largest,
+    measured,
+    merge,
+    noises_of,
+    widest,
+)
 from dodona.query.effect import sensitivity_of
 from dodona.query.expression import Total
 from dodona.query.query import Block, Query
 from dodona.query.question import Column, Question
-from dodona.query.sensitivity import Sensitivity
 
-Scales = dict[int, float]
-_NEAR = 2e-3  # a five-hundredth more noise is not worth finding
-_STEPS = 40
-_LEAP = 8.0
 _REMEMBERED = 1024
-Law = type[Laplace | Gaussian]
-_LAWS: dict[str, Law] = {law.__name__: law for law in (Laplace, Gaussian)}
-
-
-class Unreachable(Refused):
-    """No noise that is drawn here is small enough."""
-
-    code = "unreachable"
-
-    def __init__(self, column: str, best: float) -> None:
-        """Name the column and the best that there is."""
-        super().__init__(f"{column!r} cannot be told that precisely; the best is within {best:.3g}. Ask for more.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,15 +119,15 @@ class Planner:
             if room is None:
                 noises += self._noises(law, question, request)
             else:
-                noises.append(_widest(law, room, request.confidence))
+                noises.append(widest(law, room, request.confidence))
         return self._planned(Measurement(query, tuple(noises)))
 
     def _noises(self, law: Law, question: Question, request: Request) -> list[Noise]:
         """Return for each block the widest noise with which every column meets the tolerance."""
         scales: Scales = {}
         for column, shape in shaped_columns(question):
-            _merge(scales, self._scales(law, question, column, shape, request))
-        return _noises(law, scales, len(question.query.blocks), down=True)
+            merge(scales, self._scales(law, question, column, shape, request))
+        return noises_of(law, scales, len(question.query.blocks), down=True)
 
     def _scales(
         self, law: Law, question: Question, column: Column, shape: Mapping[int, float], request: Request
@@ -144,10 +138,10 @@ class Planner:
 
         def error(factor: float) -> float:
             scales = {block: factor * relative for block, relative in shape.items()}
-            noises = tuple(_noises(law, scales, blocks, down=True))
+            noises = tuple(noises_of(law, scales, blocks, down=True))
             return predicted(question, column, noises, confidence=request.confidence, rows=self.unit.size)
 
-        factor = _largest(error, room, lower=float(SMALLEST) / min(shape.values()))
+        factor = largest(error, room, lower=float(SMALLEST) / min(shape.values()))
         if factor is None:
             raise Unreachable(column.name, error(float(SMALLEST) / min(shape.values())))
         return {block: factor * relative for block, relative in shape.items()}
@@ -158,24 +152,24 @@ class Planner:
         start = 0
         for question in asked:
             if single_total(question) is not None:
-                scales[start] = _cost_of_one(law.__name__, sensitivity_of(question.query, self.unit.neighbours))
+                scales[start] = cost_of_one(law.__name__, sensitivity_of(question.query, self.unit.neighbours))
             else:
                 for _, shape in shaped_columns(question):
                     own = {start + block: relative * len(shape) for block, relative in shape.items()}
-                    _merge(scales, self._even(law, query, own))
+                    merge(scales, self._even(law, query, own))
             start += len(question.query.blocks)
-        factor = self._factor(law, _measured(law, scales, query).event(self.unit.neighbours), request)
+        factor = self._factor(law, measured(law, scales, query).event(self.unit.neighbours), request)
         scales = {block: scale * factor for block, scale in scales.items()}
         if max(scales.values()) > LARGEST:  # less noise would cost more than was allowed
             raise InvalidArgument("epsilon", str(request.epsilon), "write more: noise is drawn up to a scale of 10^12")
-        return self._planned(_measured(law, scales, query))
+        return self._planned(measured(law, scales, query))
 
     def _even(self, law: Law, query: Query, scales: Scales) -> Scales:
         """Return scales at which the column's own blocks cost one unit."""
         blocks = tuple(query.blocks[block] for block in scales)
-        measurement = _measured(law, dict(enumerate(scales.values())), Query(query.domain, blocks))
-        cost = _cost(measurement.event(self.unit.neighbours))
-        return {block: scale * cost for block, scale in scales.items()}
+        measurement = measured(law, dict(enumerate(scales.values())), Query(query.domain, blocks))
+        price = cost(measurement.event(self.unit.neighbours))
+        return {block: scale * price for block, scale in scales.items()}
 
     def _factor(self, law: Law, event: Event, request: Request) -> float:
         """Return what all scales are multiplied with, so that the event costs the price."""
@@ -222,91 +216,7 @@ def epsilon_alone(event: Event, delta: Fraction) -> float:
     return renyi_epsilon(event.renyi, delta=delta)
 
 
-def _largest(error: Callable[[float], float], room: float, *, lower: float) -> float | None:
-    """Return nearly the largest factor whose error is within the room; None where even the lowest is not.
-
-    Errors grow about as factors do, so a few steps of proportion come near. Those of quantiles grow in steps, and
-    where two factors have the same error, the middle comes next. Only factors that were tried are returned.
-    """
-    below, above, factor, before = lower, math.inf, 1.0, -1.0
-    for _ in range(_STEPS):
-        found = error(factor)
-        if found <= room:
-            below = max(below, factor)
-            if found >= room * (1 - _NEAR):
-                break
-        else:
-            above = min(above, factor)
-        if above <= below * (1 + _NEAR):
-            break
-        guess = factor * room / found * (1 - _NEAR / 2) if 0 < found < math.inf else math.nan
-        if found == before or not below < guess < above:  # all comparisons with what is not a number are false
-            guess = math.sqrt(below * above) if above < math.inf else below * _LEAP
-        factor, before = guess, found
-    return below if below > lower or error(lower) <= room else None
-
-
-def _cost(event: Event) -> float:
-    """Return the cost in the unit that scales are proportional to."""
-    return float(event.epsilon) if event.epsilon is not None else math.sqrt(2 * float(event.rho()))
-
-
-@lru_cache(maxsize=1 << 10)
-def _cost_of_one(law: str, sensitivity: Sensitivity) -> float:
-    """Return what noise of scale 1 costs."""
-    return _cost(_LAWS[law](scale=1).event(sensitivity))
-
-
 def _within(request: Request) -> Tolerance:
     if request.within is None:
         raise InvalidArgument("within", None, "write a tolerance such as 50 or '1%'")
     return request.within
-
-
-def _widest(law: Law, room: float, confidence: float) -> Noise:
-    """Return the most noise that is within the room."""
-    try:
-        return _laplace(room, confidence) if law is Laplace else _gaussian(room, confidence)
-    except InvalidArgument:
-        raise Unreachable("this", 0.0) from None
-
-
-@lru_cache(maxsize=1 << 12)
-def _laplace(room: float, confidence: float) -> Laplace:
-    return Laplace.for_accuracy(Accuracy(within=room, confidence=confidence))
-
-
-@lru_cache(maxsize=1 << 12)
-def _gaussian(room: float, confidence: float) -> Gaussian:
-    return Gaussian.for_accuracy(Accuracy(within=room, confidence=confidence))
-
-
-def _merge(scales: Scales, other: Mapping[int, float]) -> None:
-    """Take the smaller scale where a block serves two columns."""
-    for block, scale in other.items():
-        scales[block] = min(scale, scales.get(block, math.inf))
-
-
-def _measured(law: Law, scales: Scales, query: Query) -> Measurement:
-    return Measurement(query, tuple(_noises(law, scales, len(query.blocks), down=False)))
-
-
-def _noises(law: Law, scales: Scales, blocks: int, *, down: bool) -> list[Noise]:
-    """Return the noise of each block, rounded down for accuracy or up for privacy."""
-    least = float(SMALLEST)
-    noise = _noise_below if down else _noise_above
-    return [noise(law.__name__, scales.get(block, least)) for block in range(blocks)]
-
-
-@lru_cache(maxsize=1 << 12)
-def _noise_below(law: str, scale: float) -> Noise:
-    return _LAWS[law](scale=rounded_scale_down(_inside(scale)))
-
-
-@lru_cache(maxsize=1 << 12)
-def _noise_above(law: str, scale: float) -> Noise:
-    return _LAWS[law](scale=rounded_scale_up(_inside(scale)))
-
-
-def _inside(scale: float) -> float:
-    return min(max(scale, float(SMALLEST)), float(LARGEST))
