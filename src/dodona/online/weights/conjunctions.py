@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
@@ -66,7 +67,8 @@ def answered(design: Design, counts: ArrayLike, *, draw: Callable[[Noise], int])
     """
     data = _table(counts)
     exact = conjunctions(data).tolist()
-    watch = Watch(design.checker.test, lambda scale: draw(Laplace(scale=scale)))
+    laplace = cache(lambda scale: Laplace(scale=scale))
+    watch = Watch(design.checker.test, lambda scale: draw(laplace(scale)))
     hypothesis, updates = Distribution.uniform(data.size), 0
     numbers = np.arange(data.size)
     told = np.empty(data.size)

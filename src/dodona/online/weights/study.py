@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from typing import TYPE_CHECKING
 
 from dodona.errors import InvalidArgument
@@ -27,7 +28,8 @@ def studied(design: Design, counts: ArrayLike, *, draw: Draw) -> PrivateMultipli
     if (data.size, int(data.sum())) != (design.universe, design.rows):
         accepted = f"write {design.universe} counts that sum to {design.rows}, as the design says"
         raise InvalidArgument("counts", f"{data.size} counts, {int(data.sum())} rows", accepted)
-    watch = Watch(design.checker.test, lambda scale: draw(Laplace(scale=scale)))
+    laplace = cache(lambda scale: Laplace(scale=scale))
+    watch = Watch(design.checker.test, lambda scale: draw(laplace(scale)))
 
     def weigh(query: ArrayLike) -> NDArray[np.float64]:
         return weights_of(query, data.size)
