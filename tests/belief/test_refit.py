@@ -37,7 +37,7 @@ def certified(fit, *, tolerance: float) -> None:
         block = matrix(seen.query.blocks[0], support)
         low, high = min(block.min(), 0) if seen.query.blocks[0].keys else block.min(), block.max()
         told = np.clip(seen.values, low, max(high, 0) if seen.query.blocks[0].keys else high)
-        slack = block @ law - told + fit.anchor * seen.deviations**2 * own
+        slack = block @ law - told + seen.deviations**2 * own
         assert (np.abs(slack) <= (tolerance + 1e-7) * seen.deviations).all()
 
 
@@ -194,7 +194,9 @@ def test_observations_and_fits_that_make_no_sense_are_refused():
         refit(Dense.uniform(DOMAIN), [one], tolerance=0.0)
     with pytest.raises(InvalidArgument, match="anchor"):
         refit(Dense.uniform(DOMAIN), [one], anchor=-1.0)
-    with pytest.raises(InvalidArgument, match="start"):
-        refit(Dense.uniform(DOMAIN), [one], start=[np.zeros(2)])
+    with pytest.raises(InvalidArgument, match="in doubles"):
+        refit(
+            Dense.uniform(DOMAIN), [one, Observation.of(QUERIES[0], 0.2, deviation=1e-7)], tolerance=1e-12, anchor=1.0
+        )
     with pytest.raises(InvalidArgument, match="ask about"):
         refit(Dense.uniform(bits(2)), [one])

@@ -59,27 +59,37 @@ class Design:
     Answers are in units of the most that a row counts for in the block (`units`), so that all are of one size.
     """
 
-    __slots__ = ("_matrix", "_rows", "_shape", "units")
+    __slots__ = ("_rows", "matrix", "shape", "units")
 
-    def __init__(self, asked: Sequence[Asked], shape: tuple[int, ...]) -> None:
-        """Take blocks over a support of this shape."""
-        self._shape = shape
-        self._rows = [_Row.of(one) for one in asked]
+    def __init__(self, asked: Sequence[Asked], shape: tuple[int, ...], *, after: Design | None = None) -> None:
+        """Take blocks over a support of this shape, to follow those of an earlier design."""
+        rows = [_Row.of(one) for one in asked]
+        self.shape = shape
+        self._rows: list[_Row] = rows if after is None else [*after._rows, *rows]  # noqa: SLF001  a design of the same kind
         self.units = np.repeat([row.unit for row in self._rows], [row.answers for row in self._rows])
-        self._matrix = self._whole() if self.units.size * math.prod(shape) <= _LARGEST_MATRIX else None
+        self.matrix: NDArray[np.float64] | None = None
+        """The whole map, where that is small: one row an answer, one column a cell."""
+        if self.units.size * math.prod(shape) <= _LARGEST_MATRIX:
+            before = [] if after is None or after.matrix is None else [after.matrix]
+            self.matrix = np.concatenate([*before, *(self._whole(row) for row in (rows if before else self._rows))])
+
+    @property
+    def blocks(self) -> int:
+        """How many blocks it has."""
+        return len(self._rows)
 
     def values(self, law: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the answers for the mean row of a law."""
-        if self._matrix is not None:
-            found: NDArray[np.float64] = np.einsum("ij,j->i", self._matrix, law)
+        if self.matrix is not None:
+            found: NDArray[np.float64] = np.einsum("ij,j->i", self.matrix, law)
             return found
-        tables = marginals(law, self._shape, {row.places for row in self._rows})
+        tables = marginals(law, self.shape, {row.places for row in self._rows})
         return np.concatenate([row.values(tables[row.places]) for row in self._rows])
 
     def exponents(self, multipliers: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return for each cell the sum of multiplier times weight."""
-        if self._matrix is not None:
-            found: NDArray[np.float64] = np.einsum("i,ij->j", multipliers, self._matrix)
+        if self.matrix is not None:
+            found: NDArray[np.float64] = np.einsum("i,ij->j", multipliers, self.matrix)
             return found
         tables: dict[Places, NDArray[np.float64]] = {}
         start = 0
@@ -87,7 +97,7 @@ class Design:
             own = row.table(multipliers[start : start + row.answers])
             start += row.answers
             tables[row.places] = tables[row.places] + own if row.places in tables else own
-        return spread(tables, self._shape)
+        return spread(tables, self.shape)
 
     def ends(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Return the least and the most that each answer can be, for any law."""
@@ -95,15 +105,10 @@ class Design:
         low, high = zip(*(row.ends() for row in self._rows), strict=True)
         return np.repeat(low, counts), np.repeat(high, counts)
 
-    def _whole(self) -> NDArray[np.float64]:
-        """Return the map as one matrix."""
-        found = np.zeros((self.units.size, math.prod(self._shape)))
-        start = 0
-        for row in self._rows:
-            answers = np.arange(row.answers)[:, None]
-            meant = row.weights if row.groups is None else np.where(row.groups == answers, row.weights, 0.0)
-            shape = [length if place in row.places else 1 for place, length in enumerate(self._shape)]
-            block = np.broadcast_to(meant.reshape(row.answers, *shape), (row.answers, *self._shape))
-            found[start : start + row.answers] = block.reshape(row.answers, -1)
-            start += row.answers
-        return found
+    def _whole(self, row: _Row) -> NDArray[np.float64]:
+        """Return a block's part of the matrix."""
+        answers = np.arange(row.answers)[:, None]
+        meant = row.weights if row.groups is None else np.where(row.groups == answers, row.weights, 0.0)
+        shape = [length if place in row.places else 1 for place, length in enumerate(self.shape)]
+        cells = np.broadcast_to(meant.reshape(row.answers, *shape), (row.answers, *self.shape))
+        return cells.reshape(row.answers, -1)

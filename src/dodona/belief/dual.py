@@ -2,13 +2,14 @@
 
 For the law p ∝ prior·e^(Σ multiplier·weight) it is ln Σ prior·e^(…) - multipliers·observed + (anchor/2) Σ deviation²·
 multiplier². Its gradient is answer - observed + anchor·deviation²·multiplier, its Hessian the covariance of the weights
-under p plus the diagonal of anchor·deviation². Steps solve with it by conjugate gradients, which never form it.
+under p plus the diagonal of anchor·deviation². Steps solve with it by conjugate gradients. These run along the inverse
+of an earlier Hessian, where there is one: it serves while the law changes little, and a new one is made when not.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -20,17 +21,20 @@ if TYPE_CHECKING:
 
 _MOST_ROUNDS = 200
 _MOST_INNER = 500
+_FEW = 20
+_LARGEST_HESSIAN = 1 << 11  # answers
 _SHORTEST = 1e-10  # part of a Newton step
 _ROUNDING = 1e-11
 _DEEPEST = -230.0  # exponents below the largest; e^-230 = 1e-100, the least probability that a dense belief holds
 
 
 class Solution(NamedTuple):
-    """Multipliers, the Newton steps they took, and the worst gap in deviations."""
+    """Multipliers, the Newton steps they took, the worst gap in deviations, and the inverse of a Hessian near by."""
 
     multipliers: NDArray[np.float64]
     rounds: int
     gap: float
+    inverse: NDArray[np.float64] | None
 
 
 class _State(NamedTuple):
@@ -89,22 +93,55 @@ class Dual:
         along *= state.law
         return self.design.values(along) + self.ridge * direction
 
+    def inverse(self, state: _State, known: NDArray[np.float64] | None = None) -> NDArray[np.float64] | None:
+        """Return the inverse of the Hessian, where it is small enough to be made.
+
+        Where that of the first answers is known, only the rows of the others are made: [[K, b], [bᵀ, c]] has the
+        inverse [[K⁻¹ + u·s⁻¹·uᵀ, -u·s⁻¹], [-s⁻¹·uᵀ, s⁻¹]] with u = K⁻¹b and s = c - bᵀu.
+        """
+        matrix = self.design.matrix
+        if matrix is None or len(matrix) > _LARGEST_HESSIAN:
+            return None
+        first = 0 if known is None else len(known)
+        rows = (matrix[first:] * state.law) @ matrix.T
+        rows -= np.outer(state.answers[first:], state.answers)
+        corner = rows[:, first:]
+        corner[np.diag_indices_from(corner)] += self.ridge[first:]
+        if known is None:
+            return _balanced(np.linalg.inv(corner))
+        reach = known @ rows[:, :first].T
+        inner = np.linalg.inv(corner - rows[:, :first] @ reach)
+        if not float(inner.diagonal().min()) > 0:  # the known one is of a law too far away to be joined to
+            reach, inner = np.zeros_like(reach), np.diag(1 / corner.diagonal())
+        across = reach @ inner
+        return _balanced(np.block([[known + across @ reach.T, -across], [-across.T, inner]]))
+
     def gap(self, state: _State) -> float:
         """Return the largest part of the gradient, in deviations."""
         return float(np.max(np.abs(state.gradient) / self.deviations, initial=0.0))
 
 
-def solved(dual: Dual, start: NDArray[np.float64], *, tolerance: float) -> Solution:
-    """Return multipliers at which no part of the gradient is above so many deviations."""
+def solved(
+    dual: Dual, start: NDArray[np.float64], *, tolerance: float, inverse: NDArray[np.float64] | None = None
+) -> Solution:
+    """Return multipliers at which no part of the gradient is above so many deviations.
+
+    `inverse` is that of an earlier Hessian, of the first multipliers.
+    """
     state = dual.at(start)
     if start.any():  # a start that is worse than none is not used
         nothing = dual.at(np.zeros_like(start))
         state = nothing if nothing.value < state.value else state
+    if inverse is not None and len(inverse) < start.size:
+        inverse = dual.inverse(state, inverse)
     for rounds in range(_MOST_ROUNDS):
         gap = dual.gap(state)
         if gap <= tolerance:
-            return Solution(state.multipliers, rounds, gap)
-        ahead = _ahead(dual, state)
+            return Solution(state.multipliers, rounds, gap, inverse)
+        direction, steps = _direction(dual, state, inverse)
+        if steps > _FEW + start.size // _FEW:  # making the Hessian costs about as much
+            inverse = dual.inverse(state)
+        ahead = _ahead(dual, state, direction)
         if ahead is None:
             break
         state = ahead
@@ -112,9 +149,8 @@ def solved(dual: Dual, start: NDArray[np.float64], *, tolerance: float) -> Solut
     raise InvalidArgument("tolerance", tolerance, f"{accepted}; write a larger one, or larger deviations")
 
 
-def _ahead(dual: Dual, state: _State) -> _State | None:
+def _ahead(dual: Dual, state: _State, direction: NDArray[np.float64]) -> _State | None:
     """Return where the next step leads: far enough down, or, where rounding hides that, to a much smaller gradient."""
-    direction = _direction(dual, state)
     slope = _dot(direction, state.gradient)
     size = 1.0
     while size > _SHORTEST:
@@ -127,27 +163,38 @@ def _ahead(dual: Dual, state: _State) -> _State | None:
     return None
 
 
-def _direction(dual: Dual, state: _State) -> NDArray[np.float64]:
-    """Return an approximate Newton step, by conjugate gradients scaled with the diagonal of the Hessian."""
+def _direction(dual: Dual, state: _State, inverse: NDArray[np.float64] | None) -> tuple[NDArray[np.float64], int]:
+    """Return an approximate Newton step, by conjugate gradients, and how many steps of these it took."""
     spread = np.maximum(np.abs(state.answers) * (1 - np.abs(state.answers)), 0.0) + dual.ridge
+
+    def scaled_by(residual: NDArray[np.float64]) -> NDArray[np.float64]:
+        found: NDArray[np.float64] = residual / spread if inverse is None else np.einsum("ij,j->i", inverse, residual)
+        return found
+
     residual = -state.gradient
     found = np.zeros_like(residual)
-    scaled = residual / spread
-    direction, measure = scaled, _dot(residual, scaled)
+    direction = scaled = scaled_by(residual)
+    measure = _dot(residual, scaled)
     enough = measure * min(0.01, measure)
-    for _ in range(_MOST_INNER):
+    for step in range(1, _MOST_INNER + 1):
         curved = dual.curved(state, direction)
         size = measure / _dot(direction, curved)
         found = found + size * direction
         residual = residual - size * curved
-        scaled = residual / spread
+        scaled = scaled_by(residual)
         before, measure = measure, _dot(residual, scaled)
         if measure <= enough:
-            break
+            return found, step
         direction = scaled + (measure / before) * direction
-    return found
+    return found, _MOST_INNER
 
 
 def _dot(first: NDArray[np.float64], second: NDArray[np.float64]) -> float:
     """Return the sum of products, added in one thread: the same on every run."""
     return float(np.einsum("i,i->", first, second))
+
+
+def _balanced(matrix: NDArray[np.floating[Any]]) -> NDArray[np.float64]:
+    """Return a matrix that is its own transpose to the last bit."""
+    found: NDArray[np.float64] = 0.5 * (matrix + matrix.T).astype(np.float64, copy=False)
+    return found

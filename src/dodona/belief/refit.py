@@ -25,7 +25,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 Belief = Dense | Components
-USUAL_TOLERANCE = 1e-3
+USUAL_TOLERANCE = 1e-2
+"""In deviations of the noise: a hundredth of it moves no conclusion."""
 _LEAST = 1e-12
 
 
@@ -36,6 +37,18 @@ class _Terms(NamedTuple):
     anchor: float | None
 
 
+class _Kept(NamedTuple):
+    """What a later fit saves work with: the map of some observations, their multipliers, and an inverse near them."""
+
+    design: Design
+    multipliers: NDArray[np.float64]
+    inverse: NDArray[np.float64] | None
+
+
+_Keeps = dict[tuple[int, ...], _Kept]
+"""By the numbers of the observations that are about one component."""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Fit:
     """A prior, what was observed, and the belief fitted to both. The prior and the belief stay usable."""
@@ -44,48 +57,36 @@ class Fit:
     observations: tuple[Observation, ...]
     belief: Belief
     multipliers: tuple[NDArray[np.float64], ...] = field(repr=False)
-    """One for each answer of each observation: where the next fit starts."""
+    """One for each answer of each observation: the law is prior·e^(Σ multiplier·weight), up to its sum."""
     rounds: int
     """Newton steps that it took."""
     gap: float
     """How far the worst answer is off where the minimum has it, in deviations of its noise."""
-    anchor: float | None
-    tolerance: float
+    _terms: _Terms = field(repr=False)
+    _keeps: _Keeps = field(repr=False)
 
     def extended(self, more: Iterable[Observation]) -> Fit:
-        """Return the fit to further observations too, started from here."""
-        together = (*self.observations, *more)
-        return refit(self.prior, together, start=self.multipliers, anchor=self.anchor, tolerance=self.tolerance)
+        """Return the fit to further observations too. It starts from here, and is found in a few steps."""
+        return _fitted(self.prior, (*self.observations, *more), self._terms, self._keeps)
 
 
 def refit(
     prior: Belief,
     observations: Iterable[Observation],
     *,
-    start: Sequence[NDArray[np.float64]] = (),
     tolerance: float = USUAL_TOLERANCE,
     anchor: float | None = None,
 ) -> Fit:
     """Return the law that minimises anchor·KL(law‖prior) + Σ (answer - observed)²/(2·deviation²).
 
-    Without an anchor it is `usual_anchor`: so light that the prior decides only what was not observed.
-
-    Observed values that no table can have are drawn to the nearest that one can. `start` holds multipliers of the
-    first observations. The gap that is left is at most the tolerance, in deviations; the same input gives the same fit.
+    Without an anchor it is `usual_anchor`: so light that the prior decides only what was not observed. Observed values
+    that no table can have are drawn to the nearest that one can. The gap that is left is at most the tolerance, in
+    deviations; the same input gives the same fit.
     """
-    seen = tuple(observations)
     for name, value in (("tolerance", tolerance), ("anchor", 1.0 if anchor is None else anchor)):
         if not _LEAST <= value < np.inf:
             raise InvalidArgument(name, value, "write a number above 0")
-    if len(start) > len(seen) or any(own.size != one.values.size for own, one in zip(start, seen, strict=False)):
-        raise InvalidArgument("start", len(start), "write one array of multipliers for each of the first observations")
-    asked = [only(one.query, prior.support) for one in seen]
-    begun = [*start, *(np.zeros(one.values.size) for one in seen[len(start) :])]
-    terms = _Terms(tolerance, anchor)
-    if isinstance(prior, Dense):
-        belief, found, solution = _dense(prior, asked, seen, begun, terms)
-        return Fit(prior, seen, belief, tuple(found), solution.rounds, solution.gap, anchor, tolerance)
-    return _components(prior, asked, seen, begun, terms)
+    return _fitted(prior, tuple(observations), _Terms(tolerance, anchor), {})
 
 
 def usual_anchor(deviations: NDArray[np.float64]) -> float:
@@ -96,51 +97,58 @@ def usual_anchor(deviations: NDArray[np.float64]) -> float:
     return max(1.0, 1e-3 / float(deviations.min()))
 
 
-def _components(
-    prior: Components,
-    asked: Sequence[Asked],
-    seen: tuple[Observation, ...],
-    begun: list[NDArray[np.float64]],
-    terms: _Terms,
-) -> Fit:
+def _fitted(prior: Belief, seen: tuple[Observation, ...], terms: _Terms, before: _Keeps) -> Fit:
     """Return the fit of each component to the observations that are about it."""
+    asked = [only(one.query, prior.support) for one in seen]
+    whole = prior if isinstance(prior, Dense) else _tied(prior, asked)
+    parts = [whole] if isinstance(whole, Dense) else list(whole.parts)
+    owner = {name: number for number, part in enumerate(parts) for name in part.support.domain.names}
+    members: dict[int, list[int]] = {}
+    for place, one in enumerate(asked):
+        members.setdefault(owner[min(one.block.attributes, default=prior.support.domain.names[0])], []).append(place)
+    rounds, gap, keeps = 0, 0.0, _Keeps()
+    multipliers = [np.zeros(0)] * len(seen)
+    for number, places in members.items():
+        own = [(Asked(asked[place].block, parts[number].support), seen[place]) for place in places]
+        key = max((key for key in before if tuple(places[: len(key)]) == key), key=len, default=())
+        parts[number], solution, design = _solved(parts[number], own, terms, before.get(key))
+        keeps[tuple(places)] = _Kept(design, solution.multipliers, solution.inverse)
+        ends = np.cumsum([seen[place].values.size for place in places])[:-1]
+        for place, found in zip(places, np.split(solution.multipliers / design.units, ends), strict=True):
+            multipliers[place] = found
+        rounds, gap = max(rounds, solution.rounds), max(gap, solution.gap)
+    if isinstance(prior, Components):
+        belief: Belief = Components(prior.support, parts, limit=prior.limit)
+    else:
+        belief = parts[0] if members else prior.copied()
+    return Fit(prior, seen, belief, tuple(multipliers), rounds, gap, terms, keeps)
+
+
+def _tied(prior: Components, asked: Iterable[Asked]) -> Components:
+    """Return a copy of the prior in which each block is about one component."""
     tied = prior.copied()
     for one in asked:
         tied = tied.tied(one.block.attributes)
-    owner = {name: number for number, part in enumerate(tied.parts) for name in part.support.domain.names}
-    members: dict[int, list[int]] = {}
-    for place, one in enumerate(asked):
-        members.setdefault(owner[min(one.block.attributes, default=tied.support.domain.names[0])], []).append(place)
-    parts, rounds, gap = list(tied.parts), 0, 0.0
-    for number, places in members.items():
-        part = parts[number]
-        within = [Asked(asked[place].block, part.support) for place in places]
-        parts[number], found, solution = _dense(
-            part, within, [seen[place] for place in places], [begun[place] for place in places], terms
-        )
-        for place, own in zip(places, found, strict=True):
-            begun[place] = own
-        rounds, gap = max(rounds, solution.rounds), max(gap, solution.gap)
-    belief = Components(prior.support, parts, limit=prior.limit)
-    return Fit(prior, seen, belief, tuple(begun), rounds, gap, terms.anchor, terms.tolerance)
+    return tied
 
 
-def _dense(
-    prior: Dense,
-    asked: Sequence[Asked],
-    seen: Sequence[Observation],
-    begun: Sequence[NDArray[np.float64]],
-    terms: _Terms,
-) -> tuple[Dense, list[NDArray[np.float64]], Solution]:
-    if not seen:
-        return prior.copied(), [], Solution(np.zeros(0), 0, 0.0)
-    design = Design(asked, prior.support.shape)
+def _solved(
+    prior: Dense, own: Sequence[tuple[Asked, Observation]], terms: _Terms, before: _Kept | None
+) -> tuple[Dense, Solution, Design]:
+    """Return the belief fitted to what is about it, started from what was kept of the first observations."""
+    shape = prior.support.shape
+    if before is not None and before.design.shape != shape:  # another component has joined since
+        before = None
+    known = 0 if before is None else before.design.blocks
+    design = Design([one for one, _ in own[known:]], shape, after=None if before is None else before.design)
     low, high = design.ends()
-    values = np.clip(np.concatenate([one.values for one in seen]) / design.units, low, high)
-    deviations = np.concatenate([one.deviations for one in seen]) / design.units
+    values = np.clip(np.concatenate([one.values for _, one in own]) / design.units, low, high)
+    deviations = np.concatenate([one.deviations for _, one in own]) / design.units
     anchor = usual_anchor(deviations) if terms.anchor is None else terms.anchor
     dual = Dual(design, prior.probabilities().reshape(-1), values, deviations, anchor)
-    solution = solved(dual, np.concatenate(begun) * design.units, tolerance=terms.tolerance)
-    found = solution.multipliers / design.units
-    ends = np.cumsum([one.values.size for one in seen])[:-1]
-    return Dense(prior.support, dual.weights(solution.multipliers)), np.split(found, ends), solution
+    start = np.zeros(values.size)
+    if before is not None:
+        start[: before.multipliers.size] = before.multipliers
+    inverse = None if before is None else before.inverse
+    solution = solved(dual, start, tolerance=terms.tolerance, inverse=inverse)
+    return Dense(prior.support, dual.weights(solution.multipliers)), solution, design
