@@ -23,6 +23,7 @@ from dodona.online.history import History, history_of
 from dodona.online.request import Request, Tolerance, requested
 from dodona.online.watch import Watch
 from dodona.online.watching import watched
+from dodona.online.weights.opening import Weights, open_weights
 from dodona.query.query import Query
 from dodona.query.question import Question, of_query
 from dodona.sql.compile import compile_sql
@@ -132,6 +133,23 @@ class Curator:
             epsilon=epsilon,
             alerts=alerts,
             questions=questions,
+            analyst=self._analyst,
+        )
+
+    def weights(
+        self, *, questions: int, epsilon: Exact, columns: Iterable[str] | None = None, confidence: float = 0.95
+    ) -> Weights:
+        """Return multiplicative weights over some columns, for very many counts; charged in full here.
+
+        All of `questions` counts together are within the design's error, at the confidence.
+        """
+        return open_weights(
+            self._dataset,
+            self.read,
+            questions=questions,
+            epsilon=epsilon,
+            columns=columns,
+            confidence=confidence,
             analyst=self._analyst,
         )
 

@@ -9,9 +9,10 @@ from fractions import Fraction
 from dodona.ledger.contract import Ledger
 from dodona.ledger.entry import Charged, Released
 from dodona.ledger.spelling import from_json, time_of
-from dodona.trusted.alerts import PURPOSE
+from dodona.trusted.alerts import CHECKING, PURPOSE
 
 _LONGEST = 100
+_OPEN = {PURPOSE: "a watch on counts", CHECKING: "multiplicative weights"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,7 +28,7 @@ class Charge:
     version: str
     receipt: str
     answered: bool
-    """Whether its answer was recorded; a watch counts as answered, as it tells while it is open."""
+    """Whether its answer was recorded; a watch, or weights, count as answered: they tell while open."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +76,7 @@ def history_of(ledger: Ledger, *, dataset: str) -> History:
                 share=ledger.share(charged.event) if charged.plan is None else Fraction(0),
                 version=charged.version,
                 receipt=receipt,
-                answered=receipt in texts or charged.purpose == PURPOSE,
+                answered=receipt in texts or charged.purpose in _OPEN,
             )
             for receipt, (time, charged) in found.items()
         )
@@ -84,8 +85,8 @@ def history_of(ledger: Ledger, *, dataset: str) -> History:
 
 def _named(purpose: str) -> str:
     """Return words for a purpose: what it is, and the beginning of its digest."""
-    if purpose == PURPOSE:
-        return "a watch on counts"
+    if purpose in _OPEN:
+        return _OPEN[purpose]
     *words, last = purpose.split(" ")
     return " ".join([*words, f"{last[:12]}…" if len(last) > 20 else last])  # noqa: PLR2004  a digest is longer
 

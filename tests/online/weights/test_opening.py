@@ -21,7 +21,7 @@ from dodona.online.curator import Curator
 from dodona.online.dataset import Dataset
 from dodona.online.request import Request
 from dodona.online.weights.faults import Hopeless, UniverseTooLarge
-from dodona.online.weights.opening import Weights, open_weights
+from dodona.online.weights.opening import Weights
 from dodona.policy import Budget
 from dodona.query.query import Query
 from dodona.trusted.alerts import CHECKING, checks
@@ -74,8 +74,7 @@ def dataset(
 
 
 def opened(data: Dataset, *, epsilon: object = "9/10", questions: int = 100) -> Weights:
-    read = Curator(data).read
-    return open_weights(data, read, questions=questions, epsilon=epsilon, columns=("ward", "urgent"), confidence=0.9999)
+    return Curator(data).weights(questions=questions, epsilon=epsilon, columns=("ward", "urgent"), confidence=0.9999)
 
 
 QUESTIONS = [
@@ -127,6 +126,13 @@ def test_the_whole_run_is_charged_once_before_the_first_question():
     assert source.reads == 3 * len(QUESTIONS)
 
 
+def test_the_history_says_what_was_opened():
+    data, _, _ = dataset()
+    opened(data)
+    (charge,) = Curator(data).history
+    assert (charge.text, charge.answered) == ("multiplicative weights", True)
+
+
 def test_a_pure_budget_is_charged_pure_losses():
     data, kept, _ = dataset(budget=Budget(4, 0, "pure"))
     weights = opened(data, epsilon=4, questions=20)
@@ -150,9 +156,9 @@ def test_what_promises_nothing_is_refused_before_it_is_charged():
     with pytest.raises(Hopeless, match="no promise"):
         opened(data, epsilon="1/1000")
     with pytest.raises(UniverseTooLarge, match="20000040 cells"):
-        open_weights(data, Curator(data).read, questions=10, epsilon=1)
+        Curator(data).weights(questions=10, epsilon=1)
     with pytest.raises(InvalidRequest, match="height"):
-        open_weights(data, Curator(data).read, questions=10, epsilon=1, columns=("height",))
+        Curator(data).weights(questions=10, epsilon=1, columns=("height",))
     assert kept.state().spent == 0
 
 
