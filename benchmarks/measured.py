@@ -16,6 +16,7 @@ COMMANDS = {
     "Accounting": ("benchmarks", "accounting"),
     "Ledger": ("benchmarks", "ledger"),
     "SQL": ("benchmarks", "sql"),
+    "Beliefs": ("benchmarks", "weights"),
     "Audit": ("dodona.cli", "audit"),
 }
 
