@@ -21,7 +21,8 @@ from dodona.online.curator import Curator
 from dodona.online.dataset import Dataset
 from dodona.online.request import Request
 from dodona.online.weights.faults import Hopeless, UniverseTooLarge
-from dodona.online.weights.opening import Weights
+from dodona.online.weights.opening import Weights, plan_weights
+from dodona.online.weights.private import Told
 from dodona.policy import Budget
 from dodona.query.query import Query
 from dodona.trusted.alerts import CHECKING, checks
@@ -124,6 +125,23 @@ def test_the_whole_run_is_charged_once_before_the_first_question():
         weights.ask(question)
     assert kept.state().spent == spent
     assert source.reads == 3 * len(QUESTIONS)
+
+
+def test_a_plan_costs_nothing_and_says_what_is_better():
+    data, kept, source = dataset()
+    few = plan_weights(data, questions=100, epsilon="9/10", columns=("ward", "urgent"))
+    assert few.independent < few.design.within
+    assert "ask_many" in few.advice
+    many = plan_weights(data, questions=10**9, epsilon="9/10", columns=("ward", "urgent"))
+    assert many.design.within < 1 < many.independent
+    assert "Weights promise" in many.advice
+    assert (kept.state().spent, source.reads) == (0, 0)
+    assert many.price.share <= 1
+    assert many.price.epsilon <= 0.9 + 1e-6
+
+
+def test_an_answer_shows_how_far_off_it_may_be():
+    assert str(Told(0.25, "confirmed", 0.0101, 0.95, 1000)) == "250 ± 11"
 
 
 def test_the_history_says_what_was_opened():

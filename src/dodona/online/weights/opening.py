@@ -5,18 +5,21 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from dodona.accounting.event import Event
 from dodona.answer.price import Price
 from dodona.domain.attribute import cells
 from dodona.domain.domain import Domain
 from dodona.domain.neighbours import Neighbours
-from dodona.errors import InvalidRequest
+from dodona.errors import InvalidArgument, InvalidRequest
 from dodona.exact import Exact
 from dodona.online.dataset import Dataset
 from dodona.online.planning import epsilon_alone
+from dodona.online.weights.baselines import gaussian_guarantee, laplace_guarantee
 from dodona.online.weights.best import best
 from dodona.online.weights.design import Design
 from dodona.online.weights.distribution import Distribution
@@ -30,6 +33,27 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 MOST_CELLS = 1 << 24
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Planned:
+    """What weights over some columns would cost and promise; nothing is charged."""
+
+    columns: tuple[str, ...]
+    spare: int
+    """One, where rows may be missing to the declared size, for the cell that holds them."""
+    design: Design
+    event: Event
+    price: Price
+    independent: float
+    """What noise on each question by itself would promise at the same price; infinite where it cannot be drawn."""
+
+    @property
+    def advice(self) -> str:
+        """Which of the two promises more."""
+        if self.independent < self.design.within:
+            return f"Noise on each question promises {self.independent:.3g} of the rows: ask them all with ask_many."
+        return f"Weights promise {self.design.within:.3g} of the rows, noise on each question {self.independent:.3g}."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,22 +80,15 @@ class Weights:
         return self.mechanism.ask(self.read(question).query)
 
 
-def open_weights(  # noqa: PLR0913  weights have this many sides
-    dataset: Dataset,
-    read: Callable[[object], Question],
-    *,
-    questions: int,
-    epsilon: Exact,
-    columns: Iterable[str] | None = None,
-    confidence: float = 0.95,
-    analyst: str | None = None,
-) -> Weights:
-    """Return private multiplicative weights over some columns of a dataset, charged here in full.
+def plan_weights(
+    dataset: Dataset, *, questions: int, epsilon: Exact, columns: Iterable[str] | None = None, confidence: float = 0.95
+) -> Planned:
+    """Return what weights would cost and promise, from public facts alone.
 
     Under add-remove the declared size must be no smaller than the number of rows, or the accuracy is not as promised:
     rows that are missing to it are believed to be in a cell that no question counts. The price does not depend on it.
     """
-    schema, ledger, source = dataset.schema, dataset.ledger, dataset.source
+    schema, ledger = dataset.schema, dataset.ledger
     names = schema.domain.names if columns is None else tuple(columns)
     universe = math.prod(cells(schema.domain[name]) for name in names)
     if universe > MOST_CELLS:
@@ -89,16 +106,49 @@ def open_weights(  # noqa: PLR0913  weights have this many sides
     if design.within >= 1:
         raise Hopeless(design.within)
     event = design.event(schema.unit.neighbours)
-    receipt = ledger.reserve(event, analyst=analyst, key=None, purpose=CHECKING, version=source.version)
-    check = checks(design.checker, receipt, ledger=ledger, source=source, unit=schema.unit)
-    mechanism = PrivateMultiplicativeWeights(
-        design,
-        check,
-        weigh=lambda query: cell_weights(query, schema.domain, names),
-        hypothesis=Distribution.uniform(product_shape(schema.domain, names), spare=spare),
+    return Planned(
+        columns=names,
+        spare=spare,
+        design=design,
+        event=event,
+        price=Price(ledger.share(event), epsilon_alone(event, delta)),
+        independent=_independent(design, epsilon, delta),
     )
-    price = Price(ledger.share(event), epsilon_alone(event, delta))
-    return Weights(columns=names, price=price, mechanism=mechanism, read=read)
+
+
+def open_weights(  # noqa: PLR0913  weights have this many sides
+    dataset: Dataset,
+    read: Callable[[object], Question],
+    *,
+    questions: int,
+    epsilon: Exact,
+    columns: Iterable[str] | None = None,
+    confidence: float = 0.95,
+    analyst: str | None = None,
+) -> Weights:
+    """Return private multiplicative weights over some columns of a dataset, charged here in full."""
+    schema, ledger, source = dataset.schema, dataset.ledger, dataset.source
+    plan = plan_weights(dataset, questions=questions, epsilon=epsilon, columns=columns, confidence=confidence)
+    receipt = ledger.reserve(plan.event, analyst=analyst, key=None, purpose=CHECKING, version=source.version)
+    check = checks(plan.design.checker, receipt, ledger=ledger, source=source, unit=schema.unit)
+    mechanism = PrivateMultiplicativeWeights(
+        plan.design,
+        check,
+        weigh=lambda query: cell_weights(query, schema.domain, plan.columns),
+        hypothesis=Distribution.uniform(product_shape(schema.domain, plan.columns), spare=plan.spare),
+    )
+    return Weights(columns=plan.columns, price=plan.price, mechanism=mechanism, read=read)
+
+
+def _independent(design: Design, epsilon: Exact, delta: Fraction) -> float:
+    """Return what independent noise promises for the same questions."""
+    asked, sure = design.questions, design.confidence
+    try:
+        if delta == 0:
+            return laplace_guarantee(design.rows, questions=asked, epsilon=epsilon, confidence=sure)
+        return gaussian_guarantee(design.rows, questions=asked, epsilon=epsilon, delta=delta, confidence=sure)
+    except InvalidArgument:
+        return math.inf
 
 
 def cell_weights(query: Query, domain: Domain, columns: tuple[str, ...]) -> NDArray[np.float64]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -37,6 +38,9 @@ class Told:
     def count(self) -> float:
         """The answer in rows."""
         return self.value * self.rows
+
+    def __str__(self) -> str:
+        return f"{self.count:.0f} ± {math.ceil(self.within * self.rows)}"
 
 
 class PrivateMultiplicativeWeights(Generic[Asked]):
