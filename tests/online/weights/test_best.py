@@ -157,3 +157,13 @@ def test_what_is_no_checker_is_refused():
     ):
         with pytest.raises(InvalidArgument, match="test"):
             EstimateChecker(wrong, Gaussian(scale=1), 5)
+
+
+def test_a_checker_without_updates_costs_one_test():
+    test = SparseVector(threshold_scale=2, question_scale=4)
+    for neighbours in Neighbours:
+        event = EstimateChecker(test, Gaussian(scale=1), 5).event(neighbours)
+        assert event.epsilon == 1  # also under add-remove: a distance is not monotone
+        assert event.neighbours is neighbours
+    twice = EstimateChecker(SparseVector(threshold_scale=2, question_scale=4, positives=2), Laplace(scale=4), 5)
+    assert twice.event(Neighbours.ADD_REMOVE).epsilon == 2 + Fraction(1, 4)
