@@ -25,14 +25,15 @@ MARGINAL_BITS = 20
 ROUNDS = 5
 _LINE = 64
 _WORD = 8
-_SLICES = ((0,), (3,), (8,), (BITS - 1,), (0, 1, BITS - 1))
-"""The bits that sub-cubes fix: far from each other in memory, near, and within one line of it."""
+_SLICES = tuple((place,) for place in range(BITS))
+"""The bits that sub-cubes fix: each of them once, so that cells inside lie far apart, near, and within one line."""
 
 NOTE = (
     "A step's bytes are those of the lines of memory that hold a cell inside, read and written, and of the mask. The "
     "ratio is to multiplying the whole vector in place by NumPy, measured in turns with the steps. A step follows a "
-    "look at the same question, as it does in multiplicative weights; `with look` counts both passes. The peer of "
-    "`expect` is Turbo's class of weights (its artifact of 2023): 58 µs, measured once and not in this run."
+    "look at the same question, as it does in multiplicative weights; `with look` counts both passes. A slice fixes "
+    "one bit, and `slice` is over all bits together. The peer of `expect` is Turbo's class of weights (its artifact of "
+    "2023): 58 µs, measured once and not in this run."
 )
 """What a reader of the rows has to know."""
 
@@ -77,6 +78,7 @@ def _steps() -> dict[str, object]:
     size = float(1 << BITS)
     return {
         "in_place_gb_s": round(2 * _WORD * size / plain / 1e9, 2),
+        "slice_by_bit": [_ratio(2 * line, took, plain) for line, took in zip(lines, step, strict=True)],
         "step_bandwidth_ratio": {
             "slice": _ratio(2 * sum(lines), sum(step), plain),
             "mask": _ratio((2 * _WORD + 1) * size, sum(mask_step), mask_plain),

@@ -23,7 +23,10 @@ USUAL_ROOM = 1 << 27
 """Bytes: an eighth of the largest vector of weights."""
 _NOT_KEPT = "not kept"  # None is a region without cells
 _SHORTEST = 64  # cells of a row
-_JUMP = 400  # cells that are passed along a row in the time that one jump to another row takes (measured)
+_JUMP = 2400  # cells that are passed along slow memory in the time that one jump ahead takes (measured)
+_SHORT_JUMP = 100  # the same where all weights are in fast memory
+_FAST = 1 << 18  # cells that fast memory holds
+_ROW = 16  # cells that are passed in the time that beginning a row takes
 _LONGEST_MASK = 1 << 12  # cells: a mask should stay in the fastest memory
 
 
@@ -70,21 +73,22 @@ def region(predicate: Predicate, support: Support) -> Region | None:
     sets = box(predicate)
     if sets is None:
         mask = np.broadcast_to(holds(predicate, support.axes), support.shape).reshape(-1)
-        return _trimmed((), (), mask)
+        return _trimmed((), (), mask, 0)
     shape, chosen = support.shape, [np.ones(length, dtype=np.bool_) for length in support.shape]
     for one in sets:
         place = support.domain.names.index(one.attribute)
         chosen[place] &= bits(one.codes, one.cells)[support.codes[one.attribute]]
     if not all(own.any() for own in chosen):
         return None
-    cut = _cut(shape, chosen)
+    jump = _JUMP if support.size > _FAST else _SHORT_JUMP
+    cut = _cut(shape, chosen, jump)
     mask = np.ones(1, dtype=np.bool_)
     for own in chosen[cut:]:
         mask = np.logical_and.outer(mask, own).reshape(-1)
-    return _trimmed(shape[:cut], tuple(map(np.flatnonzero, chosen[:cut])), mask)
+    return _trimmed(shape[:cut], tuple(map(np.flatnonzero, chosen[:cut])), mask, jump)
 
 
-def _cut(shape: tuple[int, ...], chosen: list[NDArray[np.bool_]]) -> int:
+def _cut(shape: tuple[int, ...], chosen: list[NDArray[np.bool_]], jump: int) -> int:
     """Return the number of leading attributes with which a pass over the rows is fastest."""
     best, fewest = 0, math.inf
     counts = [int(np.count_nonzero(own)) for own in chosen]
@@ -94,19 +98,26 @@ def _cut(shape: tuple[int, ...], chosen: list[NDArray[np.bool_]]) -> int:
         # From the first cell that is meant to the last: whole stretches of the attributes cut before, and their ends.
         width += (shape[cut] - 1 - int(chosen[cut][::-1].argmax()) - int(chosen[cut].argmax())) * pitch
         pitch *= shape[cut]
-        cost = rows * (width + _JUMP)
+        runs = rows  # stretches of neighbouring rows
+        for place in range(cut - 1, -1, -1):
+            if counts[place] < shape[place]:
+                break
+            runs //= shape[place]
+        cost = rows * (_ROW + min(pitch, width + jump)) + runs * jump
         if cost < fewest and (pitch >= _SHORTEST or cut == 0) and (pitch <= _LONGEST_MASK or math.isinf(fewest)):
             best, fewest = cut, cost
     return best
 
 
 def _trimmed(
-    lengths: tuple[int, ...], leading: tuple[NDArray[np.int64], ...], mask: NDArray[np.bool_]
+    lengths: tuple[int, ...], leading: tuple[NDArray[np.int64], ...], mask: NDArray[np.bool_], jump: int
 ) -> Region | None:
-    """Return the region without the ends of a row that are not meant."""
+    """Return the region without the ends of a row that are not meant, where that saves more than a jump costs."""
     if not mask.any():
         return None
     first, last = int(mask.argmax()), len(mask) - int(mask[::-1].argmax())
+    if leading and last - first + jump > len(mask):
+        first, last = 0, len(mask)
     kept = None if mask[first:last].all() else np.ascontiguousarray(mask[first:last])
     slices = tuple(map(_slice, leading))
     index = tuple(own for own in slices if own is not None)
