@@ -1,0 +1,139 @@
+"""Derivation: questions whose answers follow from what was told before. No data is touched, and it is free."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from fractions import Fraction
+
+from dodona.belief.measurements import Ground, Released, Vector, variance_of
+from dodona.belief.system import System
+from dodona.domain.domain import Domain
+from dodona.errors import InvalidArgument
+from dodona.mechanisms.measurement import Noise
+from dodona.query.query import Query
+
+MOST_VALUES = 4096
+"""What is told beyond so many numbers is left out: what follows from the others still does."""
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    """A number that was told, and how often it counts."""
+
+    coefficient: Fraction
+    release: int
+    """Which of the releases it is of, in the order in which they were taken."""
+    group: int
+    value: int
+    noise: Noise
+
+
+@dataclass(frozen=True, slots=True)
+class Derived:
+    """The best unbiased combination of what was told before, in steps of the block."""
+
+    terms: tuple[Term, ...]
+    constant: Fraction
+    """What is added for the public number of rows."""
+    variance: float
+
+    @property
+    def value(self) -> Fraction:
+        """The estimate, exact as a combination of released integers."""
+        return self.constant + sum((term.coefficient * term.value for term in self.terms), Fraction(0))
+
+
+class Derivation:
+    """All that was told of one table, ready to be combined. It grows with each release."""
+
+    def __init__(self, domain: Domain, *, total: int | None = None) -> None:
+        """Take the number of rows where it is exact and public, as it is where rows are replaced."""
+        self._domain, self._total = domain, total
+        self._released: list[Released] = []
+        self._ground, self._system = Ground(domain, {}), System()
+        self._places: list[tuple[int, int, int]] = []  # release, group, and how often it has the number of rows
+        self._stale = False
+
+    def add(self, released: Released) -> None:
+        """Take a release."""
+        Query(self._domain, (released.block,))  # refuses a block of another domain
+        self._released.append(released)
+        if not self._stale:
+            self._stale = not self._take(len(self._released) - 1)
+
+    def derive(self, query: Query) -> tuple[Derived, ...] | None:
+        """Return for each answer of a query its best unbiased combination; None where one does not follow.
+
+        Theorem: derivation
+        """
+        if query.domain is not self._domain and query.domain != self._domain:
+            raise InvalidArgument("query", query.domain.names, f"ask about {', '.join(self._domain.names)}")
+        if self._stale:
+            self._rebuild()
+        found = []
+        for block in query.blocks:
+            for vector in self._ground.vectors(block) or (None,):
+                one = None if vector is None else self._derived(vector)
+                if one is None:
+                    return None
+                found.append(one)
+        return tuple(found)
+
+    def _derived(self, vector: Vector) -> Derived | None:
+        coefficients = self._system.combination(self._varying(vector))
+        if coefficients is None:
+            return None
+        constant, variance, terms = Fraction(vector.get((), 0)), 0.0, []
+        for place, own in coefficients.items():
+            release, group, rows = self._places[place]
+            source = self._released[release]
+            constant -= own * rows
+            variance += float(own) ** 2 * variance_of(source.noise)
+            terms.append(Term(own, release, group, source.values[group], source.noise))
+        return Derived(tuple(terms), constant * (self._total or 0), variance)
+
+    def _varying(self, vector: Vector) -> Vector:
+        """Return the part of a question that is not public."""
+        return vector if self._total is None else {column: value for column, value in vector.items() if column}
+
+    def _take(self, release: int) -> bool:
+        """Take a release in; return whether its classes were known."""
+        vectors = self._ground.vectors(self._released[release].block)
+        if vectors is None:
+            return False
+        if len(self._system) + len(vectors) > MOST_VALUES:
+            return True
+        variance = variance_of(self._released[release].noise)
+        for group in sorted(range(len(vectors)), key=lambda one: len(vectors[one])):  # short ones make others short
+            self._system.add(self._varying(vectors[group]), variance)
+            self._places.append((release, group, vectors[group].get((), 0)))
+        return True
+
+    def _rebuild(self) -> None:
+        """Begin again with classes that all releases respect; a block that is too large to be written out is left."""
+        self._ground = Ground.of(self._domain, (one.block for one in self._released))
+        self._system, self._places, self._stale = System(), [], False
+        for release in range(len(self._released)):
+            self._take(release)
+
+
+def derive(query: Query, releases: Iterable[Released], *, total: int | None = None) -> tuple[Derived, ...] | None:
+    """Return for each answer of a query the best unbiased combination of releases; None where one does not follow.
+
+    >>> from dodona.domain.attribute import Boolean
+    >>> from dodona.mechanisms.laplace import Laplace
+    >>> from dodona.query.predicate import among
+    >>> domain = Domain((Boolean("urgent"),))
+    >>> urgent, calm = (Query.count(domain, among(domain["urgent"], [code])) for code in (1, 0))
+    >>> both = Query.count(domain, among(domain["urgent"], [0, 1]))
+    >>> told = [Released(one.blocks[0], (value,), Laplace(scale=2)) for one, value in ((both, 30), (urgent, 12))]
+    >>> derive(calm, told)[0].value
+    Fraction(18, 1)
+
+    Theorem: derivation
+    """
+    learned = Derivation(query.domain, total=total)
+    for released in releases:
+        learned.add(released)
+    return learned.derive(query)
