@@ -44,11 +44,12 @@ soak: $(READY)  ## run the tests that need full counts, and write all figures to
 	@$(RUN) -m pytest -n $(WORKERS) -m soak
 	@$(RUN) -m benchmarks.measured
 
-bench: $(READY)  ## measure noise, accounting, the ledger and SQL, beside peers
+bench: $(READY)  ## measure noise, accounting, the ledger, SQL and weights, beside peers
 	@$(RUN) -m benchmarks noise
 	@$(RUN) -m benchmarks accounting
 	@$(RUN) -m benchmarks ledger
 	@$(RUN) -m benchmarks sql
+	@$(RUN) -m benchmarks weights
 
 audit: $(READY)  ## try to prove the mechanisms wrong, and catch every broken copy of them; ten minutes at most
 	@mkdir -p build

@@ -8,7 +8,7 @@ from typing import cast
 
 import numpy as np
 
-from benchmarks import clock
+from benchmarks import clock, pmw
 from benchmarks.report import Row
 from dodona.belief.dense import Dense
 from dodona.belief.support import Support
@@ -47,6 +47,10 @@ def measure(say: Say) -> dict[str, object]:
     figures["expect_us"] = _look()
     say(f"three-way marginals of {MARGINAL_BITS} bits")
     figures["marginals_cpu_s"] = _all_marginals()
+    say("promises of private multiplicative weights")
+    figures["pmw_alpha"] = pmw.pmw_alpha()
+    say("200 runs of private multiplicative weights")
+    figures["within_guarantee"] = pmw.within_guarantee()
     return figures
 
 
@@ -58,6 +62,11 @@ def rows(figures: dict[str, object]) -> list[Row]:
             found.append(Row(f"{name.replace('_', ' ')}, {kind}", "of in-place", ratio, None, "more"))
     found.append(Row("expect, 65,536 cells", "µs", cast("float", figures["expect_us"]), 58.0, "less"))
     found.append(Row("all three-way marginals, 20 bits", "s", cast("float", figures["marginals_cpu_s"]), None, "less"))
+    promised = cast("dict[str, dict[str, float]]", figures["pmw_alpha"])
+    worst = max(one["ours"] / one["reference"] for one in promised.values())
+    found.append(Row(f"promised error, worst of {len(promised)}", "of the known one", worst, 1.0, "less"))
+    kept = cast("dict[str, float]", figures["within_guarantee"])
+    found.append(Row(f"runs within their promise, of {kept['runs']:.0f}", "share", kept["share"], None, "more"))
     return found
 
 
