@@ -85,16 +85,22 @@ class Known:
         """
         if len(values) != measured.query.values:
             raise InvalidArgument("values", len(values), f"the residuals have {measured.query.values} rows")
-        rows, variances, start = dict(self.rows), dict(self.variances), 0
+        known, start = self, 0
         for residual, variance in measured.parts:
-            new = np.empty(residual.shape, dtype=object)
-            for row, value in zip(residual.rows(), values[start : start + residual.number], strict=True):
-                new[tuple(j - 1 for j in row.steps)] = Fraction(int(value))
+            known = known.topped(residual, values[start : start + residual.number], variance)
             start += residual.number
-            if residual not in rows:
-                rows[residual], variances[residual] = new, variance
-                continue
-            before = variances[residual]
+        return known
+
+    def topped(self, residual: Residual, values: Sequence[int], variance: Fraction) -> Self:
+        """Return what is known after one residual was measured with a variance; values are in the order of its rows."""
+        rows, variances = dict(self.rows), dict(self.variances)
+        new = np.empty(residual.shape, dtype=object)
+        for row, value in zip(residual.rows(), values, strict=True):
+            new[tuple(j - 1 for j in row.steps)] = Fraction(int(value))
+        before = variances.get(residual)
+        if before is None:
+            rows[residual], variances[residual] = new, variance
+        else:
             share = before / (before + variance)
             rows[residual] = np.asarray((1 - share) * rows[residual] + share * new, dtype=object)
             variances[residual] = before * (1 - share)
