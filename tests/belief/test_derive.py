@@ -185,8 +185,25 @@ def test_a_histogram_tells_all_coarser_ones_and_each_answer_by_itself():
     assert derive(Query.sum(DOMAIN, "age"), releases)[0].value == 34 + 2 * 38
 
 
+def test_an_estimate_is_as_near_as_the_sum_of_its_noises():
+    """20,000 draws; a share of 0.95 has a standard deviation of 0.0015, and the bounds are 6 of them away."""
+    releases = [Released(count(0, 1, 2), (0,), Laplace(scale=20)), Released(count(0), (0,), Gaussian(scale=30))]
+    (found,) = derive(Query(DOMAIN, (count(1, 2),)), releases)
+    rng = np.random.default_rng(5)
+    steps = np.arange(-600, 601)
+    drawn = sum(
+        float(term.coefficient) * rng.choice(steps, size=20_000, p=law / law.sum())
+        for term in found.terms
+        for law in [np.array([term.noise.probability(int(step)) for step in steps])]
+    )
+    assert (np.abs(drawn) <= found.within(0.95)).mean() == pytest.approx(0.95, abs=0.01)
+    (alone,) = derive(Query(DOMAIN, (count(0),)), releases)
+    assert alone.within(0.9) == pytest.approx(Gaussian(scale=30).accuracy(0.9).within, rel=1e-9)
+
+
 def test_nothing_is_known_to_be_nought():
     (found,) = derive(Query.count(DOMAIN, NOTHING), [])
+    assert found.within(0.99) == 0
     assert (found.value, found.variance, found.terms) == (0, 0, ())
 
 

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
 
+from dodona.accuracy import failure
+from dodona.answer.law import Term as Draws
+from dodona.answer.law import upper_quantile
 from dodona.belief.measurements import Ground, Released, Vector, variance_of
 from dodona.belief.system import System
 from dodona.domain.domain import Domain
@@ -42,6 +46,15 @@ class Derived:
     def value(self) -> Fraction:
         """The estimate, exact as a combination of released integers."""
         return self.constant + sum((term.coefficient * term.value for term in self.terms), Fraction(0))
+
+    def within(self, confidence: float) -> float:
+        """Return how far off the estimate may be, in steps, with this probability.
+
+        Theorem: sum-of-noises
+        """
+        number = Counter((abs(term.coefficient), term.noise) for term in self.terms)
+        draws = tuple(Draws.of(float(own), noise, times) for (own, noise), times in number.items())
+        return upper_quantile(draws, failure(confidence) / 2)
 
 
 class Derivation:
