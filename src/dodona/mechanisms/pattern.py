@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 MOST_PATTERNS = 1 << 20
 """Up to so many patterns are walked through; of more, each residual is priced by its own worst one."""
+_AT_ONCE = 1 << 22
 _NEAR = 1e-9  # doubles choose the patterns whose sums are then taken exactly; they are off by far less
 
 Part = tuple[Residual, Fraction]
@@ -145,12 +146,15 @@ def _worst(parts: Sequence[Part], limit: int) -> Fraction:
         numbered.append((numbers, places))
         about += np.array([float(case) for case in cases])[places]
     near = np.nonzero(about >= about.max() * (1 - _NEAR))
-    times = np.zeros((len(near[0]), len(values)), dtype=np.int64)
-    for numbers, places in numbered:
-        own = np.broadcast_to(places, patterns.shape)[near]
-        np.add.at(times, (np.arange(len(own)), numbers[own]), 1)
-    exact = tuple(values)
+    exact, step = tuple(values), max(1, _AT_ONCE // len(values))
+    seen: set[tuple[int, ...]] = set()  # how often each value is in the sum: few patterns differ in that
+    for start in range(0, len(near[0]), step):
+        chosen = tuple(axis[start : start + step] for axis in near)
+        times = np.zeros((len(chosen[0]), len(exact)), dtype=np.int64)
+        for numbers, places in numbered:
+            own = np.broadcast_to(places, patterns.shape)[chosen]
+            np.add.at(times, (np.arange(len(own)), numbers[own]), 1)
+        seen.update(map(tuple, np.unique(times, axis=0).tolist()))
     return max(
-        sum((count * exact[place] for place, count in enumerate(row) if count), Fraction(0))
-        for row in np.unique(times, axis=0).tolist()
+        sum((count * value for value, count in zip(exact, row, strict=True) if count), Fraction(0)) for row in seen
     )
