@@ -18,6 +18,7 @@ from dodona.ledger.contract import Ledger
 from dodona.ledger.receipt import Receipt
 from dodona.ledger.release import Release
 from dodona.mechanisms.measurement import Measurement, Noise, spelled
+from dodona.mechanisms.residual import Residuals
 from dodona.query.canonical import digest
 from dodona.query.query import Query
 from dodona.query.spelling import to_json
@@ -32,7 +33,7 @@ _LARGEST = 1 << 62  # integers up to this cannot wrap when noise is added
 
 
 def release(  # noqa: PLR0913  everything that meets here is named
-    measurement: Measurement,
+    measurement: Measurement | Residuals,
     receipt: Receipt,
     *,
     ledger: Ledger,
@@ -82,7 +83,7 @@ def _answered(source: Source, query: Query) -> NDArray[np.int64] | list[int] | N
         return None
 
 
-def noisy(values: NDArray[np.int64] | Sequence[int], measurement: Measurement) -> tuple[int, ...]:
+def noisy(values: NDArray[np.int64] | Sequence[int], measurement: Measurement | Residuals) -> tuple[int, ...]:
     """Return the values with the noise of their blocks."""
     noise = np.concatenate([several(law, count) for law, count in _runs(measurement)])
     if isinstance(values, np.ndarray):
@@ -90,7 +91,7 @@ def noisy(values: NDArray[np.int64] | Sequence[int], measurement: Measurement) -
     return tuple(value + drawn for value, drawn in zip(values, noise.tolist(), strict=True))
 
 
-def _runs(measurement: Measurement) -> list[tuple[Noise, int]]:
+def _runs(measurement: Measurement | Residuals) -> list[tuple[Noise, int]]:
     """Return neighbouring blocks of one noise together, with how many values they have."""
     paired = zip(measurement.noises, measurement.query.blocks, strict=True)
     grouped = groupby(paired, key=lambda pair: pair[0])
