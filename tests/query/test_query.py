@@ -12,6 +12,7 @@ from dodona.domain.attribute import Boolean, Category, Integer, Number
 from dodona.domain.domain import Domain
 from dodona.domain.partition import Partition
 from dodona.errors import InvalidArgument
+from dodona.query import weight as weights
 from dodona.query.atoms import atoms, labels, spread, traits
 from dodona.query.predicate import (
     EVERYTHING,
@@ -169,6 +170,11 @@ def test_queries_over_one_domain_are_stacked() -> None:
         (Block(keys=(Cases((("x", Among("sex", 4, 1)),), "y"),)), r"blocks\[1\] = 'sex: 4 cells'"),
         (Block(weight=Value("age", 6, 0, 1)), r"blocks\[1\] = 'age: 6 values'"),
         (Block(weight=Value("age", 5, 1 << 61, 1)), r"2\^61 steps"),
+        (Block(weight=Constant(np.int32(1 << 20))), r"blocks\[1\].weight.*whole numbers"),  # type: ignore[arg-type]
+        (Block(weight=Constant(1.9)), r"blocks\[1\].weight = 1.9"),  # type: ignore[arg-type]
+        (Block(weight=Value("age", 5, 0, 0.5, 8)), r"blocks\[1\].weight = 0.5"),  # type: ignore[arg-type]
+        (Block(weight=Value("age", 5, np.int64(3), 1)), r"blocks\[1\].weight"),  # type: ignore[arg-type]
+        (Block(weight=weights.Cases((), Constant(number=True))), r"blocks\[1\].weight = True"),
         (Block(unit=Fraction(0)), r"blocks\[1\].unit"),
     ],
 )

@@ -49,11 +49,12 @@ class Fitness:
     def weight(self, weight: Weight) -> None:
         """Refuse values of another attribute of that name."""
         match weight:
-            case Constant():
-                pass
-            case Value(name, size):
+            case Constant(number):
+                self._whole(number)
+            case Value(name, size, offset, factor, power):
                 if size + 2 != self._counted(name):
                     raise self._other(name, f"{size} values", self._cells[name])
+                self._whole(offset, factor, power)
             case Cases(branches, otherwise):
                 for predicate, branch in branches:
                     self.predicate(predicate)
@@ -61,6 +62,13 @@ class Fitness:
                 self.weight(otherwise)
             case _:
                 assert_never(weight)
+
+    def _whole(self, *numbers: object) -> None:
+        """Refuse numbers that are not Python's own: those of numpy wrap when squared, and engines round fractions."""
+        for number in numbers:
+            if type(number) is not int:
+                accepted = "write Python's own whole numbers in weights, such as int(number)"
+                raise InvalidArgument(f"blocks[{self.place}].weight", number, accepted)
 
     def _counted(self, name: str) -> int:
         found = self._cells[name] = cells(self._domain[name])
