@@ -223,6 +223,27 @@ def test_another_version_of_the_data_is_measured_anew():
     assert curator(kept=kept).ask(OLD, within=40).source == "replayed"
 
 
+def test_a_key_of_another_version_of_the_data_is_refused_instead_of_telling_its_old_answer():
+    kept, groups = ledger(), "SELECT sex, count(*) FROM stays GROUP BY sex"
+    curator(kept=kept).ask(OLD, within=40, key="k")
+    curator(kept=kept).choose(groups, epsilon=1, key="c")
+    newer = curator(kept=kept, version="2")
+    with pytest.raises(KeyReused):
+        newer.ask(OLD, within=40, key="k")
+    with pytest.raises(KeyReused):
+        newer.choose(groups, epsilon=1, key="c")
+    assert kept.state().charges == 2
+
+
+def test_threads_with_one_key_get_one_choice():
+    kept = ledger()
+    asked, groups = curator(kept=kept), "SELECT sex, count(*) FROM stays GROUP BY sex"
+    with ThreadPoolExecutor(8) as pool:
+        names = list(pool.map(lambda _: asked.choose(groups, epsilon="0.01", key="k").name, range(32)))
+    assert len(set(names)) == 1
+    assert kept.state().charges == 1
+
+
 def test_choose_names_the_largest_groups_and_tells_them_again():
     kept = ledger()
     asked = curator(kept=kept)
@@ -242,7 +263,16 @@ def test_choose_takes_named_queries():
         asked.choose({"all": Query.histogram(asked.schema.domain, ["sex"])}, epsilon=1)
 
 
-@pytest.mark.parametrize("text", ["SELECT count(*) FROM stays", "SELECT sex, avg(stay) FROM stays GROUP BY sex"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT count(*) FROM stays",
+        "SELECT sex, avg(stay) FROM stays GROUP BY sex",
+        "SELECT sex, count(*) FROM stays GROUP BY sex HAVING sum(emergency) > 5",
+        "SELECT sex, count(*) FROM stays GROUP BY sex HAVING count(*) > 5",
+        "SELECT sex, count(*) FROM stays GROUP BY sex ORDER BY sum(age)",
+    ],
+)
 def test_choose_needs_groups_with_one_count_or_sum(text):
     kept = ledger()
     with pytest.raises(InvalidRequest, match="GROUP BY"):

@@ -107,7 +107,8 @@ class Answering:
         if released is None:
             return None
         receipt = self._dataset.ledger.receipt(key, analyst=self._analyst)
-        if receipt is None or receipt.purpose != digest(planned.measurement.query):
+        asked = (digest(planned.measurement.query), self._dataset.source.version, self._dataset.name)
+        if receipt is None or (receipt.purpose, receipt.version, receipt.dataset) != asked:
             raise KeyReused(key)
         return _read(released, "replayed", FREE)
 

@@ -10,7 +10,6 @@ from dodona.answer.price import FREE, Price
 from dodona.domain.partition import Partition, group_label
 from dodona.errors import InvalidRequest
 from dodona.exact import Exact, whole
-from dodona.ledger.contract import Ledger
 from dodona.ledger.faults import KeyReused
 from dodona.ledger.release import Release
 from dodona.mechanisms.exponential import Exponential
@@ -50,7 +49,7 @@ def chosen(  # noqa: PLR0913  a choice has this many sides
     choice = law.for_privacy(epsilon_of(epsilon) / times, scores_of(query, neighbours))
     selection = Selection(query, choice, times)
     event, version = selection.event(neighbours), dataset.source.version
-    earlier = _earlier(dataset, selection, version) if key is None else _fetched(ledger, selection, key, analyst)
+    earlier = _earlier(dataset, selection, version) if key is None else _fetched(dataset, selection, key, analyst)
     if earlier is None:
         receipt = ledger.reserve(event, analyst=analyst, key=key, purpose=selection.purpose, version=version)
         text = f"choose {times}: {candidates if isinstance(candidates, str) else ', '.join(names)}"[:_LONGEST_TEXT]
@@ -78,10 +77,11 @@ def _earlier(dataset: Dataset, selection: Selection, version: str) -> Release | 
     return next((release for release in told if release.mechanism == selection.spelled), None)
 
 
-def _fetched(ledger: Ledger, selection: Selection, key: str, analyst: str | None) -> Release | None:
+def _fetched(dataset: Dataset, selection: Selection, key: str, analyst: str | None) -> Release | None:
     """Return the choice that was paid for under a key."""
-    released, receipt = ledger.fetch(key, analyst=analyst), ledger.receipt(key, analyst=analyst)
-    if released is not None and (receipt is None or receipt.purpose != selection.purpose):
+    released, receipt = dataset.ledger.fetch(key, analyst=analyst), dataset.ledger.receipt(key, analyst=analyst)
+    asked = (selection.purpose, dataset.source.version, dataset.name)
+    if released is not None and (receipt is None or (receipt.purpose, receipt.version, receipt.dataset) != asked):
         raise KeyReused(key)
     return released
 
@@ -97,9 +97,10 @@ def _candidates(read: Read, candidates: Mapping[str, Query] | str) -> tuple[tupl
 def _groups(question: Question) -> tuple[tuple[str, ...], Query]:
     """Return the groups of a question with one count or sum, as candidates."""
     values = [column for column in question.columns if not isinstance(column.expression, KeyOf)]
-    if len(values) != 1 or not isinstance(values[0].expression, Total) or not question.keys:
+    single = len(values) == len(question.query.blocks) == 1 and question.having is None
+    if not single or not isinstance(values[0].expression, Total) or not question.keys:
         raise InvalidRequest(
-            "To choose among groups write a question with GROUP BY and one count or sum, such as "
+            "To choose among groups write a question with GROUP BY and one count or sum and no HAVING, such as "
             "SELECT diagnosis, count(*) FROM stays GROUP BY diagnosis."
         )
     domain = question.query.domain

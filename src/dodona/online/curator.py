@@ -120,9 +120,10 @@ class Curator:
 
         Candidates are queries with one answer each, or the groups of a SQL question with one aggregate.
         """
-        return chosen(
-            self._dataset, self.read, candidates, epsilon=epsilon, count=count, analyst=self._analyst, key=key
-        )
+        with self._held(key):
+            return chosen(
+                self._dataset, self.read, candidates, epsilon=epsilon, count=count, analyst=self._analyst, key=key
+            )
 
     def above(self, threshold: int, *, epsilon: Exact, alerts: int = 1, questions: int = 1000) -> Watch:
         """Return a watch that tells which counts are above a threshold, until so many alerts; charged in full here."""
