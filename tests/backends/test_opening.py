@@ -176,3 +176,14 @@ def test_the_fingerprint_of_a_frame_is_of_its_rows_in_any_order() -> None:
     assert len(found) == 1
     for rows in ([1, 2], [1, 2, 4], [1, 2, 3, 3], [1, 2, None]):
         assert DuckDBSource.frame(AGE, pa.table({"age": rows})).fingerprint() not in found
+
+
+def test_text_that_is_not_utf8_is_found_when_the_table_is_opened(tmp_path):
+    path = tmp_path / "rows.parquet"
+    raw = pa.array([b"female", b"\xff\xfe"], type=pa.binary())
+    # Parquet's own mark of text, put upon bytes that are none
+    table = pa.table({"sex": pa.Array.from_buffers(pa.string(), 2, raw.buffers())})
+    pa.parquet.write_table(table, path)
+    schema = Schema.of("stays", Category("sex", ("female", "male")), size=2)
+    with pytest.raises(SourceUnfit, match="UTF-8"):
+        DuckDBSource.parquet(schema, path)

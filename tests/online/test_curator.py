@@ -303,6 +303,16 @@ def test_a_watch_takes_single_counts_only(text):
         watch.ask(text)
 
 
+def test_one_noise_is_not_taken_for_two():
+    asked = curator()
+    asked.ask("SELECT count(*) FROM stays WHERE emergency", within=40)
+    twice = (
+        "SELECT count(*) FILTER (WHERE emergency)"
+        " + count(*) FILTER (WHERE (emergency AND age < 50) OR (emergency AND age >= 50)) FROM stays"
+    )
+    assert asked.ask(twice, within=400).source == "measured"
+
+
 def test_the_history_has_every_charge_with_its_question():
     asked = curator()
     asked.ask(OLD, within=40)

@@ -91,6 +91,18 @@ def test_a_frame_may_have_a_ledger_that_stays(tmp_path):
         assert stays.ask(OLD, within=30).value == first.value
 
 
+def test_another_frame_over_the_same_ledger_needs_a_new_version(tmp_path):
+    place, budget = tmp_path / "stays.ledger", dodona.Budget(1, "1e-6", "renyi")
+    dodona.create_ledger(place, schema=SCHEMA, budget=budget)
+    with dodona.open(FRAME, schema=SCHEMA, budget=budget, ledger=place) as stays:
+        stays.ask(OLD, within=30)
+    fewer = FRAME.head(100)
+    with pytest.raises(VersionChanged):
+        dodona.open(fewer, schema=SCHEMA, budget=budget, ledger=place)
+    with dodona.open(fewer, schema=SCHEMA, budget=budget, ledger=place, version="2") as stays:
+        assert stays.ask(OLD, within=30).source == "measured"
+
+
 @pytest.mark.parametrize("given", [{}, {"schema": SCHEMA}, {"budget": dodona.Budget(1, 0, "pure")}])
 def test_a_frame_needs_a_schema_and_a_budget(given):
     with pytest.raises(InvalidRequest, match="schema= and budget="):

@@ -20,6 +20,7 @@ from dodona.backends.duckdb_opening import (
     Connection,
     comma_separated,
     connected,
+    hold_readable,
     parquet,
     shut,
     table_of,
@@ -118,6 +119,7 @@ class DuckDBSource:
         cls, connection: Connection, schema: Schema, source: str, *, files: Sequence[str], version: str
     ) -> Self:
         table, person = table_of(connection, schema, source)
+        hold_readable(connection, schema, source)
         if person is not None:
             table, files = take_in(connection, schema, table, person), []
         shut(connection, files)

@@ -99,6 +99,25 @@ def described(connection: Connection, source: str) -> dict[str, str]:
     raise SourceUnfit("The table cannot be opened. Check that its files are of the declared kind, and its name.")
 
 
+def hold_readable(connection: Connection, schema: Schema, source: str) -> None:
+    """Read every declared column once, so that a value that cannot be read is the owner's to see, and nobody else's.
+
+    Text in Parquet may not be UTF-8, and a time may be beyond what an engine counts to. Found only when a question is
+    asked, such a row would make answers fail, and so tell that it is there.
+    """
+    columns = ", ".join(f"max(hash({DUCKDB.identifier(name)}))" for name in schema.domain.names)
+    try:
+        connection.execute(f"SELECT {columns} FROM {source}").fetchall()  # noqa: S608  quoted names alone
+    except duckdb.Error:
+        pass
+    else:
+        return
+    raise SourceUnfit(
+        "The table holds values that cannot be read: text that is not UTF-8, or times out of range. Write its files "
+        "anew without them."
+    )
+
+
 def table_of(
     connection: Connection, schema: Schema, source: str, *, coded: frozenset[str] = frozenset()
 ) -> tuple[Table, str | None]:

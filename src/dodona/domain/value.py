@@ -134,6 +134,7 @@ def _truth(value: object) -> int | None:
         case np.timedelta64():
             return None
         case bool() | np.bool_() | Real() | Decimal():
-            return 1 if value == 1 else 0 if value == 0 else None
+            double = _double(value)
+            return 1 if double == 1 else 0 if double == 0 else None
         case _:
             return None

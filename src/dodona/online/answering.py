@@ -12,10 +12,10 @@ from dodona.answer.measured import Measured
 from dodona.answer.offer import Expected, Offer
 from dodona.answer.prediction import predicted
 from dodona.answer.price import FREE, Price
-from dodona.errors import EntropyFailed
 from dodona.ledger.faults import KeyReused
 from dodona.ledger.release import Release
 from dodona.mechanisms.measurement import Noise, noises_from, spelled
+from dodona.online.chance import paid
 from dodona.online.dataset import Dataset
 from dodona.online.memory import Memory
 from dodona.online.planning import Planned, Planner, epsilon_alone, shaped_columns
@@ -94,10 +94,8 @@ class Answering:
         )
         text = "; ".join(question.text for question in asked if question.text)[:_LONGEST_TEXT] or None
         unit = self._dataset.schema.unit
-        try:
+        with paid():
             released = release(planned.measurement, receipt, ledger=ledger, source=source, unit=unit, text=text)
-        except EntropyFailed:
-            raise EntropyFailed(charged=True) from None  # whoever draws does not know that it was paid for
         self._memory.expect(receipt.id, planned.measurement.query)
         return _read(released, "measured", self._price(planned))
 
@@ -120,6 +118,8 @@ class Answering:
         best = [one[0] for one in told]
         noises = tuple(one.noise for one in best)
         for question, (start, after) in zip(asked, _spans(len(q.query.blocks) for q in asked), strict=True):
+            if after - start > 1 and len({id(one) for one in best[start:after]}) < after - start:
+                return None  # one noise in two places: intervals count on noises that know nothing of each other
             new, old = planned.measurement.noises[start:after], noises[start:after]
             if old != new and any(
                 self._error(question, column, old, request) > self._error(question, column, new, request)

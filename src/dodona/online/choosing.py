@@ -16,6 +16,7 @@ from dodona.mechanisms.exponential import Exponential
 from dodona.mechanisms.permute_and_flip import PermuteAndFlip
 from dodona.mechanisms.scale import epsilon_of
 from dodona.mechanisms.selection import Selection, scores_of, stacked
+from dodona.online.chance import paid
 from dodona.online.choice import Choice
 from dodona.online.dataset import Dataset
 from dodona.online.planning import epsilon_alone
@@ -54,7 +55,8 @@ def chosen(  # noqa: PLR0913  a choice has this many sides
         receipt = ledger.reserve(event, analyst=analyst, key=key, purpose=selection.purpose, version=version)
         text = f"choose {times}: {candidates if isinstance(candidates, str) else ', '.join(names)}"[:_LONGEST_TEXT]
         unit = dataset.schema.unit
-        earlier = choose(selection, receipt, ledger=ledger, source=dataset.source, unit=unit, text=text)
+        with paid():
+            earlier = choose(selection, receipt, ledger=ledger, source=dataset.source, unit=unit, text=text)
         price, source = Price(ledger.share(event), epsilon_alone(event, total.delta)), "measured"
     else:
         price, source = FREE, "replayed"

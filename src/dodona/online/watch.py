@@ -6,7 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from dodona.answer.price import Price
-from dodona.errors import InvalidRequest
+from dodona.online.chance import paid
+from dodona.online.count import counted
 from dodona.query.question import Question
 from dodona.trusted.alerts import Alerts
 from dodona.trusted.threshold import Verdict
@@ -33,7 +34,6 @@ class Watch:
 
     def ask(self, question: object) -> Verdict:
         """Return whether the count of a question is above the threshold, both with noise; no further charge."""
-        asked = self.read(question)
-        if asked.query.values != 1:
-            raise InvalidRequest(f"A watch takes one count; this question has {asked.query.values} answers.")
-        return self.alerts.ask(asked.query, self.threshold)
+        query = counted(self.read(question))
+        with paid():
+            return self.alerts.ask(query, self.threshold)

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dodona.answer.price import Price
 from dodona.exact import Exact, whole
 from dodona.mechanisms.sparse_vector import SparseVector
+from dodona.online.chance import paid
 from dodona.online.dataset import Dataset
 from dodona.online.planning import epsilon_alone
 from dodona.online.watch import Watch
@@ -35,7 +36,8 @@ def watched(  # noqa: PLR0913  a watch has this many sides
     mechanism = SparseVector.for_privacy(epsilon, moved, questions=questions, positives=alerts, confidence=_CONFIDENCE)
     event = mechanism.event(moved)
     receipt = ledger.reserve(event, analyst=analyst, key=None, purpose=PURPOSE, version=dataset.source.version)
-    opened = Alerts(mechanism, receipt, ledger=ledger, source=dataset.source, unit=unit)
+    with paid():
+        opened = Alerts(mechanism, receipt, ledger=ledger, source=dataset.source, unit=unit)
     return Watch(
         threshold=level,
         price=Price(ledger.share(event), epsilon_alone(event, ledger.state().total.delta)),

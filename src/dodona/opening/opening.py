@@ -17,7 +17,7 @@ from dodona.online.dataset import Dataset, UnitNotServed
 from dodona.online.request import Request
 from dodona.opening.file import DatasetFile
 from dodona.opening.made_up import made_up
-from dodona.opening.version import hold_version
+from dodona.opening.version import hold_frame, hold_version
 from dodona.policy import Analyst, Budget
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ _DEFAULT = Request(within="1%", epsilon=None, confidence=0.95)
 _UNLIMITED = Fraction(10**4)
 
 
-def open_dataset(
+def open_dataset(  # noqa: PLR0913  the surface
     data: object,
     /,
     *,
@@ -36,10 +36,12 @@ def open_dataset(
     budget: Budget | None = None,
     analyst: str | None = None,
     ledger: str | Path | None = None,
+    version: str = "1",
 ) -> Curator:
     """Return a curator of a dataset file, or of a frame with its schema and budget.
 
-    A frame without `ledger` keeps its ledger in memory: what was spent is forgotten when the process ends.
+    A frame whose rows changed gets a new version, or it is refused over the same ledger. A frame without `ledger`
+    keeps its ledger in memory: what was spent is forgotten when the process ends.
     """
     if isinstance(data, str | Path):
         if schema is not None or budget is not None or ledger is not None:
@@ -53,7 +55,7 @@ def open_dataset(
         Dataset(
             name=schema.table,
             schema=schema,
-            source=_frame(schema, data),
+            source=_frame(schema, data, ledger, version),
             ledger=_frame_ledger(terms, schema, ledger),
             default=_DEFAULT,
         ),
@@ -139,10 +141,13 @@ def _source(file: DatasetFile) -> Source:
             return DuckDBSource.table(file.schema, file.rows, table=file.source_table, version=file.version)
 
 
-def _frame(schema: Schema, frame: object) -> Source:
+def _frame(schema: Schema, frame: object, ledger: str | Path | None, version: str) -> Source:
     from dodona.backends.duckdb import DuckDBSource
 
-    return DuckDBSource.frame(schema, frame)
+    source = DuckDBSource.frame(schema, frame, version=version)
+    if ledger is not None and Path(ledger).is_file():  # a ledger in a database has no folder to keep digests in
+        hold_frame(Path(ledger), schema.table, source)
+    return source
 
 
 def _frame_ledger(terms: Terms, schema: Schema, path: str | Path | None) -> Ledger:

@@ -8,9 +8,13 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from dodona.errors import InvalidRequest
 from dodona.opening.file import DatasetFile
+
+if TYPE_CHECKING:
+    from dodona.backends.duckdb import DuckDBSource
 
 _SUFFIX = ".versions"
 
@@ -23,24 +27,33 @@ class VersionChanged(InvalidRequest):
     def __init__(self, version: str) -> None:
         """Name the version."""
         super().__init__(
-            f"The data changed, and they are still called version {version!r}. Write a new version in [source]: "
+            f"The data changed, and they are still called version {version!r}. Write a new version: "
             "the budget goes on, and answers about the older rows are not told again."
         )
 
 
 def hold_version(file: DatasetFile) -> None:
-    """Compare the data with what this version was when it was first opened."""
+    """Compare the files of a dataset with what this version was when it was first opened."""
     from dodona.backends.files import found_files
     from dodona.backends.fingerprint import fingerprint
 
     kept = file.path.parent / f".{file.dataset}{_SUFFIX}"
+    hold_digest(kept, file.version, fingerprint(found_files(file.rows)))
+
+
+def hold_frame(ledger: Path, table: str, source: DuckDBSource) -> None:
+    """Compare a frame with what its version was when it was first opened over this ledger."""
+    hold_digest(ledger.parent / f".{ledger.name}.{table}{_SUFFIX}", source.version, source.fingerprint())
+
+
+def hold_digest(kept: Path, version: str, found: str) -> None:
+    """Compare a digest with the one that a version has in a file, and write it there if it is new."""
     known = json.loads(kept.read_text(encoding="utf-8")) if kept.exists() else {}
-    found = fingerprint(found_files(file.rows))
-    if known.get(file.version) == found:
+    if known.get(version) == found:
         return
-    if file.version in known:
-        raise VersionChanged(file.version)
-    _write(kept, {**known, file.version: found})
+    if version in known:
+        raise VersionChanged(version)
+    _write(kept, {**known, version: found})
 
 
 def _write(path: Path, versions: dict[str, str]) -> None:

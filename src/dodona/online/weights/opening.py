@@ -17,6 +17,8 @@ from dodona.domain.domain import Domain
 from dodona.domain.neighbours import Neighbours
 from dodona.errors import InvalidArgument, InvalidRequest
 from dodona.exact import Exact
+from dodona.online.chance import paid
+from dodona.online.count import counted
 from dodona.online.dataset import Dataset
 from dodona.online.planning import epsilon_alone
 from dodona.online.weights.baselines import gaussian_guarantee, laplace_guarantee
@@ -77,7 +79,9 @@ class Weights:
 
     def ask(self, question: object) -> Told:
         """Return one count, from the hypothesis or measured anew; no further charge."""
-        return self.mechanism.ask(self.read(question).query)
+        query = counted(self.read(question))
+        with paid():
+            return self.mechanism.ask(query)
 
 
 def plan_weights(
@@ -130,7 +134,8 @@ def open_weights(  # noqa: PLR0913  weights have this many sides
     schema, ledger, source = dataset.schema, dataset.ledger, dataset.source
     plan = plan_weights(dataset, questions=questions, epsilon=epsilon, columns=columns, confidence=confidence)
     receipt = ledger.reserve(plan.event, analyst=analyst, key=None, purpose=CHECKING, version=source.version)
-    check = checks(plan.design.checker, receipt, ledger=ledger, source=source, unit=schema.unit)
+    with paid():
+        check = checks(plan.design.checker, receipt, ledger=ledger, source=source, unit=schema.unit)
     mechanism = PrivateMultiplicativeWeights(
         plan.design,
         check,
