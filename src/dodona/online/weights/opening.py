@@ -94,6 +94,8 @@ def plan_weights(
     """
     schema, ledger = dataset.schema, dataset.ledger
     names = schema.domain.names if columns is None else tuple(columns)
+    if not names or len(set(names)) != len(names):
+        raise InvalidArgument("columns", names, "write one column or more, each once")
     universe = math.prod(cells(schema.domain[name]) for name in names)
     if universe > MOST_CELLS:
         raise UniverseTooLarge(universe, MOST_CELLS)
