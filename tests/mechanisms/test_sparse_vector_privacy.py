@@ -8,7 +8,7 @@ import pytest
 
 from dodona.accounting.event import Kind, LaplaceEvent, PureEvent, Together
 from dodona.domain.neighbours import Neighbours
-from dodona.errors import Halted
+from dodona.errors import EntropyFailed, Halted
 from dodona.mechanisms import SparseVector
 from dodona.query.sensitivity import Sensitivity
 from dodona.trusted.threshold import Watch
@@ -141,6 +141,22 @@ def test_the_watch_compares_as_the_theorem_says() -> None:
 def test_one_threshold_is_kept_for_all_positives() -> None:
     watch = Watch(SparseVector(threshold_scale=1, question_scale=2, positives=2, restarts=False), Noise(5, 0, 0))
     assert [watch.ask(9, threshold=0).gap, watch.ask(7, threshold=0).gap] == [4, 2]
+
+
+def test_where_chance_fails_at_a_positive_the_old_threshold_serves_no_more() -> None:
+    drawn = iter([0, 0])  # the first threshold and the first question; there is no second threshold
+
+    def noise(_scale: Fraction) -> int:
+        found = next(drawn, None)
+        if found is None:
+            raise EntropyFailed
+        return found
+
+    watch = Watch(SparseVector(threshold_scale=1, question_scale=2, positives=3), noise)
+    with pytest.raises(EntropyFailed):
+        watch.ask(9, threshold=0)
+    with pytest.raises(Halted):
+        watch.ask(9, threshold=0)
 
 
 def test_after_the_last_positive_nothing_is_drawn() -> None:

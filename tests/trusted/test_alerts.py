@@ -34,8 +34,12 @@ def test_it_is_paid_for_before_anything_is_read_and_ends_with_the_last_alert(nei
     assert calls == ["reserve", "redeem"]
     assert [alerts.ask(count, level).above for level in (FAR, -FAR, FAR, -FAR)] == [False, True, False, True]
     assert alerts.left == 0
-    with pytest.raises(Halted):
+    with pytest.raises(Halted) as raised:
         alerts.ask(count, -FAR)
+    assert raised.value.__cause__ is raised.value.__context__ is None
+    names = [entry.name for entry in raised.traceback]
+    assert names[-1] == "ask"
+    assert "value" not in raised.traceback[-1].frame.f_locals  # no exact count travels with it
 
 
 @BOTH

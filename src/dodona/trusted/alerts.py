@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 
 from dodona.domain.unit import Unit
-from dodona.errors import InvalidArgument
+from dodona.errors import Halted, InvalidArgument
 from dodona.ledger.contract import Ledger
 from dodona.ledger.receipt import Receipt
 from dodona.mechanisms.estimate_checker import EstimateChecker
@@ -32,7 +33,7 @@ class Alerts:
         self, mechanism: SparseVector, receipt: Receipt, *, ledger: Ledger, source: Source, unit: Unit
     ) -> None:
         """Use the receipt, which must be for the whole run, and draw the threshold's noise."""
-        self._unit, self._source = unit, source
+        self._unit, self._source, self._positives = unit, source, mechanism.positives
         hold(receipt, mechanism.event(Sensitivity.count(unit.neighbours)), PURPOSE, source)
         ledger.redeem(receipt)
         self._watch = Watch(mechanism, lambda scale: one(Laplace(scale=scale)))
@@ -44,7 +45,9 @@ class Alerts:
 
     def ask(self, query: Query, threshold: int) -> Verdict:
         """Return whether one count, with noise, is at or above the threshold, with noise."""
-        return self._watch.ask(_count(query, Sensitivity.count(self._unit.neighbours), self._source), threshold)
+        with suppress(Halted):
+            return self._watch.ask(_count(query, Sensitivity.count(self._unit.neighbours), self._source), threshold)
+        raise Halted(self._positives)  # here, so that no exact count travels in the frames of an error
 
 
 def checks(
@@ -60,7 +63,13 @@ def checks(
     ledger.redeem(receipt)
     watch = Watch(checker.test, lambda scale: one(Laplace(scale=scale)))
     paid = Sensitivity.scores(1, unit.neighbours)  # of a distance, which moves both ways
-    return lambda query, estimate: checker.fresh(_count(query, paid, source), estimate, watch=watch, draw=one)
+
+    def check(query: Query, estimate: int) -> int | None:
+        with suppress(Halted):
+            return checker.fresh(_count(query, paid, source), estimate, watch=watch, draw=one)
+        raise Halted(checker.test.positives)  # here, so that no exact count travels in the frames of an error
+
+    return check
 
 
 def _count(query: Query, paid: Sensitivity, source: Source) -> int:

@@ -55,8 +55,9 @@ class Watch:
             gap = value + self._noise(self._mechanism.question_scale) - threshold - self._shift
             if gap < 0:
                 return Verdict(above=False)
-            self._left -= 1
+            left, self._left = self._left - 1, 0  # should chance fail now, the old noise must not serve again
             if self._mechanism.restarts:
                 self._shift = self._noise(self._mechanism.threshold_scale)
+            self._left = left
             scale = self._mechanism.answer_scale
             return Verdict(above=True, gap=gap, answer=None if scale is None else value + self._noise(scale))

@@ -10,7 +10,7 @@ from dodona.audit.bound import certified_epsilon
 from dodona.backends.memory import MemorySource
 from dodona.domain.attribute import Boolean, Category, Integer
 from dodona.domain.schema import Schema
-from dodona.errors import InvalidArgument, InvalidRequest
+from dodona.errors import Halted, InvalidArgument, InvalidRequest
 from dodona.ledger import memory
 from dodona.ledger.contract import Ledger
 from dodona.ledger.faults import BudgetExhausted, ReceiptReused
@@ -177,6 +177,9 @@ def test_what_promises_nothing_is_refused_before_it_is_charged():
         Curator(data).weights(questions=10, epsilon=1)
     with pytest.raises(InvalidRequest, match="height"):
         Curator(data).weights(questions=10, epsilon=1, columns=("height",))
+    for names in ((), ("ward", "ward")):
+        with pytest.raises(InvalidArgument, match="each once"):
+            Curator(data).weights(questions=10, epsilon=1, columns=names)
     assert kept.state().spent == 0
 
 
@@ -218,6 +221,33 @@ def test_a_question_that_a_row_moves_by_more_than_one_is_refused_before_it_is_re
     assert source.reads == 0
     with pytest.raises(ReceiptReused):
         checks(checker(), receipt, ledger=kept, source=source, unit=data.schema.unit)
+
+
+def test_what_is_refused_after_the_last_update_carries_no_exact_count():
+    data, kept, source = dataset(budget=Budget(100, "1e-6", "zcdp"))
+    event = checker().event(data.schema.unit.neighbours)
+    receipt = kept.reserve(event, analyst=None, key=None, purpose=CHECKING, version="1")
+    check = checks(checker(), receipt, ledger=kept, source=source, unit=data.schema.unit)
+    every = Query.count(data.schema.domain)
+    assert check(every, 0) is not None  # 40,000 rows are far from none
+    for _ in range(2):  # the last positive, and one more question
+        with pytest.raises(Halted) as raised:
+            check(every, 0)
+        assert raised.value.__cause__ is raised.value.__context__ is None
+        assert not held(raised.value, ROWS)
+
+
+def held(fault: BaseException, number: int) -> list[str]:
+    """The frames of the product that travel with an error and hold a number."""
+    found, step = [], fault.__traceback__
+    while step is not None:
+        frame = step.tb_frame
+        if "dodona" in frame.f_globals["__name__"] and number in [
+            one for one in frame.f_locals.values() if isinstance(one, int)
+        ]:
+            found.append(frame.f_code.co_name)
+        step = step.tb_next
+    return found
 
 
 def test_a_receipt_for_less_opens_nothing():
