@@ -176,6 +176,18 @@ def test_the_same_question_twice_is_averaged_by_the_inverse_variances():
     assert sum(term.coefficient for term in found.terms) == 1  # exactly: it has no bias
 
 
+def test_one_release_that_comes_twice_is_taken_once():
+    told = Released(count(0), (40,), Laplace(scale=10))
+    under = [Released(count(0), (40,), Laplace(scale=10), origin=receipt) for receipt in ("one", "one", "other")]
+    variance = variance_of(told.noise)
+    for releases, drawn in (([told, told], 1), (under[:2], 1), (under, 2), ([told, *under], 3)):
+        (found,) = derive(Query(DOMAIN, (count(0),)), releases)
+        assert found.variance == pytest.approx(variance / drawn, rel=1e-12)
+        assert len(found.terms) == drawn
+        (both,) = derive(Query(DOMAIN, (count(0),)), [*releases, Released(count(0, 1), (50,), Laplace(scale=1))])
+        assert both.variance == pytest.approx(variance / drawn, rel=1e-12)  # also where classes are begun anew
+
+
 def test_a_histogram_tells_all_coarser_ones_and_each_answer_by_itself():
     fine = Query.histogram(DOMAIN, ["sex", "age"])
     releases = [Released(fine.blocks[0], tuple(range(20)), Laplace(scale=5))]
@@ -294,6 +306,12 @@ def test_noise_that_is_as_good_as_none_has_hardly_any_variance():
 def test_values_of_another_block_and_another_domain_are_refused():
     with pytest.raises(InvalidArgument, match="the block has 1"):
         Released(count(0), (1, 2), Laplace(scale=1))
+    for value in (1.5, float("nan"), True):
+        with pytest.raises(InvalidArgument, match="whole numbers"):
+            Released(count(0), (value,), Laplace(scale=1))
+    for total in (-1, 2.5):
+        with pytest.raises(InvalidArgument, match="total"):
+            Derivation(DOMAIN, total=total)
     with pytest.raises(InvalidArgument, match="write one of"):
         Derivation(Domain((AGE,))).add(Released(count(0), (1,), Laplace(scale=1)))
     with pytest.raises(InvalidArgument, match="ask about age"):

@@ -14,11 +14,13 @@ from dodona.belief.measurements import Ground, Released, Vector, variance_of
 from dodona.belief.system import System
 from dodona.domain.domain import Domain
 from dodona.errors import InvalidArgument
+from dodona.exact import whole
 from dodona.mechanisms.measurement import Noise
 from dodona.query.query import Query
 
 MOST_VALUES = 4096
 """What is told beyond so many numbers is left out: what follows from the others still does."""
+_MOST_ROWS = 1 << 62
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,15 +64,22 @@ class Derivation:
 
     def __init__(self, domain: Domain, *, total: int | None = None) -> None:
         """Take the number of rows where it is exact and public, as it is where rows are replaced."""
-        self._domain, self._total = domain, total
+        self._domain = domain
+        self._total = None if total is None else whole(total, argument="total", lower=0, upper=_MOST_ROWS)
         self._released: list[Released] = []
+        self._again: set[int] = set()  # releases that came before: their noise is not drawn anew
+        self._known: set[int | Released] = set()
         self._ground, self._system = Ground(domain, {}), System()
         self._places: list[tuple[int, int, int]] = []  # release, group, and how often it has the number of rows
         self._stale = False
 
     def add(self, released: Released) -> None:
-        """Take a release."""
+        """Take a release; one that was taken before, by its receipt or as the same object, tells nothing more."""
         Query(self._domain, (released.block,))  # refuses a block of another domain
+        known = id(released) if released.origin is None else released
+        if known in self._known:
+            self._again.add(len(self._released))
+        self._known.add(known)
         self._released.append(released)
         if not self._stale:
             self._stale = not self._take(len(self._released) - 1)
@@ -112,6 +121,8 @@ class Derivation:
 
     def _take(self, release: int) -> bool:
         """Take a release in; return whether its classes were known."""
+        if release in self._again:
+            return True
         vectors = self._ground.vectors(self._released[release].block)
         if vectors is None:
             return False

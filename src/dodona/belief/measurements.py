@@ -49,11 +49,16 @@ class Released:
     block: Block
     values: tuple[int, ...]
     noise: Noise
+    origin: str | None = None
+    """The receipt that it was told under, where that is known: what comes twice under one is one release."""
 
     def __post_init__(self) -> None:
-        """Refuse values of another block."""
+        """Refuse values of another block, and numbers that no release has."""
         if len(self.values) != self.block.values:
             raise InvalidArgument("values", len(self.values), f"the block has {self.block.values}")
+        for value in self.values:
+            if type(value) is not int:
+                raise InvalidArgument("values", value, "write whole numbers, as they were released")
 
 
 @lru_cache(maxsize=4096)
