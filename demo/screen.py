@@ -102,14 +102,15 @@ def gauge(one: Judged) -> Text:
     """
     low, high = as_number(one.estimate.low), as_number(one.estimate.high)
     drawn = [(" ", "")] * (_GAUGE + 2 * _MARGIN)
+    bounded = low < high and math.isfinite(high - low)
 
     def place(number: float) -> int:
-        if not low < high:
+        if not bounded:
             middle = _MARGIN + _GAUGE // 2
             return middle + (number > high) - (number < low)
         return _MARGIN + min(max(round((number - low) / (high - low) * (_GAUGE - 1)), -_MARGIN), _GAUGE + _MARGIN - 1)
 
-    if low < high and math.isfinite(high - low):
+    if bounded:
         drawn[_MARGIN : _MARGIN + _GAUGE] = [("─", "dim")] * _GAUGE
         drawn[place(low)], drawn[place(high)] = ("├", "dim"), ("┤", "dim")
     drawn[place(as_number(one.estimate.value if one.estimate.value is not None else one.estimate.low))] = ("●", "cyan")
@@ -121,8 +122,9 @@ def gauge(one: Judged) -> Text:
 
 
 def _bars(found: Sequence[Judged]) -> list[str]:
-    most = max(as_number(one.estimate.high) for one in found)
-    return ["▇" * max(0, round(_BAR * float(one.estimate) / most)) for one in found]
+    ends = [as_number(one.estimate.high) for one in found]
+    most = max((end for end in ends if math.isfinite(end)), default=1.0)
+    return ["▇" * max(0, round(_BAR * _known(float(one.estimate)) / most)) for one in found]
 
 
 def _name(one: Judged, found: Sequence[Judged]) -> str:
@@ -137,3 +139,8 @@ def _exact(one: Judged) -> str:
 
 def _number(value: float) -> str:
     return f"{value:,.0f}" if float(value).is_integer() else f"{value:g}"
+
+
+def _known(number: float) -> float:
+    """Return a number, 0 where there is none."""
+    return number if math.isfinite(number) else 0.0
