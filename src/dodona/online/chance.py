@@ -13,5 +13,6 @@ def paid() -> Iterator[None]:
     """Say of a failure of randomness that the charge stands."""
     try:
         yield
-    except EntropyFailed:
+    except EntropyFailed as fault:
+        fault.__traceback__ = None  # it stays the context, and its frames hold exact values
         raise EntropyFailed(charged=True) from None
