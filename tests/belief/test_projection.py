@@ -110,8 +110,8 @@ def test_a_guarded_target_moves_by_the_margin_at_least_and_towards_what_was_told
         (0.5, math.nan, 0.1, 0.1, "told"),
         (0.5, 0.6, -0.1, 0.1, "margin"),
         (0.5, 0.6, 0.1, math.inf, "doubt"),
-        (0.95, 0.99, 0.1, 0.0, "smaller margin"),
-        (0.05, 0.01, 0.1, 0.0, "smaller margin"),
+        (0.95, 0.99, 0.1, 0.0, "above 0.95; write a smaller margin"),
+        (0.05, 0.01, 0.1, 0.0, "below 0.05; write a smaller margin"),
     ],
 )
 def test_guards_that_make_no_sense_are_refused(believed, told, margin, doubt, word):

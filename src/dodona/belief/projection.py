@@ -44,12 +44,14 @@ def guarded(believed: float, *, told: float, margin: float, doubt: float) -> flo
     for name, value in (("margin", margin), ("doubt", doubt)):
         if not 0 <= value < math.inf:
             raise InvalidArgument(name, value, "write a number from 0")
-    if told < believed:
-        return 1 - guarded(1 - believed, told=1 - told, margin=margin, doubt=doubt)
+    given, below = believed, told < believed
+    if below:
+        believed, told = 1 - believed, 1 - told
     target = max(believed + margin, min(told - doubt, 1 - LEAST))
     if target >= 1:
-        raise InvalidArgument("margin", margin, f"no share is {margin:g} above {believed:g}; write a smaller margin")
-    return target
+        side = "below" if below else "above"
+        raise InvalidArgument("margin", margin, f"no share is {margin:g} {side} {given:g}; write a smaller margin")
+    return 1 - target if below else target
 
 
 def divergence(first: float, second: float) -> float:
