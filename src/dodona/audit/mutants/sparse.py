@@ -8,7 +8,10 @@ from dodona.audit.patch import replacing
 _THRESHOLD = "dodona.trusted.threshold"
 _MECHANISM = "dodona.mechanisms.sparse_vector"
 _GAP = "            gap = value + self._noise(self._mechanism.question_scale) - threshold - self._shift"
-_CUTOFF = "            self._left -= 1"
+_CUTOFF = (
+    "            left, self._left = self._left - 1, 0  # should chance fail now, the old noise must not serve again"
+)
+_NO_CUTOFF = "            left = self._left"
 _TOLD = "            return Verdict(above=True, gap=gap, answer=None if scale is None else value + self._noise(scale))"
 
 MUTANTS = (
@@ -47,14 +50,14 @@ MUTANTS = (
         "no noise on questions and no halt (Stoddard, Chen and Machanavajjhala 2014)",
         (
             replacing(_THRESHOLD, _GAP, "            gap = value - threshold - self._shift"),
-            replacing(_THRESHOLD, _CUTOFF, ""),
+            replacing(_THRESHOLD, _CUTOFF, _NO_CUTOFF),
         ),
         ("sparse vector: 10 questions, halves swapped",),
     ),
     Mutant(
         "sparse vector, algorithm 6",
         "it never halts (Chen and others 2015)",
-        (replacing(_THRESHOLD, _CUTOFF, ""),),
+        (replacing(_THRESHOLD, _CUTOFF, _NO_CUTOFF),),
         ("sparse vector: 20 questions, halves swapped",),
     ),
     Mutant(
