@@ -95,6 +95,7 @@ def test_a_move_is_a_pair_of_laws_within_its_price(move: Move):
         assert mean <= float(move.event.rho()) * (1 + 1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("accountant", [Accountant.RENYI, Accountant.ZCDP, Accountant.EITHER])
 @pytest.mark.parametrize(("epsilon", "delta"), [("1", "1/100"), ("1/2", "1/20"), ("2", "1/1000")])
 def test_no_adversary_with_mechanisms_of_four_kinds_passes_a_filter(accountant: Accountant, epsilon: str, delta: str):
@@ -107,6 +108,7 @@ def test_no_adversary_with_mechanisms_of_four_kinds_passes_a_pure_budget():
     assert worst_delta(budget, moves(Fraction(1)), 7) < 1e-12
 
 
+@pytest.mark.slow
 def test_the_game_finds_an_adversary_where_a_filter_charges_a_third():
     """The check can fail: a limit three times as large is a filter that charges a third."""
     honest = budget_filter(Accountant.RENYI, Fraction(1), Fraction(1, 100))

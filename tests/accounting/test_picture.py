@@ -10,6 +10,7 @@ from dodona.accounting.picture import draw_losses
 from dodona.errors import InvalidArgument
 
 
+@pytest.mark.slow
 def test_the_picture_is_written(tmp_path: Path) -> None:
     path = tmp_path / "losses.png"
     draw_losses(path, epsilon="0.1", times=(1, 100), slack="1e-6")

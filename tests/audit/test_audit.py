@@ -61,6 +61,7 @@ def test_a_case_has_a_name_of_its_own_under_each_relation():
     assert len(set(names)) == len(names)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", list(all_cases()), ids=lambda case: f"{case.name}-{case.neighbours.value}")
 def test_both_tables_tell_as_many_outputs_as_asked_for(case: Case):
     first, second = case.draw(_FEW)
@@ -83,6 +84,7 @@ def test_a_case_that_does_not_exist_is_an_error_and_no_capture():
         tried(Trial("x", QUICK, ("coin",)))
 
 
+@pytest.mark.slow
 def test_a_part_of_the_audit_can_be_run_and_tells_how_far_it_is():
     heard: list[tuple[int, int, str]] = []
     done = audited(QUICK, only="coin", told=lambda *words: heard.append(words))

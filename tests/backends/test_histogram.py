@@ -52,6 +52,7 @@ def test_attributes_that_do_not_fit_into_one_histogram_are_packed_into_several()
     assert places == list(range(6000))
 
 
+@pytest.mark.slow
 def test_packed_and_single_blocks_come_back_in_their_order() -> None:
     schema = Schema.of("t", *(Integer(f"a{i}", 0, 13) for i in range(8)), size=3000)
     generator = np.random.default_rng(4)

@@ -135,6 +135,7 @@ def test_components_are_fitted_each_to_what_is_about_them():
     assert len(fit.belief.parts) == 2
 
 
+@pytest.mark.slow
 def test_many_marginals_of_many_cells_are_fitted_by_shared_sums():
     """11 bits and all 165 three-way marginals: 10,560 answers, too many for one matrix with 2,048 columns."""
     domain, rng = bits(11), np.random.default_rng(6)

@@ -137,6 +137,7 @@ module: half
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("number", "code"),
     [(1, TESTS_FAILED), (2, 0), (3, NEVER_IMPORTED), (4, 4)],

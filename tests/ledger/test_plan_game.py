@@ -125,6 +125,7 @@ def test_no_adversary_passes_filter_and_pot_together(accountant: Accountant):
     assert pot.delta * Fraction(3, 5) < found <= questions.delta + pot.delta
 
 
+@pytest.mark.slow
 def test_the_game_finds_an_adversary_where_the_pot_is_twice_as_large():
     """The check can fail: here two plans are opened where the promise has room for one."""
     questions, pot = budget_filter(Accountant.PURE, Fraction(1, 2), Fraction(0)), honest_pot()

@@ -99,6 +99,7 @@ def test_b8_the_charge_of_ten_thousand_questions_is_the_same_on_neighbours(neigh
     assert refused > 1_000
 
 
+@pytest.mark.slow
 @BOTH
 @pytest.mark.parametrize("person", scene.PERSONS.values(), ids=scene.PERSONS)
 def test_b8_choices_watches_and_batches_cost_the_same_on_neighbours(neighbours: Neighbours, person: scene.Row):

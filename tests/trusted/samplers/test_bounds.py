@@ -74,6 +74,7 @@ def test_the_decimal_context_of_the_caller_changes_nothing(context: Context):
     assert found == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_thresholds_are_the_floors_of_the_cumulative_probabilities(name: str):
     rng = np.random.default_rng(32)
