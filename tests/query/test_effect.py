@@ -163,6 +163,17 @@ def test_a_sum_moves_by_its_largest_value_and_by_the_whole_width_when_a_row_is_r
     assert norms(sensitivity_of(query, REPLACE)) == (1460, 1460**2, 1460)
 
 
+@pytest.mark.parametrize("keys", [(), (Partition.of(Boolean("flag")),)], ids=["alone", "grouped"])
+def test_beyond_the_limit_a_replaced_row_moves_a_sum_by_the_whole_width(keys: tuple[Partition, ...]) -> None:
+    """From -5 to 7 is 12 steps, more than the largest value; one cell as the limit leaves the weight alone to go by."""
+    domain = Domain((Integer("level", -5, 7), Boolean("flag")))
+    weight, unit = value_of(domain["level"])
+    query = Query(domain, (Block(EVERYTHING, keys, weight, unit),))
+    bound, exact = sensitivity_of(query, Neighbours.REPLACE, limit=1), sensitivity_of(query, Neighbours.REPLACE)
+    assert exact.linf == 12
+    assert all(ours >= theirs for ours, theirs in zip(norms(bound), norms(exact), strict=True))
+
+
 def test_a_condition_on_the_column_itself_makes_its_sum_move_less() -> None:
     short = masked(STAYS["stay"], (1 << 41) - 1)  # up to ten days
     query = Query.sum(STAYS, "stay", both(short, masked(STAYS["age"], 1 << 65)))
