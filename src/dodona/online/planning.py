@@ -29,7 +29,7 @@ from dodona.online.scales import (
     largest,
     measured,
     merge,
-    noises_of,
+    noises_within,
     widest,
 )
 from dodona.query.effect import sensitivity_of
@@ -122,12 +122,12 @@ class Planner:
                 noises.append(widest(law, room, request.confidence))
         return self._planned(Measurement(query, tuple(noises)))
 
-    def _noises(self, law: Law, question: Question, request: Request) -> list[Noise]:
+    def _noises(self, law: Law, question: Question, request: Request) -> tuple[Noise, ...]:
         """Return for each block the widest noise with which every column meets the tolerance."""
         scales: Scales = {}
         for column, shape in shaped_columns(question):
             merge(scales, self._scales(law, question, column, shape, request))
-        return noises_of(law, scales, len(question.query.blocks), down=True)
+        return noises_within(law, scales, len(question.query.blocks))
 
     def _scales(
         self, law: Law, question: Question, column: Column, shape: Mapping[int, float], request: Request
@@ -138,7 +138,7 @@ class Planner:
 
         def error(factor: float) -> float:
             scales = {block: factor * relative for block, relative in shape.items()}
-            noises = tuple(noises_of(law, scales, blocks, down=True))
+            noises = noises_within(law, scales, blocks)
             return predicted(question, column, noises, confidence=request.confidence, rows=self.unit.size)
 
         factor = largest(error, room, lower=float(SMALLEST) / min(shape.values()))

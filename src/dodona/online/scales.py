@@ -95,15 +95,15 @@ def merge(scales: Scales, other: Mapping[int, float]) -> None:
 
 
 def measured(law: Law, scales: Scales, query: Query) -> Measurement:
-    """Return the measurement of a query with noise of these scales, rounded up."""
-    return Measurement(query, tuple(noises_of(law, scales, len(query.blocks), down=False)))
-
-
-def noises_of(law: Law, scales: Scales, blocks: int, *, down: bool) -> list[Noise]:
-    """Return the noise of each block, rounded down for accuracy or up for privacy."""
+    """Return the measurement of a query with noise of these scales, rounded up: privacy is kept."""
     least = float(SMALLEST)
-    noise = _noise_below if down else _noise_above
-    return [noise(law.__name__, scales.get(block, least)) for block in range(blocks)]
+    noises = (_noise_above(law.__name__, scales.get(block, least)) for block in range(len(query.blocks)))
+    return Measurement(query, tuple(noises))
+
+
+def noises_within(law: Law, scales: Scales, blocks: int) -> tuple[Noise, ...]:
+    """Return the noise of each block, its scale rounded down: accuracy is kept."""
+    return tuple(_noise_below(law.__name__, scales.get(block, float(SMALLEST))) for block in range(blocks))
 
 
 @lru_cache(maxsize=1 << 12)
