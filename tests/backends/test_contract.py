@@ -11,7 +11,8 @@ import pytest
 from dodona.backends.histogram import planned
 from dodona.query.query import Query
 from dodona.trusted.source import Source
-from tests.backends.scene import BACKENDS, Made, block, by_hand, made_up, values
+from tests.backends.questions import block
+from tests.backends.scene import BACKENDS, Made, by_hand, made_up, values
 
 BACKEND = pytest.mark.parametrize("backend", BACKENDS.values(), ids=BACKENDS.keys())
 Opener = Callable[[Made, Path], tuple[Source, Made]]

@@ -16,7 +16,8 @@ from dodona.domain.attribute import Boolean, Category, Integer, Number
 from dodona.domain.schema import Schema
 from dodona.query.query import Block, Query
 from dodona.query.weight import Constant, Value
-from tests.backends.scene import BACKENDS, Made, block, made_up, parquet, values
+from tests.backends.questions import block
+from tests.backends.scene import BACKENDS, Made, made_up, parquet, values
 
 BACKEND = pytest.mark.parametrize("backend", BACKENDS.values(), ids=BACKENDS.keys())
 
