@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Callable
+from dataclasses import replace
 from decimal import Context, Decimal
 from fractions import Fraction
 from typing import Any
@@ -12,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet
 
-from dodona.domain.attribute import Attribute, Boolean, Category, Date, Integer, Number
+from dodona.domain.attribute import Attribute, Boolean, Category, Date, Integer, Number, label
 
 LABELS = [
     "a",
@@ -73,6 +74,11 @@ Draw = np.random.Generator
 
 def pick(generator: Draw, listed: list[Any]) -> Any:  # noqa: ANN401
     return listed[int(generator.integers(len(listed)))]
+
+
+def completed(attribute: Attribute, code: int) -> Attribute:
+    """The attribute without `<missing>` and `<outside>`: both count as the value of a code."""
+    return replace(attribute, otherwise=label(attribute, code))
 
 
 def _texts(name: str, generator: Draw) -> Column:

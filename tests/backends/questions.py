@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from dodona.domain.attribute import cells
+import math
+
+from dodona.domain.attribute import Attribute, cells
 from dodona.domain.domain import Domain
 from dodona.domain.partition import Partition
+from dodona.query.jointly import jointly
 from dodona.query.predicate import Predicate, both, either, masked
 from dodona.query.query import Block, Cases, Key
 from dodona.query.weight import Cases as WeightCases
 from dodona.query.weight import Constant, Value, Weight
 from tests.backends.columns import Draw, pick
+
+_MOST_COMBINATIONS = 1 << 11
 
 
 def predicate(domain: Domain, generator: Draw, *, depth: int = 2) -> Predicate:
@@ -20,6 +25,17 @@ def predicate(domain: Domain, generator: Draw, *, depth: int = 2) -> Predicate:
         return masked(attribute, sum(1 << code for code in range(cells(attribute)) if generator.random() < chance))
     join = both if generator.random() < 0.5 else either
     return join(*(predicate(domain, generator, depth=depth - 1) for _ in range(int(generator.integers(1, 4)))))
+
+
+def table(domain: Domain, generator: Draw) -> Predicate:
+    """A random set of combinations of cells of a few columns, as many as there is room for."""
+    chosen: list[Attribute] = []
+    for place in generator.permutation(len(domain.attributes))[:3]:
+        attribute = domain.attributes[int(place)]
+        if math.prod(map(cells, [*chosen, attribute])) <= _MOST_COMBINATIONS:
+            chosen.append(attribute)
+    members = generator.random(tuple(map(cells, chosen))) < generator.choice([0.1, 0.5, 0.9])
+    return jointly(chosen, members)
 
 
 def key(domain: Domain, generator: Draw) -> Key:
@@ -36,7 +52,7 @@ def key(domain: Domain, generator: Draw) -> Key:
             return Partition.every(attribute, int(generator.integers(1, attribute.size + 1)))
         case _:
             cuts = sorted({0, *(int(cut) for cut in generator.integers(0, attribute.size, size=4))})
-            return Partition(attribute.name, attribute.size, tuple(cuts))
+            return Partition.cut(attribute, tuple(cuts))
 
 
 def weight(domain: Domain, generator: Draw, *, depth: int = 1) -> Weight:

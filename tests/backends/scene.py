@@ -21,7 +21,7 @@ from dodona.domain.encoding import encode
 from dodona.domain.schema import Schema
 from dodona.query.query import Query, block_weights, group_of, product_axes, product_shape
 from dodona.trusted.source import Source, opened
-from tests.backends.columns import COLUMNS
+from tests.backends.columns import COLUMNS, completed
 
 
 @dataclass(frozen=True)
@@ -126,13 +126,18 @@ def by_hand(made: Made, query: Query) -> list[int]:
 
 
 def made_up(seed: int, *, rows: int = 120) -> Made:
-    """A table with a column of each storage type that a random draw picks, full of awkward values."""
-    generator = np.random.default_rng(seed)
+    """A table with a column of each storage type that a random draw picks, full of awkward values.
+
+    About half of the columns have no `<missing>` and `<outside>`.
+    """
+    generator, coin = np.random.default_rng(seed), np.random.default_rng([seed, 2])
     kinds = generator.choice(len(COLUMNS), size=4, replace=False)
     attributes, columns, types = list[Attribute](), dict[str, list[Any]](), dict[str, pa.DataType]()
     names = ["select", "Größe", "order", "x1"]
     for name, kind in zip(names, kinds, strict=True):
         attribute, kind_of, draw = COLUMNS[kind](name, generator)
+        if attribute.size > 1 and coin.random() < 0.5:
+            attribute = completed(attribute, int(coin.integers(attribute.size)))
         attributes.append(attribute)
         columns[name] = [None if generator.random() < 0.1 else draw() for _ in range(rows)]
         types[name] = kind_of

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from dodona.backends.histogram import planned
-from dodona.query.query import Query
+from dodona.query.predicate import both, either
+from dodona.query.query import Block, Query
 from dodona.trusted.source import Source
-from tests.backends.questions import block
+from tests.backends.questions import block, predicate, table
 from tests.backends.scene import BACKENDS, Made, by_hand, made_up, values
 
 BACKEND = pytest.mark.parametrize("backend", BACKENDS.values(), ids=BACKENDS.keys())
@@ -40,6 +42,21 @@ def test_weights_over_the_histogram_and_the_source_say_the_same(backend, seed: i
 @pytest.mark.parametrize("seed", [*range(2, 25), *range(26, 43)])
 def test_they_say_the_same_of_many_tables(backend, seed: int, tmp_path: Path) -> None:
     agree(backend, seed, tmp_path)
+
+
+@BACKEND
+@pytest.mark.parametrize("seed", range(200, 204))
+def test_sets_of_combinations_mean_the_same_rows_everywhere(backend, seed: int, tmp_path: Path) -> None:
+    source, held = backend(made_up(seed), tmp_path)
+    generator = np.random.default_rng([seed, 1])
+    domain = held.schema.domain
+    for turn in range(6):
+        alone, other = table(domain, generator), table(domain, generator)
+        joined = both(other, predicate(domain, generator, depth=0)) if turn % 2 else either(alone, other)
+        keyed = replace(block(domain, generator), where=other)
+        query = Query(domain, (Block(alone), Block(joined), keyed))
+        assert values(source, query) == by_hand(held, query), query
+    source.close()
 
 
 @BACKEND

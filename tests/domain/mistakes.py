@@ -190,4 +190,53 @@ COLUMNS = (
     ('bins = "month"', 'bins = [2020-01-01, "2021-01-01", 2026-12-31]', 33, "bins[1] is not accepted: write a day"),
 )
 
-MISTAKES = (*SYNTAX, *SOURCE_AND_UNIT, *COLUMNS)
+OTHERWISE = (
+    (
+        '  "male",\n]\n',
+        '  "male",\n]\notherwise = "other"\n',
+        18,
+        "columns.sex.otherwise is not accepted: write one of the labels: 'female', 'male'",
+    ),
+    ('  "male",\n]\n', '  "male",\n]\notherwise = 1\n', 18, "columns.sex.otherwise is not accepted: write one of"),
+    ('  "male",\n]\n', ']\notherwise = "female"\n', 17, "columns.sex.otherwise is not accepted: leave it out, or"),
+    (
+        "bins = [0, 18, 65, 110]",
+        "otherwise = 111",
+        22,
+        "columns.age.otherwise is not accepted: write a whole number from 0 to 110",
+    ),
+    ("bins = [0, 18, 65, 110]", "otherwise = false", 22, "columns.age.otherwise is not accepted: write a whole number"),
+    ("bins = [0, 18, 65, 110]", "otherwise = [0]", 22, "columns.age.otherwise is not accepted: write a whole number"),
+    (
+        "step = 0.25",
+        "step = 0.25\notherwise = 0.3",
+        28,
+        "columns.stay.otherwise is not accepted: write a number from 0 to 365 in steps of 0.25",
+    ),
+    (
+        'bins = "month"',
+        'otherwise = "2020-01-01"',
+        33,
+        "columns.admitted.otherwise is not accepted: write a day from 2020-01-01 to 2026-12-31",
+    ),
+    (
+        'bins = "month"',
+        "otherwise = 2020-01-01T00:00:00",
+        33,
+        "columns.admitted.otherwise is not accepted: write a day",
+    ),
+    (
+        'kind = "boolean"',
+        'kind = "boolean"\notherwise = "no"',
+        36,
+        "columns.emergency.otherwise is not accepted: write true or false",
+    ),
+    (
+        'kind = "boolean"',
+        'kind = "boolean"\notherwize = false',
+        36,
+        "columns.emergency.otherwize is not known (did you mean otherwise?); the keys here are kind, otherwise",
+    ),
+)
+
+MISTAKES = (*SYNTAX, *SOURCE_AND_UNIT, *COLUMNS, *OTHERWISE)

@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dodona.domain.attribute import Attribute, Boolean, Category, Date, Integer, Number, cells, label, missing
@@ -192,6 +192,7 @@ ANYTHING = st.one_of(
 )
 
 
+@settings(deadline=None)
 @given(st.sampled_from(EACH), st.lists(ANYTHING, max_size=20))
 def test_whatever_the_data_are_each_row_lands_in_exactly_one_cell_whatever_is_beside_it(attribute, values) -> None:
     codes = encode(attribute, values)
@@ -201,6 +202,7 @@ def test_whatever_the_data_are_each_row_lands_in_exactly_one_cell_whatever_is_be
     assert codes.tolist() == [code_of(attribute, value) for value in values]
 
 
+@settings(deadline=None)
 @given(
     st.data(),
     st.sampled_from(
@@ -215,6 +217,7 @@ def test_an_array_of_one_type_means_the_same_as_its_values_one_by_one(data, dtyp
         assert encode(attribute, column).tolist() == [code_of(attribute, value) for value in column]
 
 
+@settings(deadline=None)
 @given(st.sampled_from(EACH), st.data())
 def test_the_value_of_a_code_is_encoded_as_this_code(attribute: Attribute, data) -> None:
     if attribute is TENTHS:
@@ -228,6 +231,7 @@ def test_the_value_of_a_code_is_encoded_as_this_code(attribute: Attribute, data)
         ]
 
 
+@settings(deadline=None)
 @given(st.integers(-(2**53), 2**53 - 1), st.integers(1, 100), st.integers(-200, 200))
 def test_whole_numbers_are_exact_up_to_the_widest_bounds_whatever_type_holds_them(lower, width, offset) -> None:
     attribute = Integer("a", lower, min(lower + width, 2**53))

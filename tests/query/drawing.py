@@ -1,22 +1,60 @@
 """Made-up queries over a tiny domain, and a slow reading of them, one row at a time."""
 
+import itertools
+import math
 from fractions import Fraction
 
 from hypothesis import strategies as st
 
-from dodona.domain.attribute import Boolean, Category, Integer, Number, cells
+from dodona.domain.attribute import Attribute, Boolean, Category, Integer, Number, cells
 from dodona.domain.domain import Domain
 from dodona.domain.partition import Partition
 from dodona.query import weight as weights
-from dodona.query.predicate import EVERYTHING, NOTHING, Among, And, Or, Predicate, both, complement, either, masked
+from dodona.query.predicate import (
+    EVERYTHING,
+    NOTHING,
+    Among,
+    And,
+    Jointly,
+    Or,
+    Predicate,
+    both,
+    complement,
+    either,
+    masked,
+    simplest,
+)
 from dodona.query.query import Block, Cases, Key, Query
 from dodona.query.weight import Constant, Value, Weight
 
 DOMAIN = Domain((Boolean("emergency"), Category("sex", ["female"]), Integer("age", 3, 7, cuts=[0, 2])))
+MIXED = Domain(
+    (
+        Boolean("emergency", otherwise=True),
+        Category("sex", ["female"]),
+        Integer("age", 3, 7, cuts=[0, 2], otherwise=4),
+        Category("ward", ["a", "b", "c"], otherwise="b"),
+    )
+)
+"""Some of its columns have no `<missing>` and `<outside>`."""
 LARGE = Domain(
     (*DOMAIN.attributes, Number("stay", Fraction(0), Fraction(20), Fraction(1, 4)), Integer("visits", 0, 97))
 )
 Row = dict[str, int]
+
+
+def tables(domain: Domain = DOMAIN, *, largest: int = 1 << 12) -> st.SearchStrategy[Predicate]:
+    """Any set of combinations of cells of two or three columns; as it is written, and in its simplest form."""
+
+    def drawn(chosen: tuple[Attribute, ...]) -> st.SearchStrategy[Predicate]:
+        names, shape = tuple(own.name for own in chosen), tuple(map(cells, chosen))
+        bits = st.integers(0, (1 << math.prod(shape)) - 1)
+        raw = bits.map(lambda codes: Jointly(names, shape, codes))
+        return raw | bits.map(lambda codes: simplest(Jointly(names, shape, codes)))
+
+    ordered = sorted(domain, key=lambda own: own.name)
+    several = [chosen for size in (2, 3) for chosen in itertools.combinations(ordered, size)]
+    return st.sampled_from([own for own in several if math.prod(map(cells, own)) <= largest]).flatmap(drawn)
 
 
 def predicates(domain: Domain = DOMAIN) -> st.SearchStrategy[Predicate]:
@@ -28,7 +66,7 @@ def predicates(domain: Domain = DOMAIN) -> st.SearchStrategy[Predicate]:
             lambda codes: Among(attribute.name, cells(attribute), codes)
         )
     )
-    leaves = sets | raw | st.sampled_from([EVERYTHING, NOTHING])
+    leaves: st.SearchStrategy[Predicate] = sets | raw | tables(domain) | st.sampled_from([EVERYTHING, NOTHING])
     return st.recursive(
         leaves,
         lambda parts: (
@@ -85,6 +123,11 @@ def is_meant(predicate: Predicate, row: Row) -> bool:
     match predicate:
         case Among(name, _, codes):
             return codes >> row[name] & 1 == 1
+        case Jointly(names, shape, codes):
+            place = 0
+            for name, number in zip(names, shape, strict=True):
+                place = place * number + row[name]
+            return codes >> place & 1 == 1
         case And(parts):
             return all(is_meant(part, row) for part in parts)
         case Or(parts):

@@ -19,11 +19,14 @@ from dodona.query.predicate import EVERYTHING, NOTHING, And, among, both, either
 from dodona.query.query import Block, Cases, Query, value_of
 from dodona.query.sensitivity import Sensitivity
 from dodona.query.weight import Constant, Value
-from tests.query.drawing import DOMAIN, Row, blocks, contribution, queries
+from tests.query.drawing import DOMAIN, MIXED, Row, blocks, contribution, queries
 
 ADD, REPLACE = Neighbours.ADD_REMOVE, Neighbours.REPLACE
 WIDE = Domain((Boolean("emergency"), Integer("age", -7, 280, cuts=[0, 30])))
 """Large enough that not all cells are walked through, and small enough that all pairs can be."""
+WIDE_AND_COMPLETE = Domain(
+    (Boolean("emergency"), Integer("age", -7, 280, cuts=[0, 30], otherwise=40), Boolean("late", otherwise=False))
+)
 STAYS = Domain(
     (Number("stay", Fraction(0), Fraction(365), Fraction(1, 4)), Integer("age", 0, 110), Boolean("emergency"))
 )
@@ -91,8 +94,8 @@ def conjunctions(domain: Domain, *, numbers: st.SearchStrategy[int]) -> st.Searc
 
 
 @pytest.mark.parametrize("relation", Neighbours)
-@settings(max_examples=80, deadline=None)
-@given(query=queries())
+@settings(max_examples=120, deadline=None)
+@given(query=queries() | queries(MIXED))
 def test_the_norms_are_those_of_a_walk_through_all_neighbours(query: Query, relation: Neighbours) -> None:
     found = sensitivity_of(query, relation)
     expected, one_way = walked(query, relation)
@@ -102,8 +105,8 @@ def test_the_norms_are_those_of_a_walk_through_all_neighbours(query: Query, rela
 
 
 @pytest.mark.parametrize("relation", Neighbours)
-@settings(max_examples=30, deadline=None)
-@given(query=queries(WIDE))
+@settings(max_examples=40, deadline=None)
+@given(query=queries(WIDE) | queries(WIDE_AND_COMPLETE, most=2))
 def test_a_few_codes_stand_for_all_of_them(query: Query, relation: Neighbours) -> None:
     found = norms(sensitivity_of(query, relation))
     expected = paired(query, relation)
@@ -115,15 +118,20 @@ def test_a_few_codes_stand_for_all_of_them(query: Query, relation: Neighbours) -
 
 @pytest.mark.parametrize("relation", Neighbours)
 @settings(max_examples=50, deadline=None)
-@given(found=st.lists(conjunctions(DOMAIN, numbers=st.integers(-3, 3)), min_size=2, max_size=12))
-def test_many_boxes_move_as_far_as_a_walk_says(found: list[Block], relation: Neighbours) -> None:
-    query = Query(DOMAIN, tuple(found))
+@given(
+    query=st.sampled_from([DOMAIN, MIXED]).flatmap(
+        lambda domain: st.lists(conjunctions(domain, numbers=st.integers(-3, 3)), min_size=2, max_size=12).map(
+            lambda found: Query(domain, tuple(found))
+        )
+    )
+)
+def test_many_boxes_move_as_far_as_a_walk_says(query: Query, relation: Neighbours) -> None:
     assert norms(sensitivity_of(query, relation)) == walked(query, relation)[0]
 
 
 @pytest.mark.parametrize("relation", Neighbours)
 @settings(max_examples=100, deadline=None)
-@given(query=queries(), limit=st.integers(0, 30))
+@given(query=queries() | queries(MIXED), limit=st.integers(0, 30))
 def test_the_bound_beyond_the_limit_is_never_below_the_exact_norms(
     query: Query, relation: Neighbours, limit: int
 ) -> None:
@@ -203,6 +211,23 @@ def test_a_stack_of_histograms_moves_two_groups_of_each() -> None:
     query = Query(DOMAIN, tuple(Block(keys=keys) for keys in by))
     assert norms(sensitivity_of(query, ADD)) == (2, 2, 1)
     assert norms(sensitivity_of(query, REPLACE)) == (4, 4, 1)
+
+
+def test_a_histogram_with_one_group_is_not_moved_when_a_row_is_replaced() -> None:
+    whole = Query(MIXED, (Block(keys=(Partition.every(MIXED["age"], 9),)),))
+    assert whole.values == 1
+    assert norms(sensitivity_of(whole, REPLACE)) == walked(whole, REPLACE)[0] == (1, 1, 1)
+    assert norms(sensitivity_of(Query.histogram(MIXED, "emergency"), REPLACE)) == (2, 2, 1)
+
+
+def test_an_average_of_a_complete_column_does_not_move_its_rows_under_replace() -> None:
+    """The number of rows is the same, and the sum moves from one end to the other: 4 steps; with a cell more, 5."""
+    weight, _ = value_of(MIXED["age"], centre=Fraction(3))
+    query = Query(MIXED, (Block(), Block(weight=weight)))
+    assert norms(sensitivity_of(query, REPLACE)) == walked(query, REPLACE)[0] == (4, 16, 4)
+    present = masked(DOMAIN["age"], 0b11111)
+    other = Query(DOMAIN, (Block(present), Block(present, (), value_of(DOMAIN["age"], centre=Fraction(3))[0])))
+    assert norms(sensitivity_of(other, REPLACE)) == walked(other, REPLACE)[0] == (5, 17, 4)
 
 
 def test_a_histogram_under_a_condition_on_its_own_key_may_move_one_group_only() -> None:

@@ -166,7 +166,7 @@ def test_queries_over_one_domain_are_stacked() -> None:
         (Block(Among("sex", 4, 1)), r"blocks\[1\] = 'sex: 4 cells'.*1 values and 3 cells"),
         (Block(Among("sex", 3, 8)), r"blocks\[1\].*below 2\^3"),
         (Block(Among("sex", 3, -1)), r"blocks\[1\].*below 2\^3"),
-        (Block(keys=(Partition("sex", 4, (0,)),)), r"blocks\[1\] = 'sex: groups of 4 values'"),
+        (Block(keys=(Partition("sex", 4, (0,)),)), r"blocks\[1\] = 'sex: groups of 4 values and 2 further cells'"),
         (Block(keys=(Cases((("x", Among("sex", 4, 1)),), "y"),)), r"blocks\[1\] = 'sex: 4 cells'"),
         (Block(weight=Value("age", 6, 0, 1)), r"blocks\[1\] = 'age: 6 values'"),
         (Block(weight=Value("age", 5, 1 << 61, 1)), r"2\^61 steps"),

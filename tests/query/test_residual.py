@@ -14,8 +14,8 @@ from dodona.domain.domain import Domain
 from dodona.domain.partition import Partition
 from dodona.errors import InvalidArgument
 from dodona.query.predicate import among
-from dodona.query.query import Query, block_weights, product_axes, product_shape
-from dodona.query.residual import Classes, Residual, helmert, split_by
+from dodona.query.query import Query, block_weights, group_of, product_axes, product_shape
+from dodona.query.residual import Classes, Residual, block_of, helmert, residual_of, split_by
 from dodona.query.spelling import from_json, to_json
 
 DOMAIN = Domain((Category("sex", ["f", "m"]), Boolean("urgent"), Integer("age", 0, 2)))
@@ -126,3 +126,25 @@ def test_a_condition_on_two_columns_makes_no_two_classes_of_one():
     both = among(DOMAIN["sex"], [0]) & among(DOMAIN["age"], [1])
     with pytest.raises(InvalidArgument, match="one column"):
         split_by(DOMAIN, both)
+
+
+@pytest.mark.parametrize("names", [(), ("sex",), ("sex", "urgent"), ("age", "sex", "urgent")])
+def test_counts_of_classes_turn_into_what_each_row_adds_up_to(names):
+    ways = {
+        "sex": Classes.of(DOMAIN["sex"]),
+        "urgent": Classes.split(DOMAIN["urgent"], 0b10),
+        "age": Classes.of(DOMAIN["age"]),
+    }
+    residual = Residual(tuple(ways[name] for name in names))
+    axes, shape = product_axes(DOMAIN, DOMAIN.names), product_shape(DOMAIN, DOMAIN.names)
+    table = np.random.default_rng(4).integers(0, 1 << 40, shape)
+    marginal = block_of(residual, DOMAIN)
+    groups = np.broadcast_to(group_of(marginal.keys, axes), shape).reshape(-1)
+    counts = np.zeros(marginal.values, dtype=np.int64)
+    np.add.at(counts, groups, table.reshape(-1))
+    expected = [
+        int((np.broadcast_to(block_weights(residual.block(row), axes), shape) * table).sum()) for row in residual.rows()
+    ]
+    assert residual.turned(counts).tolist() == expected
+    assert residual.turned([int(count) << 80 for count in counts]).tolist() == [number << 80 for number in expected]
+    assert residual_of(marginal, DOMAIN) == residual

@@ -306,6 +306,43 @@ SELECT count(*) FROM stays WHERE sex ILIKE 'FE%'
 
 SELECT count(*) FROM stays WHERE sex LIKE 'male%%'
 
+-- # Rows of values: NULL is SQL's, by AND and OR. DuckDB compares such rows as values that are never NULL.
+
+SELECT count(*) FROM stays WHERE (age, sex) IN ((3, 'male'), (5, 'female'), (5, 'other'))
+
+SELECT count(*) FROM stays WHERE (age, sex) IN ((3, 'male'))
+
+SELECT count(*) FROM stays WHERE (age, sex) NOT IN ((3, 'male'), (5, 'female'))
+-- duckdb: SELECT count(*) FROM stays WHERE NOT ((age = 3 AND sex = 'male') OR (age = 5 AND sex = 'female'))
+
+SELECT count(*) FROM stays WHERE (stay, emergency, sex) NOT IN ((0.5, TRUE, 'male'), (1, FALSE, 'female'), (2, TRUE, 'other'))
+-- duckdb: SELECT count(*) FROM stays WHERE NOT ((stay = 0.5 AND emergency AND sex = 'male') OR (stay = 1 AND NOT emergency AND sex = 'female') OR (stay = 2 AND emergency AND sex = 'other'))
+
+SELECT count(*) FROM stays WHERE (sex, emergency) IN (('female', TRUE), ('male', FALSE)) OR age > 12
+
+SELECT sex, avg(age) FROM stays WHERE (sex, age) IN (('female', 2), ('male', 3), ('male', 8), ('other', 5)) GROUP BY sex
+
+SELECT count(*) FROM stays WHERE (age, sex) IN ((3, NULL), (5, 'male'))
+-- duckdb: SELECT count(*) FROM stays WHERE age = 5 AND sex = 'male'
+
+SELECT count(*) FROM stays WHERE (age, sex) NOT IN ((3, NULL), (5, 'male'))
+-- duckdb: SELECT count(*) FROM stays WHERE NOT ((age = 3 AND sex = NULL) OR (age = 5 AND sex = 'male'))
+
+SELECT count(*) FROM stays WHERE (year(admitted), month(admitted)) IN ((2023, 11), (2024, 1), (2024, 3))
+
+SELECT count(*) FROM stays WHERE (month(admitted), age + 1, age) NOT IN ((1, 4, 3), (2, 5, 6))
+-- duckdb: SELECT count(*) FROM stays WHERE NOT ((month(admitted) = 1 AND age + 1 = 4 AND age = 3) OR (month(admitted) = 2 AND age + 1 = 5 AND age = 6))
+
+SELECT count(*) FROM stays WHERE (age, stay, admitted, sex, emergency) NOT IN ((3, 1, '2024-01-01', 'male', TRUE), (4, 2, '2024-01-02', 'male', FALSE))
+-- duckdb: SELECT count(*) FROM stays WHERE NOT ((age = 3 AND stay = 1 AND admitted = '2024-01-01' AND sex = 'male' AND emergency) OR (age = 4 AND stay = 2 AND admitted = '2024-01-02' AND sex = 'male' AND NOT emergency))
+
+SELECT count(*) FROM stays WHERE (age, sex) = (3, 'male')
+
+SELECT count(*) FROM stays WHERE (age, sex) <> (3, 'male')
+-- duckdb: SELECT count(*) FROM stays WHERE NOT (age = 3 AND sex = 'male')
+
+SELECT count(*) FILTER (WHERE (sex, emergency) IN (('female', TRUE), ('other', FALSE))) FROM stays WHERE age > 3
+
 -- # NULL
 
 SELECT count(*) FROM stays WHERE age IS NULL

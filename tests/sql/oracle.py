@@ -10,6 +10,7 @@ from itertools import pairwise
 import numpy as np
 
 from dodona.domain.attribute import label
+from dodona.domain.domain import Domain
 from dodona.domain.partition import Partition, group_label
 from dodona.query.expression import (
     Arithmetic,
@@ -26,7 +27,7 @@ from dodona.query.expression import (
 )
 from dodona.query.query import Block, Key, block_weights, group_of
 from dodona.query.question import Question
-from tests.sql.scene import ROWS, SCHEMA, Axes
+from tests.sql.scene import ROWS, Axes
 
 Cell = object
 _ARITHMETIC: dict[str, Callable[[Fraction, Fraction], Fraction]] = {
@@ -124,13 +125,13 @@ class Exact:
 
     def quantile(self, expression: Quantile, group: int) -> Cell:
         """Return the least value that the wanted part of rows does not exceed; all levels must agree."""
-        attribute = SCHEMA.domain[expression.attribute]
+        attribute = self.question.query.domain[expression.attribute]
         spans = []
         for number in expression.levels:
             block = self.question.query.blocks[number]
             last = block.keys[-1]
             assert isinstance(last, Partition)
-            counts = self.blocks[number].reshape(self.groups, last.groups)[group, :-2]
+            counts = self.blocks[number].reshape(self.groups, last.groups)[group, : len(last.cuts)]
             if counts.sum() == 0:
                 return None
             wanted = expression.level * int(counts.sum())
@@ -142,7 +143,8 @@ class Exact:
     def key(self, number: int, group: int) -> Cell:
         for key in reversed(self.question.keys[number + 1 :]):
             group //= key.groups
-        return _name(self.question.keys[number], group % self.question.keys[number].groups)
+        found = self.question.keys[number]
+        return _name(found, group % found.groups, self.question.query.domain)
 
 
 def _summed(block: Block, axes: Axes):
@@ -151,9 +153,9 @@ def _summed(block: Block, axes: Axes):
     return np.bincount(groups, weights, minlength=block.values).astype(np.int64)  # exact: all sums are below 2^53
 
 
-def _name(key: Key, group: int) -> object:
+def _name(key: Key, group: int, domain: Domain) -> object:
     if isinstance(key, Partition):
-        return group_label(key, SCHEMA.domain[key.attribute], group)
+        return group_label(key, domain[key.attribute], group)
     labels = [name for name, _ in key.branches]
     return [*labels, key.otherwise][group]
 

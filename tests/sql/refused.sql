@@ -715,11 +715,41 @@ SELECT count(*) FROM stays WHERE age IN ()
 SELECT count(*) FROM stays WHERE age IN (stay)
 -- 1:42 This is no constant.
 
-SELECT count(*) FROM stays WHERE (age, stay) IN ((1, 2))
--- 1:35 Lists of values are compared one by one.
+SELECT count(*) FROM stays WHERE (age, stay) IN ((1, 2), 3)
+-- 1:58 2 columns are compared with something else than 2 constants.
 
-SELECT count(*) FROM stays WHERE (age, stay) = (1, 2)
--- 1:35 Lists of values are compared one by one.
+SELECT count(*) FROM stays WHERE (age, stay) IN ((1, 2, 3))
+-- 1:51 2 columns are compared with something else than 2 constants.
+
+SELECT count(*) FROM stays WHERE (age, stay) IN ((1, 0.3))
+-- 1:54 `stay` is not compared with this:
+
+SELECT count(*) FROM stays WHERE (age, 1) IN ((1, 1), (2, 1))
+-- 1:40 This is no column.
+
+SELECT count(*) FROM stays WHERE (age, sex) IN ((1, emergency))
+-- 1:53 This is no constant.
+
+SELECT count(*) FROM stays WHERE (age, stay) < (1, 2)
+-- 1:35 Several values stand here together.
+
+SELECT count(*) FROM stays WHERE (age, stay) IS NULL
+-- 1:35 Several values stand here together.
+
+SELECT count(*) FROM stays WHERE ((age, stay)) IN ((1, 2))
+-- 1:36 Several values stand here together.
+
+SELECT count(*) FROM stays WHERE age IN ((1, 2))
+-- 1:43 This is no value of a row.
+
+SELECT (age, stay), count(*) FROM stays GROUP BY (age, stay)
+-- 1:9 Several values stand here together.
+
+SELECT count(*) FROM stays WHERE ROW(age, stay) IN (ROW(1, 2))
+-- 1:34 `ROW` is no function that is known here.
+
+SELECT sex FROM stays GROUP BY sex HAVING (count(*), sum(age)) = (1, 2)
+-- 1:44 This is not reckoned from the answers.
 
 SELECT count(*) FROM stays WHERE age = ANY (1, 2)
 -- 1:40 A question inside a question is not answered.

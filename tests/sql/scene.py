@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Iterable
+from dataclasses import replace
 from fractions import Fraction
 from functools import cache
 
@@ -12,7 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dodona.domain.attribute import Attribute, Boolean, Category, Date, Integer, Number, label
+from dodona.domain.domain import Domain
 from dodona.domain.schema import Schema
+from tests.backends.columns import completed
 
 ROWS = 20_000
 SEED = 20_241_116
@@ -27,6 +30,8 @@ SCHEMA = Schema.of(
     id="patient_id",
     rows=4,
 )
+COMPLETE = replace(SCHEMA, domain=Domain(tuple(completed(own, own.size // 2) for own in SCHEMA.domain)))
+"""The same columns without `<missing>` and `<outside>`: both count as the middle value."""
 Axes = dict[str, NDArray[np.int64]]
 
 
@@ -47,16 +52,30 @@ def rows(*, outside: bool) -> Axes:
 
 
 @cache
+def complete_rows() -> Axes:
+    """Return codes of all rows in the complete columns."""
+    found = rows(outside=True)
+    return {own.name: np.where(found[own.name] < own.size, found[own.name], own.landing) for own in COMPLETE.domain}
+
+
+@cache
 def database(*, outside: bool) -> duckdb.DuckDBPyConnection:
     """Return a database with the rows: NULL for what is missing or outside, but outside texts as `<outside>`."""
+    return _filled(rows(outside=outside))
+
+
+@cache
+def complete_database() -> duckdb.DuckDBPyConnection:
+    """Return a database with the rows of the complete columns, in which nothing is NULL."""
+    return _filled(complete_rows())
+
+
+def _filled(axes: Axes) -> duckdb.DuckDBPyConnection:
     found = duckdb.connect(config={"threads": 1})
     types = {"category": "VARCHAR", "integer": "INTEGER", "number": "DOUBLE", "date": "DATE", "boolean": "BOOLEAN"}
     columns = ", ".join(f"{attribute.name} {types[attribute.kind]}" for attribute in SCHEMA.domain)
     found.execute(f"CREATE TABLE stays ({columns})")
-    table = [
-        _values(attribute, codes)
-        for attribute, codes in zip(SCHEMA.domain, rows(outside=outside).values(), strict=True)
-    ]
+    table = [_values(attribute, codes) for attribute, codes in zip(SCHEMA.domain, axes.values(), strict=True)]
     import pyarrow as pa
 
     held = pa.table(dict(zip(SCHEMA.domain.names, map(pa.array, table), strict=True)))  # noqa: F841  DuckDB finds it by its name

@@ -10,9 +10,10 @@ from dodona.query.expression import Total
 from dodona.sql.compile import compile_sql
 from tests.sql.oracle import Exact
 from tests.sql.pairs import blocks
-from tests.sql.scene import SCHEMA, database, rows
+from tests.sql.scene import COMPLETE, SCHEMA, complete_database, complete_rows, database, rows
 
 PAGE = blocks("accepted.sql")
+WITHOUT_CELLS = [one for one in PAGE if "<missing>" not in one[0] and "<outside>" not in one[0]]
 APART = re.compile(r"null|missing|distinct|coalesce|group by|<=>", re.IGNORECASE)
 """Where NULL and an outside number mean different things, DuckDB cannot tell them apart."""
 
@@ -25,18 +26,39 @@ def test_the_page_has_at_least_200_statements():
 def test_an_accepted_statement_means_what_it_means_in_duckdb(text, notes):
     other = next((note.removeprefix("duckdb: ") for note in notes if note.startswith("duckdb: ")), text)
     for outside in (False, True) if APART.search(text + other) is None else (False,):
-        answered = Exact(compile_sql(text, SCHEMA), _meant(text), rows(outside=outside)).rows()
-        expected = database(outside=outside).execute(other).fetchall()
-        assert len(answered) == len(expected)
-        for one, two in zip(sorted(map(_row, answered)), sorted(map(_row, expected)), strict=True):
-            assert [text for text, _ in one] == [text for text, _ in two]
-            assert [number for _, number in one] == pytest.approx([number for _, number in two], rel=1e-9, abs=1e-9)
+        answered = Exact(compile_sql(text, SCHEMA), _meant(text, SCHEMA), rows(outside=outside)).rows()
+        _agree(answered, database(outside=outside).execute(other).fetchall())
 
 
-def _meant(text):
+def means_the_same_of_complete_columns(text, notes):
+    """Hold a statement to DuckDB on a table in which nothing is NULL, by a schema that says so."""
+    other = next((note.removeprefix("duckdb: ") for note in notes if note.startswith("duckdb: ")), text)
+    answered = Exact(compile_sql(text, COMPLETE), _meant(text, COMPLETE), complete_rows()).rows()
+    _agree(answered, complete_database().execute(other).fetchall())
+
+
+@pytest.mark.parametrize(("text", "notes"), WITHOUT_CELLS[::6], ids=[text[:80] for text, _ in WITHOUT_CELLS[::6]])
+def test_a_statement_about_complete_columns_means_what_it_means_in_duckdb(text, notes):
+    means_the_same_of_complete_columns(text, notes)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("text", "notes"), WITHOUT_CELLS, ids=[text[:80] for text, _ in WITHOUT_CELLS])
+def test_every_statement_about_complete_columns_means_what_it_means_in_duckdb(text, notes):
+    means_the_same_of_complete_columns(text, notes)
+
+
+def _agree(answered, expected):
+    assert len(answered) == len(expected)
+    for one, two in zip(sorted(map(_row, answered)), sorted(map(_row, expected)), strict=True):
+        assert [text for text, _ in one] == [text for text, _ in two]
+        assert [number for _, number in one] == pytest.approx([number for _, number in two], rel=1e-9, abs=1e-9)
+
+
+def _meant(text, schema):
     """Return the block that counts the rows that WHERE means, in the statement's groups."""
     counted = compile_sql(
-        re.sub(r"\s+FROM\s+(\"?stays)", r"\n, count(*) FROM \1", text, count=1, flags=re.IGNORECASE), SCHEMA
+        re.sub(r"\s+FROM\s+(\"?stays)", r"\n, count(*) FROM \1", text, count=1, flags=re.IGNORECASE), schema
     )
     last = counted.columns[-1].expression
     assert isinstance(last, Total)

@@ -17,7 +17,8 @@ from dodona.domain.partition import Partition
 from dodona.domain.schema import Schema
 from dodona.query.canonical import digest
 from dodona.query.expression import Arithmetic, Comparison, KeyOf, Literal, Mean, Quantile, Total
-from dodona.query.predicate import EVERYTHING, holds
+from dodona.query.predicate import EVERYTHING, Jointly, holds
+from dodona.query.query import Query
 from dodona.query.weight import Cases, Constant, Value
 from dodona.sql import parse
 from dodona.sql.compile import compile_sql
@@ -102,6 +103,7 @@ def test_an_average_is_taken_about_the_middle_of_its_range():
         ("SELECT avg(CASE WHEN age > 3 THEN age ELSE 100 END) FROM stays WHERE age < 9", 4, 100, 52),
         ("SELECT avg(CASE WHEN stay > 3 THEN stay ELSE 4 END) FROM stays", "3.25", 5, "4.25"),
         ("SELECT avg(age) FROM stays WHERE FALSE", 0, 20, 10),
+        ("SELECT avg(age) FROM stays WHERE (sex, age) IN (('male', 4), ('female', 8))", 4, 8, 6),
         ("SELECT avg(age) FROM stays WHERE age < 5 OR emergency", 0, 20, 10),
     ],
 )
@@ -214,6 +216,7 @@ def test_the_levels_of_a_quantile_have_the_questions_keys_first():
         ("SELECT max(admitted) FROM stays", "99% quantile"),
         ("SELECT count(*) FROM stays WHERE age = NULL", "never true"),
         ("SELECT count(*) FROM stays WHERE age NOT IN (3, NULL)", "NOT IN is never true"),
+        ("SELECT count(*) FROM stays WHERE (age, sex) IN ((3, NULL))", "never true"),
         ("SELECT count(*) FROM stays WHERE age > 3 AND age < 2", "No row can meet WHERE"),
         ("SELECT count(*) FROM stays GROUP BY age, bin(age, 5)", "same column"),
     ],
@@ -290,6 +293,23 @@ def test_nesting_is_read_to_16_levels_and_refused_beyond(opened):
 def test_a_chain_of_thousands_of_conditions_is_one_set():
     (block,) = asked("SELECT count(*) FROM stays WHERE " + " OR ".join(["age = 3"] * 4_000)).query.blocks
     assert block.where.codes == 1 << 3
+
+
+def test_a_long_list_of_rows_is_one_set_of_combinations():
+    rows = [(age, stay) for age in range(21) for stay in range(6) if (age * stay) % 7 < 3]
+    listed = ", ".join(f"({age}, {stay})" for age, stay in rows)
+    (block,) = asked(f"SELECT count(*) FROM stays WHERE (age, stay) IN ({listed})").query.blocks
+    assert isinstance(block.where, Jointly)
+    assert (block.where.names, block.where.codes.bit_count()) == (("age", "stay"), len(rows))
+    words = " OR ".join(f"age = {age} AND stay = {stay}" for age, stay in rows)
+    assert digest(asked(f"SELECT count(*) FROM stays WHERE {words}").query) == digest(Query(SCHEMA.domain, (block,)))
+
+
+def test_many_large_lists_of_rows_are_refused_before_they_fill_the_memory():
+    large = Schema.of("large", Integer("x", 0, 1021), Integer("y", 0, 1021), size=10)
+    parts = " OR ".join(f"(x, y) IN (({place}, 1), (2, {place}))" for place in range(3, 300))
+    with pytest.raises(InvalidSql, match="Too much is compared"):
+        compile_sql(f"SELECT count(*) FROM large WHERE {parts}", large)
 
 
 def test_a_text_that_is_read_deep_in_a_stack_is_answered_or_refused():

@@ -5,17 +5,18 @@ import time
 
 import pytest
 
+from dodona.domain.schema import Schema
 from dodona.errors import InvalidRequest
 from dodona.query.question import Question
 from dodona.sql.compile import compile_sql
-from tests.sql.scene import SCHEMA
+from tests.sql.scene import COMPLETE, SCHEMA
 from tests.sql.soup import text
 
 LONGEST = 60.0
 """Processor seconds after which a text counts as one that hangs the compiler; most take a thousandth of one."""
 
 
-def feed(seed: int, texts: int) -> tuple[int, int]:
+def feed(seed: int, texts: int, *, schema: Schema = SCHEMA) -> tuple[int, int]:
     """Return how many texts were accepted and refused; anything else than these two comes out as it is."""
     generator = random.Random(seed)  # noqa: S311  made-up texts from a stated seed
     accepted = refused = 0
@@ -23,7 +24,7 @@ def feed(seed: int, texts: int) -> tuple[int, int]:
         question = text(generator)
         begin = time.process_time()
         try:
-            found: Question | InvalidRequest = compile_sql(question, SCHEMA)
+            found: Question | InvalidRequest = compile_sql(question, schema)
         except InvalidRequest as fault:
             found = fault
         if isinstance(found, Question):
@@ -39,6 +40,12 @@ def test_of_1000_odd_texts_each_is_accepted_or_refused():
     accepted, refused = feed(1, 1_000)
     assert accepted > 10
     assert refused > 500
+
+
+def test_of_300_odd_texts_about_complete_columns_each_is_accepted_or_refused():
+    accepted, refused = feed(3, 300, schema=COMPLETE)
+    assert accepted > 3
+    assert refused > 150
 
 
 @pytest.mark.slow

@@ -19,7 +19,8 @@ import numpy as np
 from dodona.backends.totals import Whole, answer
 from dodona.domain.attribute import cells
 from dodona.domain.domain import Domain
-from dodona.query.predicate import Among, bits, box
+from dodona.query.bits import bits
+from dodona.query.predicate import Among, box
 from dodona.query.query import Block, Query
 from dodona.query.weight import Constant
 

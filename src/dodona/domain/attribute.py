@@ -1,30 +1,29 @@
 """Attributes: what a column may hold, as an ordered finite list of cells. All of it is declared, and public.
 
-Every attribute has two cells more than it has values: `<missing>` for NULL and NaN, and `<outside>` for what is none of
-the values. So each row lands in exactly one cell, whatever the data are; `encoding.encode` says in which.
+An attribute has two cells more than it has values: `<missing>` for NULL and NaN, and `<outside>` for what is none of
+the values. Where `otherwise` names a value, both count as that one, and there are no cells but the values. So each row
+lands in exactly one cell, whatever the data are; `encoding.encode` says in which.
 """
 
 from __future__ import annotations
 
 import datetime as dt
-import itertools
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import ClassVar, assert_never
 
+from dodona.domain import declaration
 from dodona.domain.naming import checked_name
 from dodona.domain.plain import plain
 from dodona.errors import InvalidArgument
 from dodona.exact import Exact, exact, shown, whole
 
-MISSING = "<missing>"
-OUTSIDE = "<outside>"
+MISSING, OUTSIDE = declaration.RESERVED
 MOST_VALUES = 2**24
 """How many values an attribute may have."""
 Label = str | int | bool | Fraction | dt.date
 _DAY = dt.timedelta(days=1)
-_LONGEST_LABEL = 200
 _WIDEST_INTEGER = 2**53  # whole numbers up to here are doubles, so text, double and integer columns mean the same
 _WIDEST_NUMBER = Fraction(10**15)
 _FINEST_STEP = Fraction(1, 10**12)
@@ -33,7 +32,7 @@ _FINEST_GRID = 2**44  # a double has 53 bits: nine are left to place a value bet
 
 @dataclass(frozen=True, slots=True, init=False)
 class Category:
-    """One of some texts; any other text is outside.
+    """One of some texts; any other text is outside, or counts as `otherwise`.
 
     >>> Category("sex", ["female", "male", "other"]).size
     3
@@ -42,15 +41,20 @@ class Category:
     kind: ClassVar[str] = "category"
     name: str
     labels: tuple[str, ...]
+    otherwise: str | None
+    """What anything else counts as, NULL too; None where there are `<missing>` and `<outside>`."""
+    landing: int | None = field(init=False, repr=False, compare=False)
+    """The code of `otherwise`."""
 
-    def __init__(self, name: str, labels: Iterable[str]) -> None:
+    def __init__(self, name: str, labels: Iterable[str], *, otherwise: str | None = None) -> None:
         """Take labels that are printable, differ, and are not the names of the two further cells."""
         object.__setattr__(self, "name", checked_name(name, argument="name"))
         object.__setattr__(self, "labels", (labels,) if isinstance(labels, str) else tuple(labels))
         if isinstance(labels, str) or not 1 <= len(self.labels) <= MOST_VALUES:
             raise InvalidArgument("labels", labels, f"write a list of 1 to {shown(Fraction(MOST_VALUES))} texts")
-        for index, wrong in label_faults(self.labels):
+        for index, wrong in declaration.label_faults(self.labels):
             raise InvalidArgument(f"labels[{index}]", self.labels[index], wrong)
+        _fill(self, landing=declaration.label_code(otherwise, labels=self.labels), otherwise=otherwise)
 
     @property
     def size(self) -> int:
@@ -60,7 +64,7 @@ class Category:
 
 @dataclass(frozen=True, slots=True, init=False)
 class Integer:
-    """A whole number, drawn into its bounds; what is no number is outside."""
+    """A whole number, drawn into its bounds; what is no number is outside, or counts as `otherwise`."""
 
     kind: ClassVar[str] = "integer"
     name: str
@@ -68,19 +72,23 @@ class Integer:
     upper: int
     cuts: tuple[int, ...] | None
     """The first code of each declared bin."""
+    otherwise: int | None
+    landing: int | None = field(init=False, repr=False, compare=False)
 
-    def __init__(self, name: str, lower: int, upper: int, cuts: Iterable[int] | None = None) -> None:
+    def __init__(
+        self, name: str, lower: int, upper: int, cuts: Iterable[int] | None = None, *, otherwise: int | None = None
+    ) -> None:
         """Take whole bounds, the lower one first."""
         least = whole(lower, argument="lower", lower=-_WIDEST_INTEGER, upper=_WIDEST_INTEGER)
         most = whole(upper, argument="upper", lower=-_WIDEST_INTEGER, upper=_WIDEST_INTEGER)
-        object.__setattr__(self, "name", checked_name(name, argument="name"))
-        object.__setattr__(self, "lower", least)
-        object.__setattr__(self, "upper", most)
+        _fill(self, name=checked_name(name, argument="name"), lower=least, upper=most)
         if most <= least:
             raise InvalidArgument("upper", upper, f"write a whole number above lower = {least}")
         if self.size > MOST_VALUES:
             raise InvalidArgument("upper", upper, f"write at most {least + MOST_VALUES - 1}: 2^24 values are allowed")
-        object.__setattr__(self, "cuts", _checked_cuts(cuts, size=self.size))
+        _fill(self, cuts=declaration.checked_cuts(cuts, size=self.size))
+        code = declaration.number_code(otherwise, lower=Fraction(least), step=Fraction(1), size=self.size)
+        _fill(self, landing=code, otherwise=None if code is None else least + code)
 
     @property
     def size(self) -> int:
@@ -106,16 +114,24 @@ class Number:
     step: Fraction
     cuts: tuple[int, ...] | None
     """The first code of each declared bin."""
+    otherwise: Fraction | None
+    landing: int | None = field(init=False, repr=False, compare=False)
 
-    def __init__(self, name: str, lower: Exact, upper: Exact, step: Exact, cuts: Iterable[int] | None = None) -> None:
+    def __init__(  # noqa: PLR0913  what a grid has
+        self,
+        name: str,
+        lower: Exact,
+        upper: Exact,
+        step: Exact,
+        cuts: Iterable[int] | None = None,
+        *,
+        otherwise: Exact | None = None,
+    ) -> None:
         """Take exact bounds, the lower one first, that are a whole number of steps apart."""
         least = exact(lower, argument="lower", lower=-_WIDEST_NUMBER, upper=_WIDEST_NUMBER)
         most = exact(upper, argument="upper", lower=-_WIDEST_NUMBER, upper=_WIDEST_NUMBER)
         width = exact(step, argument="step", lower=_FINEST_STEP, upper=_WIDEST_NUMBER)
-        object.__setattr__(self, "name", checked_name(name, argument="name"))
-        object.__setattr__(self, "lower", least)
-        object.__setattr__(self, "upper", most)
-        object.__setattr__(self, "step", width)
+        _fill(self, name=checked_name(name, argument="name"), lower=least, upper=most, step=width)
         if most <= least:
             raise InvalidArgument("upper", upper, f"write a number above lower = {plain(least)}")
         steps = (most - least) / width
@@ -128,7 +144,9 @@ class Number:
             nearest = plain(least + max(round(steps), 1) * width)
             accepted = f"lower and upper must be whole steps of {plain(width)} apart; the nearest upper is {nearest}"
             raise InvalidArgument("upper", upper, accepted)
-        object.__setattr__(self, "cuts", _checked_cuts(cuts, size=self.size))
+        _fill(self, cuts=declaration.checked_cuts(cuts, size=self.size))
+        code = declaration.number_code(otherwise, lower=least, step=width, size=self.size)
+        _fill(self, landing=code, otherwise=None if code is None else least + code * width)
 
     @property
     def size(self) -> int:
@@ -138,7 +156,7 @@ class Number:
 
 @dataclass(frozen=True, slots=True, init=False)
 class Date:
-    """A day; one before `lower` or after `upper` is outside."""
+    """A day; one before `lower` or after `upper` is outside, or counts as `otherwise`."""
 
     kind: ClassVar[str] = "date"
     name: str
@@ -146,18 +164,27 @@ class Date:
     upper: dt.date
     cuts: tuple[int, ...] | None
     """The first code of each declared bin."""
+    otherwise: dt.date | None
+    landing: int | None = field(init=False, repr=False, compare=False)
 
-    def __init__(self, name: str, lower: dt.date, upper: dt.date, cuts: Iterable[int] | None = None) -> None:
+    def __init__(
+        self,
+        name: str,
+        lower: dt.date,
+        upper: dt.date,
+        cuts: Iterable[int] | None = None,
+        *,
+        otherwise: dt.date | None = None,
+    ) -> None:
         """Take two days, the lower one first."""
         for argument, day in (("lower", lower), ("upper", upper)):
             if isinstance(day, dt.datetime) or not isinstance(day, dt.date):
                 raise InvalidArgument(argument, day, "write a day, such as 2024-01-31")
-        object.__setattr__(self, "name", checked_name(name, argument="name"))
-        object.__setattr__(self, "lower", lower)
-        object.__setattr__(self, "upper", upper)
+        _fill(self, name=checked_name(name, argument="name"), lower=lower, upper=upper)
         if upper <= lower:
             raise InvalidArgument("upper", upper, f"write a day after lower = {lower}")
-        object.__setattr__(self, "cuts", _checked_cuts(cuts, size=self.size))
+        code = declaration.day_code(otherwise, lower=lower, upper=upper)
+        _fill(self, cuts=declaration.checked_cuts(cuts, size=self.size), landing=code, otherwise=otherwise)
 
     @property
     def size(self) -> int:
@@ -167,14 +194,25 @@ class Date:
 
 @dataclass(frozen=True, slots=True, init=False)
 class Boolean:
-    """False or true, in this order; what is neither is outside."""
+    """False or true, in this order; what is neither is outside, or counts as `otherwise`.
+
+    >>> cells(Boolean("urgent")), cells(Boolean("urgent", otherwise=False))
+    (4, 2)
+    """
 
     kind: ClassVar[str] = "boolean"
     name: str
+    otherwise: bool | None
+    landing: int | None = field(init=False, repr=False, compare=False)
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, *, otherwise: bool | None = None) -> None:
         """Take a name."""
-        object.__setattr__(self, "name", checked_name(name, argument="name"))
+        _fill(
+            self,
+            name=checked_name(name, argument="name"),
+            landing=declaration.truth_code(otherwise),
+            otherwise=otherwise,
+        )
 
     @property
     def size(self) -> int:
@@ -185,19 +223,24 @@ class Boolean:
 Attribute = Category | Integer | Number | Date | Boolean
 
 
+def further(attribute: Attribute) -> int:
+    """Return how many cells there are beyond the values: `<missing>` and `<outside>`, or none."""
+    return 2 if attribute.landing is None else 0
+
+
 def cells(attribute: Attribute) -> int:
-    """Return how many cells an attribute has, `<missing>` and `<outside>` being the last two."""
-    return attribute.size + 2
+    """Return how many cells an attribute has; `<missing>` and `<outside>` are the last two where there are any."""
+    return attribute.size + 2 if attribute.landing is None else attribute.size
 
 
-def missing(attribute: Attribute) -> int:
-    """Return the code of `<missing>`."""
-    return attribute.size
+def missing(attribute: Attribute) -> int | None:
+    """Return the code of `<missing>`; None where there is no such cell."""
+    return attribute.size if attribute.landing is None else None
 
 
-def outside(attribute: Attribute) -> int:
-    """Return the code of `<outside>`."""
-    return attribute.size + 1
+def outside(attribute: Attribute) -> int | None:
+    """Return the code of `<outside>`; None where there is no such cell."""
+    return attribute.size + 1 if attribute.landing is None else None
 
 
 def label(attribute: Attribute, code: int) -> Label:
@@ -246,25 +289,7 @@ def grid(attribute: Attribute) -> tuple[Fraction, Fraction] | None:
             assert_never(attribute)
 
 
-def label_faults(labels: Iterable[object]) -> Iterator[tuple[int, str]]:
-    """Yield the place of each label that may not be one, and what to do about it."""
-    seen = set[str]()
-    for index, text in enumerate(labels):
-        if not isinstance(text, str) or not text.isprintable() or not 0 < len(text) <= _LONGEST_LABEL:
-            yield index, f"write a printable text of 1 to {_LONGEST_LABEL} characters"
-        elif text in {MISSING, OUTSIDE}:
-            yield index, "leave it out: this cell is always there"
-        elif text in seen:
-            yield index, "write each label once"
-        else:
-            seen.add(text)
-
-
-def _checked_cuts(cuts: Iterable[int] | None, *, size: int) -> tuple[int, ...] | None:
-    """Return the first codes of bins, which must rise from 0 and stay below the size."""
-    if cuts is None:
-        return None
-    found = tuple(cuts)
-    if not found or found[0] != 0 or any(a >= b for a, b in itertools.pairwise(found)) or found[-1] >= size:
-        raise InvalidArgument("cuts", found, f"write the first code of each bin: 0, then rising, below {size}")
-    return found
+def _fill(attribute: Attribute, **fields: object) -> None:
+    """Set fields of a frozen value that is being made."""
+    for name, value in fields.items():
+        object.__setattr__(attribute, name, value)

@@ -58,11 +58,13 @@ def edge_faults(attribute: Integer | Number | Date, edges: Sequence[object]) -> 
 def _with_cuts(attribute: Binned, cuts: tuple[int, ...] | None) -> Binned:
     match attribute:
         case Integer():
-            return Integer(attribute.name, attribute.lower, attribute.upper, cuts)
+            return Integer(attribute.name, attribute.lower, attribute.upper, cuts, otherwise=attribute.otherwise)
         case Number():
-            return Number(attribute.name, attribute.lower, attribute.upper, attribute.step, cuts)
+            return Number(
+                attribute.name, attribute.lower, attribute.upper, attribute.step, cuts, otherwise=attribute.otherwise
+            )
         case Date():
-            return Date(attribute.name, attribute.lower, attribute.upper, cuts)
+            return Date(attribute.name, attribute.lower, attribute.upper, cuts, otherwise=attribute.otherwise)
         case _:
             assert_never(attribute)
 

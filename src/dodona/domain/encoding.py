@@ -1,6 +1,7 @@
 """Encoding: from the raw values of a column to the codes of its cells. Every value lands in exactly one.
 
-This is the meaning that each backend's SQL is held to.
+This is the meaning that each backend's SQL is held to. Where an attribute has no `<missing>` and `<outside>`, both
+stand for the value that `otherwise` names.
 
 - None, NaN, NaT and masked values are `<missing>`, in every attribute.
 - **Category**: a text that is exactly a label, no blanks taken away, no capitals changed; all else is outside. A number
@@ -23,8 +24,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dodona.domain.attribute import Attribute, Boolean, Category, Date, Integer, Number, missing, outside
-from dodona.domain.value import EPOCH, code_of, days
+from dodona.domain.attribute import Attribute, Boolean, Category, Date, Integer, Number
+from dodona.domain.value import EPOCH, code_of, days, landings
 from dodona.errors import InvalidArgument
 
 Codes = NDArray[np.int64]
@@ -47,7 +48,7 @@ def encode(attribute: Attribute, values: Sequence[object] | NDArray[Any]) -> Cod
         here = slice(start, start + _BLOCK)
         codes[here] = block(attribute, column[here])
     if hidden is not None:
-        codes[hidden] = missing(attribute)
+        codes[hidden] = landings(attribute)[0]
     return codes
 
 
@@ -98,28 +99,30 @@ def _numbers(attribute: Integer | Number, values: NDArray[Any]) -> Codes:
         else:
             steps = np.floor((doubles - float(attribute.lower)) / float(attribute.step))
         steps = np.clip(steps, 0, attribute.size - 1)
-    steps[np.isnan(steps)] = missing(attribute)
+    steps[np.isnan(steps)] = landings(attribute)[0]
     codes: Codes = steps.astype(np.int64)
     return codes
 
 
 def _truths(attribute: Boolean, values: NDArray[Any]) -> Codes:
-    codes = np.where(values == 1, 1, np.where(values == 0, 0, outside(attribute)))
-    codes[np.isnan(values)] = missing(attribute)
+    missing, outside = landings(attribute)
+    codes = np.where(values == 1, 1, np.where(values == 0, 0, outside))
+    codes[np.isnan(values)] = missing
     return codes
 
 
 def _dates(attribute: Date, values: NDArray[Any]) -> Codes:
     codes = days(values) - (attribute.lower.toordinal() - EPOCH)
-    codes[(codes < 0) | (codes >= attribute.size)] = outside(attribute)
-    codes[np.isnat(values)] = missing(attribute)
+    missing, outside = landings(attribute)
+    codes[(codes < 0) | (codes >= attribute.size)] = outside
+    codes[np.isnat(values)] = missing
     return codes
 
 
 def _labels(attribute: Category, values: NDArray[Any]) -> Codes:
     """Look texts up in a table; what is no text goes the slow way."""
     table = {text: code for code, text in enumerate(attribute.labels)}
-    other = outside(attribute)
+    _, other = landings(attribute)
     found = (table.get(value, other) if type(value) is str else code_of(attribute, value) for value in values.tolist())
     return np.fromiter(found, dtype=np.int64, count=len(values))
 
@@ -148,9 +151,10 @@ def _texts(attribute: Attribute, values: NDArray[Any]) -> Codes:
 
 def _elsewhere(attribute: Attribute, values: NDArray[Any]) -> Codes:
     """Return `<outside>` for values of a type that the attribute does not have."""
-    codes = np.full(len(values), outside(attribute), dtype=np.int64)
+    missing, outside = landings(attribute)
+    codes = np.full(len(values), outside, dtype=np.int64)
     if values.dtype.kind in "fc":
-        codes[np.isnan(values)] = missing(attribute)
+        codes[np.isnan(values)] = missing
     elif values.dtype.kind in "Mm":
-        codes[np.isnat(values)] = missing(attribute)
+        codes[np.isnat(values)] = missing
     return codes

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
-from dodona.domain.attribute import MISSING, OUTSIDE, Attribute, Boolean, Category, Label, label
+from dodona.domain.attribute import MISSING, OUTSIDE, Attribute, Boolean, Category, Label, further, label
 from dodona.domain.plain import plain
 from dodona.errors import InvalidArgument
 
@@ -27,6 +27,8 @@ class Partition:
     """How many values the attribute has."""
     cuts: tuple[int, ...]
     """The first code of each group, beginning with 0 and rising."""
+    further: int = 2
+    """How many groups there are beyond those: `<missing>` and `<outside>`, or none."""
 
     def __post_init__(self) -> None:
         """Refuse groups that leave a value out, or take one twice."""
@@ -35,24 +37,37 @@ class Partition:
             raise InvalidArgument(
                 "cuts", self.cuts, f"write the first code of each group: 0, then rising, < {self.size}"
             )
+        if self.further not in {0, 2}:
+            raise InvalidArgument("further", self.further, "write further(attribute): 2, or 0 where there are none")
 
     @classmethod
     def of(cls, attribute: Attribute) -> Self:
         """Return the declared bins, or one group for each value where none are declared."""
         cuts = None if isinstance(attribute, Category | Boolean) else attribute.cuts
-        return cls(attribute.name, attribute.size, tuple(range(attribute.size)) if cuts is None else cuts)
+        firsts = tuple(range(attribute.size)) if cuts is None else cuts
+        return cls.cut(attribute, firsts)
 
     @classmethod
     def every(cls, attribute: Attribute, width: int) -> Self:
         """Return groups of `width` neighbouring codes; the last one may be smaller."""
         if width < 1:
             raise InvalidArgument("width", width, "write a whole number from 1")
-        return cls(attribute.name, attribute.size, tuple(range(0, attribute.size, width)))
+        return cls.cut(attribute, tuple(range(0, attribute.size, width)))
+
+    @classmethod
+    def cut(cls, attribute: Attribute, cuts: tuple[int, ...]) -> Self:
+        """Return the groups that begin with these codes."""
+        return cls(attribute.name, attribute.size, cuts, further(attribute))
 
     @property
     def groups(self) -> int:
-        """How many groups there are, with `<missing>` and `<outside>`."""
-        return len(self.cuts) + 2
+        """How many groups there are, with `<missing>` and `<outside>` where the attribute has them."""
+        return len(self.cuts) + self.further
+
+    @property
+    def cells(self) -> int:
+        """How many cells the attribute has."""
+        return self.size + self.further
 
     @property
     def single(self) -> bool:
@@ -62,7 +77,7 @@ class Partition:
     def table(self) -> NDArray[np.int64]:
         """Return the group of each cell."""
         found = np.searchsorted(np.asarray(self.cuts), np.arange(self.size), side="right") - 1
-        return np.concatenate([found, [len(self.cuts), len(self.cuts) + 1]]).astype(np.int64)
+        return np.concatenate([found, np.arange(len(self.cuts), self.groups)]).astype(np.int64)
 
     def span(self, group: int) -> tuple[int, int]:
         """Return the first code of a group and the one after its last."""

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from fractions import Fraction
+from typing import Any
 
-from dodona.domain.attribute import Attribute, Boolean, Category, Date, Integer, Number, label_faults
+from dodona.domain.attribute import Attribute, Boolean, Category, Date, Integer, Number
 from dodona.domain.bins import Binned, binned, edge_faults
+from dodona.domain.declaration import label_faults
 from dodona.domain.domain import Domain
 from dodona.domain.naming import NAME_RULE, is_name
 from dodona.domain.neighbours import Neighbours
@@ -103,6 +105,7 @@ def _column(column: Written, name: str) -> Attribute | None:
     kind = column.choice("kind", tuple(_READERS))
     if kind is None:
         return None  # which other keys belong here depends on the kind
+    column.has("otherwise")
     attribute = _READERS[kind](column, name)
     column.close()
     return attribute
@@ -115,7 +118,7 @@ def _category(column: Written, name: str) -> Attribute | None:
     wrong = list(label_faults(labels))
     for place, accepted in wrong:
         column.note(("labels", place), f"may not be a label: {accepted}")
-    return None if wrong else column.make(lambda: Category(name, labels))
+    return None if wrong else column.make(lambda: Category(name, labels, otherwise=_otherwise(column)))
 
 
 def _integer(column: Written, name: str) -> Attribute | None:
@@ -124,7 +127,8 @@ def _integer(column: Written, name: str) -> Attribute | None:
     column.has("bins")
     if lower is None or upper is None:
         return None
-    return _with_bins(column, lambda: Integer(name, lower, upper), example="bins = [0, 18, 65, 110]")
+    example = "bins = [0, 18, 65, 110]"
+    return _with_bins(column, lambda: Integer(name, lower, upper, otherwise=_otherwise(column)), example=example)
 
 
 def _number(column: Written, name: str) -> Attribute | None:
@@ -135,7 +139,8 @@ def _number(column: Written, name: str) -> Attribute | None:
     column.has("bins")
     if lower is None or upper is None or step is None:
         return None
-    return _with_bins(column, lambda: Number(name, lower, upper, step), example='bins = ["0", "1", "7", "365"]')
+    example = 'bins = ["0", "1", "7", "365"]'
+    return _with_bins(column, lambda: Number(name, lower, upper, step, otherwise=_otherwise(column)), example=example)
 
 
 def _date(column: Written, name: str) -> Attribute | None:
@@ -144,11 +149,17 @@ def _date(column: Written, name: str) -> Attribute | None:
     column.has("bins")
     if lower is None or upper is None:
         return None
-    return _with_bins(column, lambda: Date(name, lower, upper), example='bins = "month"')
+    example = 'bins = "month"'
+    return _with_bins(column, lambda: Date(name, lower, upper, otherwise=_otherwise(column)), example=example)
 
 
 def _boolean(column: Written, name: str) -> Attribute | None:
-    return column.make(lambda: Boolean(name))
+    return column.make(lambda: Boolean(name, otherwise=_otherwise(column)))
+
+
+def _otherwise(column: Written) -> Any:  # noqa: ANN401  each kind of column refuses what is none of its values
+    """Return what was written for whatever is missing or not declared; None where nothing was."""
+    return column.content.get("otherwise")
 
 
 def _with_bins(column: Written, build: Callable[[], Binned], *, example: str) -> Binned | None:

@@ -79,8 +79,11 @@ class Schema:
 
 
 def _spelled(attribute: Attribute) -> dict[str, object]:
-    """Return the permanent spelling of a column."""
+    """Return the permanent spelling of a column. What came later is left out where it is not used."""
     written: dict[str, object] = {"name": attribute.name, "kind": attribute.kind}
+    if attribute.otherwise is not None:
+        plain = isinstance(attribute.otherwise, str | int)  # a truth is written as one
+        written["otherwise"] = attribute.otherwise if plain else str(attribute.otherwise)
     match attribute:
         case Category(labels=labels):
             return written | {"labels": list(labels)}

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, assert_never
 
 import numpy as np
 
-from dodona.domain.attribute import Attribute, Boolean, Category, Date, Integer, Number, missing, outside
+from dodona.domain.attribute import Attribute, Boolean, Category, Date, Integer, Number
 from dodona.domain.spelling import DATE_TEXT, DAY, FALSE_TEXT, NUMBER_TEXT, TRUE_TEXT
 
 if TYPE_CHECKING:
@@ -25,14 +25,27 @@ _COARSE_UNITS = frozenset({"Y", "M", "W"})
 _EARLIEST, _LATEST = np.datetime64("0000-01-01", "D"), np.datetime64("10000-12-31", "D")
 
 
+def landings(attribute: Attribute) -> tuple[int, int]:
+    """Return the code that NULL and NaN have, and the code of all else that is none of the values.
+
+    >>> landings(Boolean("urgent")), landings(Boolean("urgent", otherwise=False))
+    ((2, 3), (0, 0))
+
+    Theorem: complete-columns
+    """
+    code = attribute.landing
+    return (attribute.size, attribute.size + 1) if code is None else (code, code)
+
+
 def code_of(attribute: Attribute, value: object) -> int:
     """Return the code of a value.
 
     >>> code_of(Integer("age", 0, 110), 1e300), code_of(Boolean("emergency"), "Yes")
     (110, 1)
     """
+    missing, outside = landings(attribute)
     if _is_missing(value):
-        return missing(attribute)
+        return missing
     code: int | None
     match attribute:
         case Category(labels=labels):
@@ -48,7 +61,7 @@ def code_of(attribute: Attribute, value: object) -> int:
             code = _truth(value)
         case _:
             assert_never(attribute)
-    return outside(attribute) if code is None else code
+    return outside if code is None else code
 
 
 def days(values: NDArray[Any]) -> NDArray[np.int64]:
@@ -76,7 +89,7 @@ def _is_missing(value: object) -> bool:
 def _point(attribute: Integer | Number, double: float) -> int:
     """Return the place on the grid. The clamp comes first, as an infinity has no floor."""
     if math.isnan(double):
-        return missing(attribute)
+        return landings(attribute)[0]
     if isinstance(attribute, Integer):
         return math.floor(min(max(double, attribute.lower), attribute.upper)) - attribute.lower
     steps = (double - float(attribute.lower)) / float(attribute.step)

@@ -16,7 +16,8 @@ import numpy as np
 from dodona.domain.attribute import cells
 from dodona.domain.domain import Domain
 from dodona.domain.partition import Partition
-from dodona.query.predicate import Among, And, Or, Predicate, bits
+from dodona.query.bits import bits, splitting, told_apart
+from dodona.query.predicate import Among, And, Jointly, Or, Predicate
 from dodona.query.stack import Codes, Stack
 from dodona.query.weight import Cases, Constant, Value, Weight
 
@@ -119,6 +120,9 @@ def _add_predicate(predicate: Predicate, found: dict[str, Trait]) -> None:
             if trait is None:
                 trait = found[name] = Trait()
             trait.masks.add(codes)
+        case Jointly(names, shape, codes):
+            for name, own in zip(names, told_apart(shape, codes), strict=True):
+                found.setdefault(name, Trait()).masks.update(splitting(own))
         case And(parts) | Or(parts):
             for part in parts:
                 _add_predicate(part, found)
@@ -144,12 +148,12 @@ def _add_weight(weight: Weight, found: dict[str, Trait]) -> None:
 def _starts(number: int, trait: Trait) -> NDArray[np.int64]:
     """Return the first code of each run of codes that nothing tells apart but the values."""
     changes = reduce(lambda before, mask: before | (mask ^ mask << 1), trait.masks, 1)
-    if trait.values:
-        changes |= 0b11 << number - 2
+    for value in trait.values:  # what is no value counts for nothing
+        changes |= 0b11 << value.size
     flags = bits(changes & (1 << number) - 1, number).copy()
     for partition in trait.partitions:
         flags[list(partition.cuts)] = True
-        flags[-2:] = True
+        flags[partition.size :] = True
     return np.flatnonzero(flags).astype(np.int64)
 
 

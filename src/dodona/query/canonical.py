@@ -2,14 +2,17 @@
 
 The text of a block is its keys, then its weights. These are written over the attributes that they depend on, with the
 codes of each attribute in classes that the weights do not tell apart: there is one coarsest way to do so, and it is
-reached from every formula. Most blocks are one number on a box of sets, which is written down without looking.
+reached from every formula. Most blocks are one number on a box of sets, which is written down without looking, or on
+a set of combinations, which is the table that is sought, up to its classes.
 A block with more than 2^16 cells, after such classes were made, is written as its formula in the order of `predicate`.
 """
 
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 from itertools import pairwise
 from typing import TYPE_CHECKING, assert_never
 
@@ -19,7 +22,8 @@ from dodona.domain.attribute import cells
 from dodona.domain.domain import Domain
 from dodona.domain.partition import Partition
 from dodona.query.atoms import atoms, labels, spread, traits
-from dodona.query.predicate import Among, And, Or, Predicate
+from dodona.query.bits import bits, packed, told_apart
+from dodona.query.predicate import Among, And, Jointly, Or, Predicate
 from dodona.query.query import Block, Key, Query, block_weights, group_of
 from dodona.query.recent import Recent
 from dodona.query.stack import Stack
@@ -30,6 +34,7 @@ if TYPE_CHECKING:
 
 _VERSION = "query 1"
 _MOST_CELLS = 1 << 16
+_AT_ONCE = 1 << 12
 _RECENT = Recent[tuple[str, ...]]()
 
 
@@ -58,7 +63,7 @@ def _texts(query: Query) -> tuple[str, ...]:
 
 def block_text(block: Block, domain: Domain) -> str:
     """Return the canonical text of a block."""
-    weights = _direct(block.where, block.weight)
+    weights = _direct(block.where, block.weight) or _jointly(block.where, block.weight)
     if weights is None:
         weights = walked(block, domain)
     if not block.keys:
@@ -94,9 +99,28 @@ def _direct(where: Predicate, weight: Weight) -> str | None:
     return f"box {weight.number} {' '.join(texts)}"
 
 
+def _jointly(where: Predicate, weight: Weight) -> str | None:
+    """Return the text of one number on a set of combinations, or None where it is not one, or too large."""
+    if type(where) is not Jointly or type(weight) is not Constant or weight.number == 0:
+        return None
+    told = told_apart(where.shape, where.codes)
+    if math.prod([max(own) + 1 for own in told]) > _MOST_CELLS:
+        return None
+    table = bits(where.codes, math.prod(where.shape)).reshape(where.shape)
+    kept: dict[str, tuple[int, ...]] = {}
+    for name, own in zip(where.names, told, strict=True):
+        axis, classes = len(kept), max(own) + 1
+        if classes < len(own):
+            firsts = [own.index(number) for number in range(classes)] if classes > 1 else 0
+            table = table.take(firsts, axis=axis)
+        if classes > 1:
+            kept[name] = own
+    return _written(table, weight.number, kept)
+
+
 def _tabled(weights: NDArray[np.int64], classes: Mapping[str, NDArray[np.int64]]) -> str:
     """Return the text of weights by classes of codes, after classes that make no difference were made one."""
-    kept: dict[str, NDArray[np.int64]] = {}
+    kept: dict[str, tuple[int, ...]] = {}
     for name, own in classes.items():
         axis = len(kept)
         slices = np.moveaxis(weights, axis, 0).reshape(weights.shape[axis], -1)
@@ -105,32 +129,46 @@ def _tabled(weights: NDArray[np.int64], classes: Mapping[str, NDArray[np.int64]]
             weights = np.take(weights, 0, axis=axis)
         else:
             weights = np.take(weights, firsts, axis=axis)
-            kept[name] = same[own]
-    places = np.argwhere(weights)
-    if len(places) == 0:
+            kept[name] = tuple(same[own].tolist())
+    return _written(weights, 1, kept)
+
+
+def _written(table: NDArray[np.int64] | NDArray[np.bool_], number: int, classes: Mapping[str, tuple[int, ...]]) -> str:
+    """Return the text of number·table, of which no two classes are alike."""
+    found = int(np.count_nonzero(table))
+    if found == 0:
         return "nothing"
-    if len(places) == 1:  # so each attribute has two classes: the box, and the rest
-        sets = (f"{name}:{_mask(own == place):x}" for (name, own), place in zip(kept.items(), places[0], strict=True))
-        return f"box {int(weights.max() or weights.min())} {' '.join(sets)}"
-    spelled = " ".join(f"{name}:{_hashed(own)}" for name, own in kept.items())
-    return f"table {spelled} {_hashed(weights)}"
+    if found == 1:  # so each attribute has two classes: the box, and the rest
+        (place,) = np.argwhere(table)
+        sets = (f"{name}:{_class(own, int(code)):x}" for (name, own), code in zip(classes.items(), place, strict=True))
+        return f"box {number * int(table[tuple(place)])} {' '.join(sets)}"
+    spelled = " ".join([f"{name}:{_labelled(own)}" for name, own in classes.items()])
+    return f"table {spelled} {_hashed(table, number)}"
 
 
 def _coarsest(slices: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return the first of each set of equal rows, in order, and for each row the number of its set."""
-    _, firsts, inverse = np.unique(slices, axis=0, return_index=True, return_inverse=True)
-    order = np.argsort(firsts)
-    rank = np.empty_like(order)
-    rank[order] = np.arange(len(order))
-    return firsts[order], rank[inverse.reshape(-1)]
+    seen: dict[bytes, int] = {}  # sorting long rows would take far longer than looking them up
+    same = np.array([seen.setdefault(row.tobytes(), len(seen)) for row in slices], dtype=np.int64)
+    return np.unique(same, return_index=True)[1], same
 
 
-def _mask(members: NDArray[np.bool_]) -> int:
-    return int.from_bytes(np.packbits(members, bitorder="little").tobytes(), "little")
+def _class(classes: tuple[int, ...], number: int) -> int:
+    return packed(np.array(classes, dtype=np.int64) == number)
 
 
-def _hashed(numbers: NDArray[np.int64]) -> str:
-    return hashlib.sha256(np.ascontiguousarray(numbers, dtype="<i8").tobytes()).hexdigest()
+@lru_cache(maxsize=1 << 8)
+def _labelled(classes: tuple[int, ...]) -> str:
+    return _hashed(np.array(classes, dtype=np.int64))
+
+
+def _hashed(table: NDArray[np.int64] | NDArray[np.bool_], number: int = 1) -> str:
+    """Return the hash of number·table, in row-major order."""
+    flat, found = table.reshape(-1), hashlib.sha256()
+    for start in range(0, flat.size, _AT_ONCE):  # pages for a large copy would take longer than its hash
+        part = np.multiply(flat[start : start + _AT_ONCE], number, dtype="<i8")
+        found.update(part.data)
+    return found.hexdigest()
 
 
 def _key(key: Key, domain: Domain) -> str:
@@ -151,6 +189,8 @@ def _formula(predicate: Predicate) -> str:
     match predicate:
         case Among(name, _, codes):
             return f"{name}:{codes:x}"
+        case Jointly(names, _, codes):
+            return f"jointly({' '.join(names)} {codes:x})"
         case And(parts):
             return f"and({' '.join(sorted(map(_formula, parts)))})"
         case Or(parts):

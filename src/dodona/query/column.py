@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import final
+from collections.abc import Iterable, Sequence
+from typing import final, overload
 
-from dodona.domain.attribute import Attribute, missing, outside
+import numpy as np
+
+from dodona.domain.attribute import MISSING, OUTSIDE, Attribute, cells
 from dodona.domain.domain import Domain
 from dodona.errors import InvalidArgument
-from dodona.query.literal import EQUAL, UNEQUAL, Literal, compare
+from dodona.query.bits import bits
+from dodona.query.jointly import bounded, jointly
+from dodona.query.literal import EQUAL, UNEQUAL, Literal, compare, further_mask
 from dodona.query.predicate import Predicate, masked
 
 
@@ -67,25 +71,54 @@ class Column:
         return masked(self.attribute, self._codes(">=", first) & self._codes("<=", last))
 
     def is_missing(self) -> Predicate:
-        """Return the rows without a value: NULL and NaN."""
-        return masked(self.attribute, 1 << missing(self.attribute))
+        """Return the rows without a value: NULL and NaN; none where `otherwise` names what they count as."""
+        return masked(self.attribute, further_mask(self.attribute, MISSING))
 
     def is_outside(self) -> Predicate:
-        """Return the rows whose value is none that was declared."""
-        return masked(self.attribute, 1 << outside(self.attribute))
+        """Return the rows whose value is none that was declared; none where `otherwise` names what they count as."""
+        return masked(self.attribute, further_mask(self.attribute, OUTSIDE))
 
     def _compared(self, operator: str, value: Literal) -> Predicate:
         return masked(self.attribute, self._codes(operator, value))
 
     def _codes(self, operator: str, value: Literal) -> int:
-        if value is None:
-            raise InvalidArgument(self.attribute.name, value, "write .is_missing() for rows without a value")
-        return compare(self.attribute, operator, value)
+        return _codes(self.attribute, operator, value)
+
+
+@final
+class Together:
+    """Some columns whose values are looked at together."""
+
+    __slots__ = ("attributes",)
+
+    def __init__(self, attributes: Sequence[Attribute]) -> None:
+        """Take attributes of a domain."""
+        self.attributes = tuple(attributes)
+
+    def __repr__(self) -> str:
+        return f"Together({', '.join(attribute.name for attribute in self.attributes)})"
+
+    def isin(self, rows: Iterable[Sequence[Literal]]) -> Predicate:
+        """Return the rows whose values are one of these combinations, a value of each column.
+
+        >>> from dodona.domain.attribute import Boolean
+        >>> c = columns(Domain((Boolean("planned", otherwise=False), Boolean("urgent", otherwise=False))))
+        >>> c["urgent", "planned"].isin([(True, False), (False, True)])
+        Jointly(names=('planned', 'urgent'), shape=(2, 2), codes=0x6)
+        """
+        bounded(self.attributes)
+        chosen = np.zeros([cells(attribute) for attribute in self.attributes], dtype=np.bool_)
+        for row in rows:
+            if isinstance(row, str) or len(row) != len(self.attributes):
+                raise InvalidArgument("rows", row, f"write {len(self.attributes)} values, one of each column")
+            own = zip(self.attributes, row, strict=True)
+            chosen[np.ix_(*(bits(_codes(one, EQUAL, value), cells(one)) for one, value in own))] = True
+        return jointly(self.attributes, chosen)
 
 
 @final
 class Columns:
-    """The columns of a domain, by name: as attributes, or in brackets."""
+    """The columns of a domain, by name: as attributes, or in brackets. Several names mean columns together."""
 
     __slots__ = ("_domain",)
 
@@ -93,7 +126,15 @@ class Columns:
         """Take a domain."""
         self._domain = domain
 
-    def __getitem__(self, name: str) -> Column:
+    @overload
+    def __getitem__(self, name: str) -> Column: ...
+
+    @overload
+    def __getitem__(self, name: tuple[str, ...]) -> Together: ...
+
+    def __getitem__(self, name: str | tuple[str, ...]) -> Column | Together:
+        if isinstance(name, tuple):
+            return Together([self._domain[one] for one in name])
         return Column(self._domain[name])
 
     def __getattr__(self, name: str) -> Column:
@@ -118,3 +159,9 @@ def columns(domain: Domain) -> Columns:
     Among(attribute='emergency', cells=4, codes=2)
     """
     return Columns(domain)
+
+
+def _codes(attribute: Attribute, operator: str, value: Literal) -> int:
+    if value is None:
+        raise InvalidArgument(attribute.name, value, "write .is_missing() for rows without a value")
+    return compare(attribute, operator, value)

@@ -71,8 +71,8 @@ def _known(block: Block, neighbours: Neighbours) -> Sensitivity | None:
     if sets is None or any(part.codes == 0 for part in sets):
         return None
     fixed = used(block.where)
-    free = any(isinstance(key, Partition) and key.attribute not in fixed for key in block.keys)
-    return _histogram(neighbours) if free else None  # a free key has three groups or more
+    free = any(isinstance(key, Partition) and key.groups > 1 and key.attribute not in fixed for key in block.keys)
+    return _histogram(neighbours) if free else None
 
 
 def _stated(movement: Movement, neighbours: Neighbours, *, monotone: bool) -> Sensitivity:

@@ -18,6 +18,7 @@ from dodona.domain.attribute import (
     Date,
     Integer,
     Number,
+    cells,
     missing,
     outside,
 )
@@ -64,12 +65,27 @@ def compare(attribute: Attribute, operator: str, value: Literal) -> int:
 def unknown(attribute: Attribute) -> int:
     """Return the codes for which every comparison is NULL: `<missing>`, and `<outside>` except for categories.
 
-    >>> bin(unknown(Boolean("emergency")))
-    '0b1100'
+    >>> bin(unknown(Boolean("emergency"))), bin(unknown(Boolean("emergency", otherwise=False)))
+    ('0b1100', '0b0')
     """
     if isinstance(attribute, Category):
-        return 1 << missing(attribute)
-    return 1 << missing(attribute) | 1 << outside(attribute)
+        return further_mask(attribute, MISSING)
+    return further_mask(attribute, MISSING) | further_mask(attribute, OUTSIDE)
+
+
+def further_mask(attribute: Attribute, cell: str) -> int:
+    """Return the bit of `<missing>` or `<outside>`; 0 where the attribute has no such cell."""
+    code = missing(attribute) if cell == MISSING else outside(attribute)
+    return 0 if code is None else 1 << code
+
+
+def further_cell(attribute: Attribute, cell: str) -> int:
+    """Return the bit of `<missing>` or `<outside>`; refuses an attribute without such a cell, to whoever names it."""
+    found = further_mask(attribute, cell)
+    if not found:
+        accepted = f"{attribute.name} has no {cell}; what is missing or not declared {counted(attribute)}"
+        raise InvalidArgument(attribute.name, cell, accepted)
+    return found
 
 
 def _ordered(attribute: Attribute, operator: str, place: Fraction) -> int:
@@ -99,15 +115,32 @@ def _category(attribute: Category, operator: str, value: Literal) -> int:
         raise InvalidArgument("operator", operator, f"the labels of {name} have no order; write = or <> with a label")
     if not isinstance(value, str):
         raise InvalidArgument(name, value, f"{name} holds texts; write a label in quotes: {_listed(attribute)}")
-    cells = {MISSING: missing(attribute), OUTSIDE: outside(attribute)}
-    if value not in cells and value not in attribute.labels:
+    if value in {MISSING, OUTSIDE}:
+        found = further_cell(attribute, value)
+    elif value in attribute.labels:
+        found = 1 << attribute.labels.index(value)
+    else:
         near = _nearest(value, attribute.labels)
         meant = "" if near is None else f"did you mean '{near}'? "
         raise InvalidArgument(name, value, f"{meant}The labels of {name} are {_listed(attribute)}")
-    found = 1 << (cells[value] if value in cells else attribute.labels.index(value))
     if operator == EQUAL:
         return found
-    return ((1 << attribute.size + 2) - 1) & ~found & ~(1 << missing(attribute))
+    return ((1 << cells(attribute)) - 1) & ~found & ~further_mask(attribute, MISSING)
+
+
+def counted(attribute: Attribute) -> str:
+    """Return what becomes of a value that was not declared, as the end of a sentence."""
+    match attribute.otherwise:
+        case None:
+            return f"is {OUTSIDE}"
+        case bool() as truth:
+            return f"counts as {str(truth).lower()}"
+        case Fraction() as number:
+            return f"counts as {plain(number)}"
+        case int() as number:
+            return f"counts as {number}"
+        case value:
+            return f"counts as '{value}'"
 
 
 def _nearest(value: str, labels: tuple[str, ...]) -> str | None:
@@ -136,7 +169,7 @@ def _days(attribute: Date, operator: str, value: Literal) -> Fraction:
         raise InvalidArgument(attribute.name, value, accepted)
     if operator in {EQUAL, UNEQUAL} and not attribute.lower <= day <= attribute.upper:
         span = f"from {attribute.lower} to {attribute.upper}"
-        raise InvalidArgument(attribute.name, str(day), f"write a day {span}; all others are {OUTSIDE}")
+        raise InvalidArgument(attribute.name, str(day), f"write a day {span}; any other {counted(attribute)}")
     return Fraction((day - attribute.lower).days)
 
 

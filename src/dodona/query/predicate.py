@@ -1,14 +1,16 @@
 """Predicates: which cells are meant. One canonical form, from which both the SQL and the weights are made.
 
-A predicate is a monotone formula over sets of cells of single attributes. There is no NULL in it: SQL's three values
-are resolved before, as `<missing>` is a cell like any other.
+A predicate is a monotone formula over sets of cells, of single attributes or of a few together. There is no NULL in
+it: SQL's three values are resolved before, as `<missing>` is a cell like any other.
 """
 
 from __future__ import annotations
 
+import math
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from functools import lru_cache, reduce
+from functools import reduce
 from operator import and_, or_
 from typing import TYPE_CHECKING, NoReturn, assert_never
 
@@ -16,12 +18,17 @@ import numpy as np
 
 from dodona.domain.attribute import Attribute, cells
 from dodona.errors import InvalidRequest
+from dodona.query.bits import bits, packed, told_apart, without
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 Axes = Mapping[str, "NDArray[np.int64]"]
 """Codes by attribute: of all rows of a table, or of all cells of a product, in shapes that broadcast."""
+MOST_COMBINATIONS = 1 << 20
+"""Of the cells of attributes that are looked at together."""
+MOST_TOGETHER = 32
+"""Attributes that are looked at together; 20 of two cells each have as many combinations as there may be."""
 
 
 class _Algebra:
@@ -59,6 +66,21 @@ class Among(_Algebra):
 
 
 @dataclass(frozen=True, slots=True)
+class Jointly(_Algebra):
+    """The combinations of cells of some attributes whose bits are set: any set of them."""
+
+    names: tuple[str, ...]
+    """Of the attributes, rising."""
+    shape: tuple[int, ...]
+    """How many cells each of them has."""
+    codes: int
+    """Bit i stands for the i-th combination of codes, in row-major order."""
+
+    def __repr__(self) -> str:  # the bits may be too many for decimal digits
+        return f"Jointly(names={self.names}, shape={self.shape}, codes={self.codes:#x})"
+
+
+@dataclass(frozen=True, slots=True)
 class And(_Algebra):
     """All of the parts; without parts, everything."""
 
@@ -72,10 +94,9 @@ class Or(_Algebra):
     parts: tuple[Predicate, ...]
 
 
-Predicate = Among | And | Or
+Predicate = Among | Jointly | And | Or
 EVERYTHING = And(())
 NOTHING = Or(())
-_MOST_KEPT = 1 << 12  # sets of larger attributes would fill the memory if they were kept
 
 
 def among(attribute: Attribute, codes: Iterable[int]) -> Predicate:
@@ -108,6 +129,8 @@ def complement(predicate: Predicate) -> Predicate:
     match predicate:
         case Among(name, number, codes):
             return _simple(Among(name, number, ~codes & ((1 << number) - 1)))
+        case Jointly(names, shape, codes):
+            return simplest(Jointly(names, shape, ~codes & ((1 << math.prod(shape)) - 1)))
         case And(parts):
             return either(*map(complement, parts))
         case Or(parts):
@@ -116,12 +139,48 @@ def complement(predicate: Predicate) -> Predicate:
             assert_never(predicate)
 
 
+def simplest(part: Jointly) -> Predicate:
+    """Return the same rows by one set an attribute, all or any of them, where that does; else without idle ones."""
+    names, shape, codes = part.names, part.shape, part.codes
+    everything = (1 << math.prod(shape)) - 1
+    if codes in {0, everything}:
+        return EVERYTHING if codes else NOTHING
+    told = told_apart(shape, codes)
+    kept = [axis for axis, own in enumerate(told) if any(own)]
+    if len(kept) < len(names):
+        codes = without(shape, codes, kept)
+        names, shape, told = (tuple(own[axis] for axis in kept) for own in (names, shape, told))  # type: ignore[assignment]
+        everything = (1 << math.prod(shape)) - 1
+    sets = _product(shape, told, codes)
+    if sets is not None:
+        return both(*(Among(*own) for own in zip(names, shape, sets, strict=True)))
+    sets = _product(shape, told, everything ^ codes)
+    if sets is not None:
+        return either(*(complement(Among(*own)) for own in zip(names, shape, sets, strict=True)))
+    return Jointly(names, shape, codes)
+
+
+def _product(shape: tuple[int, ...], told: tuple[tuple[int, ...], ...], codes: int) -> list[int] | None:
+    """Return one set of places an axis where the bits of a table are the product of such; None where they are not."""
+    first = np.unravel_index((codes & -codes).bit_length() - 1, shape)
+    alike = [own.count(own[place]) for own, place in zip(told, first, strict=True)]
+    if math.prod(alike) != codes.bit_count():  # what is alike with the first of them is all of them, or it is none
+        return None
+    return [packed(np.array(own) == own[place]) for own, place in zip(told, first, strict=True)]
+
+
 def holds(predicate: Predicate, axes: Axes) -> NDArray[np.bool_]:
     """Return where the predicate is true: of rows, or of the cells of a product."""
     match predicate:
         case Among(name, number, codes):
             found: NDArray[np.bool_] = bits(codes, number)[axes[name]]
             return found
+        case Jointly(names, shape, codes):
+            place = np.asarray(0, dtype=np.int64)
+            for name, number in zip(names, shape, strict=True):
+                place = place * number + axes[name]
+            members: NDArray[np.bool_] = bits(codes, math.prod(shape))[place]
+            return members
         case And(parts):
             return reduce(np.logical_and, (holds(part, axes) for part in parts), np.asarray(True))  # noqa: FBT003
         case Or(parts):
@@ -135,6 +194,8 @@ def used(predicate: Predicate) -> frozenset[str]:
     match predicate:
         case Among(name):
             return frozenset((name,))
+        case Jointly(names):
+            return frozenset(names)
         case And(parts) | Or(parts):
             if all(type(part) is Among for part in parts):
                 return frozenset([part.attribute for part in parts if type(part) is Among])
@@ -151,27 +212,10 @@ def box(predicate: Predicate) -> tuple[Among, ...] | None:
         case And(parts):
             sets = tuple(part for part in parts if isinstance(part, Among))
             return sets if len(sets) == len(parts) else None
-        case Or():
+        case Jointly() | Or():
             return None
         case _:
             assert_never(predicate)
-
-
-def bits(codes: int, number: int) -> NDArray[np.bool_]:
-    """Return the bits as an array, lowest first. It cannot be written to."""
-    return _kept_bits(codes, number) if number <= _MOST_KEPT else _unpacked(codes, number)
-
-
-@lru_cache(maxsize=1 << 12)
-def _kept_bits(codes: int, number: int) -> NDArray[np.bool_]:
-    return _unpacked(codes, number)
-
-
-def _unpacked(codes: int, number: int) -> NDArray[np.bool_]:
-    raw = np.frombuffer(codes.to_bytes(-(-number // 8), "little"), dtype=np.uint8)
-    found = np.unpackbits(raw, bitorder="little", count=number).astype(np.bool_)
-    found.flags.writeable = False
-    return found
 
 
 def _simple(part: Among) -> Predicate:
@@ -190,6 +234,7 @@ def _joined(
     sets: dict[str, Among] = {}
     rest: dict[Predicate, None] = {}
     waiting = list(parts)
+    tables = defaultdict[tuple[str, ...], list[Jointly]](list)
     for part in waiting:
         if isinstance(part, outer):
             waiting.extend(part.parts)
@@ -197,8 +242,17 @@ def _joined(
             before = sets.get(part.attribute)
             codes = part.codes if before is None else merge(before.codes, part.codes)
             sets[part.attribute] = Among(part.attribute, part.cells, codes)
+        elif isinstance(part, Jointly) and part not in rest:
+            tables[part.names].append(part)
+            rest[part] = None
         else:
             rest[part] = None
+    for alike in tables.values():  # tables of the same attributes are one; it may be simpler than they were
+        if len(alike) > 1:
+            for part in alike:
+                del rest[part]
+            merged = simplest(Jointly(alike[0].names, alike[0].shape, reduce(merge, (one.codes for one in alike))))
+            return _joined((*sets.values(), *rest, merged), outer, inner, merge)
     found = [_simple(part) for part in sets.values()]
     whole = inner(())  # swallows everything else: nothing in a conjunction, everything in a disjunction
     if whole in found or whole in rest:
@@ -212,4 +266,17 @@ def _joined(
 
 
 def _rank(part: Predicate) -> tuple[int, str]:
-    return (0, part.attribute) if isinstance(part, Among) else (1, repr(part))
+    return (0, part.attribute) if isinstance(part, Among) else (1, _text(part))
+
+
+def _text(part: Predicate) -> str:
+    """Return a text to sort by. Bits may be too many for decimal digits."""
+    match part:
+        case Among(name, _, codes):
+            return f"among({name}:{codes:x})"
+        case Jointly(names, _, codes):
+            return f"jointly({','.join(names)}:{codes:x})"
+        case And(parts) | Or(parts):
+            return f"{type(part).__name__}({','.join(map(_text, parts))})"
+        case _:
+            assert_never(part)

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
-from dodona.domain.attribute import MISSING, OUTSIDE, Attribute, cells, grid, missing, outside
+from dodona.domain.attribute import MISSING, OUTSIDE, Attribute, cells, grid
 from dodona.domain.domain import Domain
 from dodona.domain.partition import Partition
 from dodona.errors import InvalidArgument
 from dodona.exact import whole
 from dodona.query import weight as weights
 from dodona.query.fitness import Fitness
-from dodona.query.literal import EQUAL, Literal, compare
+from dodona.query.literal import EQUAL, Literal, compare, further_cell
 from dodona.query.predicate import EVERYTHING, Axes, Predicate, holds, masked, used
 from dodona.query.weight import ONE, Constant, Value, Weight, extremes, looked_at, weigh
 
@@ -221,10 +221,10 @@ def _labelled(domain: Domain, weight: Mapping[str, Mapping[Literal, int]]) -> We
         raise InvalidArgument("weight", list(weight), "name one column, such as {'severity': {'mild': 1, 'severe': 5}}")
     ((name, numbers),) = weight.items()
     attribute = domain[name]
-    further = {MISSING: 1 << missing(attribute), OUTSIDE: 1 << outside(attribute)}
     codes: dict[int, int] = {}
     for label, number in numbers.items():
-        bit = further[label] if isinstance(label, str) and label in further else compare(attribute, EQUAL, label)
+        named = isinstance(label, str) and label in {MISSING, OUTSIDE}
+        bit = further_cell(attribute, str(label)) if named else compare(attribute, EQUAL, label)
         counted = whole(number, argument=f"weight of {label}", lower=-LARGEST_WEIGHT, upper=LARGEST_WEIGHT)
         codes[counted] = codes.get(counted, 0) | bit
     branches = tuple((masked(attribute, bits), Constant(counted)) for counted, bits in sorted(codes.items()) if counted)

@@ -7,9 +7,12 @@ other and to (1, …, 1), of squared length j(j+1). A residual of several attrib
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import reduce
 from itertools import combinations, product
-from typing import TYPE_CHECKING, Self
+from operator import or_
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
@@ -17,8 +20,10 @@ from dodona.domain.attribute import Attribute, cells
 from dodona.domain.domain import Domain
 from dodona.domain.partition import Partition
 from dodona.errors import InvalidArgument
-from dodona.query.predicate import Among, Predicate, bits, both
-from dodona.query.query import MOST_VALUES, Block, Query
+from dodona.query.bits import bits
+from dodona.query.predicate import Among, Predicate, both
+from dodona.query.query import MOST_VALUES, Block, Key, Query
+from dodona.query.query import Cases as Labelled
 from dodona.query.weight import ONE, Cases, Constant
 
 if TYPE_CHECKING:
@@ -46,7 +51,7 @@ class Classes:
 
     @classmethod
     def of(cls, attribute: Attribute) -> Self:
-        """Return a class for each cell, `<missing>` and `<outside>` among them."""
+        """Return a class for each cell, `<missing>` and `<outside>` among them where there are any."""
         return cls(attribute.name, cells(attribute), tuple(1 << code for code in range(cells(attribute))))
 
     @classmethod
@@ -63,10 +68,10 @@ class Classes:
     @classmethod
     def grouped(cls, partition: Partition) -> Self:
         """Return the groups of a partition as classes."""
-        groups = [0] * partition.groups
-        for code, group in enumerate(partition.table().tolist()):
+        groups, table = [0] * partition.groups, partition.table().tolist()
+        for code, group in enumerate(table):
             groups[group] |= 1 << code
-        return cls(partition.attribute, partition.size + 2, tuple(groups))
+        return cls(partition.attribute, len(table), tuple(groups))
 
     @property
     def number(self) -> int:
@@ -153,12 +158,65 @@ class Residual:
         """Return the question for all rows, one block each, in the order of `rows`."""
         return Query(domain, tuple(self.block(row) for row in self.rows()))
 
+    def turned(self, counts: NDArray[np.int64] | Sequence[int]) -> NDArray[Any]:
+        """Return all rows of the counts of its classes, exactly and in the order of `rows`.
+
+        >>> Residual((Classes("sex", 3, (1, 2, 4)),)).turned([5, 7, 1]).tolist()
+        [-2, 10]
+        """
+        sizes = [own.number for own in self.classes]
+        largest = max((abs(int(count)) for count in counts), default=0) * math.prod(own * own for own in sizes)
+        kind = np.int64 if largest < 1 << 62 else object
+        table = np.asarray(counts, dtype=kind).reshape(sizes)
+        for size in sizes:  # the first axis goes to the end, one attribute after the other
+            table = np.moveaxis(np.tensordot(helmert(size).astype(kind), table, axes=(1, 0)), 0, -1)
+        flat: NDArray[Any] = table.reshape(-1)[self.order()]
+        return flat
+
+    def order(self) -> NDArray[np.int64]:
+        """Return for each of `rows` its place in row-major order of the steps."""
+        if not self.classes:
+            return np.zeros(1, dtype=np.int64)
+        steps = tuple(np.array([row.steps[axis] - 1 for row in self.rows()]) for axis in range(len(self.classes)))
+        return np.ravel_multi_index(steps, self.shape).astype(np.int64)
+
 
 def split_by(domain: Domain, predicate: Predicate) -> Classes:
     """Return the two classes that a condition on one column makes."""
     if not isinstance(predicate, Among):
         raise InvalidArgument("predicate", predicate, "write a condition on one column that some cells meet, not all")
     return Classes.split(domain[predicate.attribute], predicate.codes)
+
+
+def block_of(residual: Residual, domain: Domain) -> Block:
+    """Return the question for the counts of all combinations of a residual's classes."""
+    return Block(keys=tuple(_key(own, domain) for own in residual.classes))
+
+
+def residual_of(block: Block, domain: Domain) -> Residual:
+    """Return the residual whose classes a block counts."""
+    return Residual(tuple(_classes(key, domain) for key in block.keys))
+
+
+def _key(classes: Classes, domain: Domain) -> Key:
+    attribute = domain[classes.attribute]
+    if classes == Classes.of(attribute):
+        return Partition.every(attribute, 1)
+    named = classes.masks[:-1]
+    branches = tuple((str(place), _among(classes, mask)) for place, mask in enumerate(named))
+    return Labelled(branches, str(len(named)))
+
+
+def _classes(key: Key, domain: Domain) -> Classes:
+    if isinstance(key, Partition):
+        return Classes.grouped(key)
+    masks = [predicate.codes for _, predicate in key.branches if isinstance(predicate, Among)]
+    names = {predicate.attribute for _, predicate in key.branches if isinstance(predicate, Among)}
+    if len(masks) != len(key.branches) or len(names) != 1:
+        raise InvalidArgument("block", key, "write keys that class one column each")
+    name = names.pop()
+    number = cells(domain[name])
+    return Classes(name, number, (*masks, ((1 << number) - 1) & ~reduce(or_, masks)))
 
 
 def helmert(number: int) -> NDArray[np.int64]:

@@ -1,6 +1,8 @@
 """The spelling of a query as JSON. It is permanent: what was once written is read for ever, with the same meaning.
 
-A set of cells is `name:bits`, the bits in hexadecimal digits, bit i for code i. What has its usual value is left out.
+A set of cells is `name:bits`, the bits in hexadecimal digits, bit i for code i. A set of combinations of cells has the
+names of its attributes, rising, and bit i for the i-th combination in row-major order. What has its usual value is left
+out.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ from dodona.domain.partition import Partition
 from dodona.errors import DodonaError, InvalidArgument
 from dodona.exact import exact
 from dodona.query import weight as weights
-from dodona.query.predicate import EVERYTHING, Among, And, Or, Predicate
+from dodona.query.predicate import EVERYTHING, Among, And, Jointly, Or, Predicate
 from dodona.query.query import Block, Cases, Key, Query
 from dodona.query.weight import ONE, Constant, Value, Weight
 
@@ -72,6 +74,8 @@ def _predicate(predicate: Predicate) -> Written:
     match predicate:
         case Among(name, _, codes):
             return f"{name}:{codes:x}"
+        case Jointly(names, _, codes):
+            return {"jointly": list(names), "bits": f"{codes:x}"}
         case And(parts):
             return {"and": [_predicate(part) for part in parts]}
         case Or(parts):
@@ -132,14 +136,17 @@ class _Reader:
                 return And(tuple([self.predicate(part) for part in _list(parts)]))
             if tag == "or":
                 return Or(tuple([self.predicate(part) for part in _list(parts)]))
-        raise _refused(found, "a predicate is name:bits, and, or")
+        if isinstance(found, dict) and found.keys() == {"jointly", "bits"}:
+            names = tuple([_label(name) for name in _list(found["jointly"])])
+            return Jointly(names, tuple([cells(self._domain[name]) for name in names]), _bits(_label(found["bits"])))
+        raise _refused(found, "a predicate is name:bits, jointly with bits, and, or")
 
     def key(self, found: object) -> Key:
         match found:
             case {"column": str(name), **other} if other.keys() <= {"cuts"}:
-                size = self._domain[name].size
-                cuts = tuple(map(_whole, _list(other["cuts"]))) if other else tuple(range(size))
-                return Partition(name, size, cuts)
+                attribute = self._domain[name]
+                cuts = tuple(map(_whole, _list(other["cuts"]))) if other else tuple(range(attribute.size))
+                return Partition.cut(attribute, cuts)
             case {"cases": cases, "otherwise": str(otherwise), **other} if not other:
                 return Cases(
                     tuple((_label(one), self.predicate(two)) for one, two in map(_pair, _list(cases))), otherwise

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from dodona.query.predicate import Among, And, bits
+from dodona.query.bits import bits
+from dodona.query.predicate import Among, And
 from dodona.query.query import Block
 from dodona.query.weight import Constant, extremes
 

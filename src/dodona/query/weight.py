@@ -26,7 +26,7 @@ class Constant:
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """(offset + factor·code)^power of an attribute; 0 where it is `<missing>` or `<outside>`."""
+    """(offset + factor·code)^power of an attribute; 0 in `<missing>` and `<outside>`, where there are such cells."""
 
     attribute: str
     size: int

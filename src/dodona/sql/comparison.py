@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from dodona.domain.attribute import MISSING, OUTSIDE, Attribute, Category, Date, cells, missing, outside
+from dodona.domain.attribute import MISSING, OUTSIDE, Attribute, Category, Date, cells
 from dodona.errors import InvalidArgument
-from dodona.query.literal import compare, unknown
+from dodona.query.literal import compare, further_cell, further_mask, unknown
 from dodona.query.predicate import EVERYTHING, NOTHING, Predicate, both, either, masked
 from dodona.sql.dates import values
 from dodona.sql.scalar import Constant, Leaf, Subject
@@ -109,8 +109,8 @@ def fits(text: str, pattern: str) -> bool:
 
 
 def null(attribute: Attribute) -> Predicate:
-    """Return the rows in which a column is NULL."""
-    return masked(attribute, 1 << missing(attribute))
+    """Return the rows in which a column is NULL; none where `otherwise` names what they count as."""
+    return masked(attribute, further_mask(attribute, MISSING))
 
 
 def _known(attribute: Attribute) -> int:
@@ -146,9 +146,12 @@ def _cell(attribute: Attribute, relation: str, cell: str) -> Truth:
     """Return the comparison with one of the two further cells, which have no order."""
     if relation not in {"=", "<>"}:
         raise Mismatch(f"{cell} has no order.", f"Write `{attribute.name} = '{cell}'`.")
+    try:
+        true = further_cell(attribute, cell)
+    except InvalidArgument as fault:
+        raise Mismatch(f"`{attribute.name}` is not compared with this:", f"{fault.accepted}.") from None
     everything = (1 << cells(attribute)) - 1
-    true = 1 << (missing(attribute) if cell == MISSING else outside(attribute))
-    false = everything & ~true & ~(0 if cell == MISSING else 1 << missing(attribute))
+    false = everything & ~true & ~(0 if cell == MISSING else further_mask(attribute, MISSING))
     pair = masked(attribute, true), masked(attribute, false)
     return pair if relation == "=" else (pair[1], pair[0])
 

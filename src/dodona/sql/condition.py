@@ -8,23 +8,23 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TypeVar
 
 from sqlglot import exp
 
+from dodona.query.literal import counted
 from dodona.query.predicate import Predicate, both, complement, either
 from dodona.sql.arithmetic import ZERO, computed
-from dodona.sql.comparison import MIRRORED, NEVER, Mismatch, Truth, among, compared, like, null
+from dodona.sql.comparison import MIRRORED, NEVER, Mismatch, Truth, compared, like, null
 from dodona.sql.datepart import date_part
 from dodona.sql.grammar import CALLS, RELATIONS, chain
 from dodona.sql.literal import changed, constant, kind
-from dodona.sql.scalar import Constant, Leaf, Scalar, Subject, cases, of_leaf, present, truth
+from dodona.sql.membership import located, member, same
+from dodona.sql.scalar import Leaf, Scalar, Subject, cases, of_leaf, present, truth
 from dodona.sql.scope import Scope
 
 _CHUNK = 64  # parts that are joined at once, so that long chains do not hold all their sets
 _MOST_BRANCHES = 256
 _MOST_PAIRS = 256
-_Result = TypeVar("_Result")
 
 
 def condition(scope: Scope, node: exp.Expr) -> Truth:
@@ -109,6 +109,9 @@ def _side(scope: Scope, node: exp.Expr) -> _Side:
 
 
 def _comparison(scope: Scope, node: exp.Expr) -> Truth:
+    if isinstance(node.this, exp.Tuple):
+        true, false = same(scope, node, lambda part: scalar(scope, part))
+        return (true, false) if isinstance(node, exp.EQ) else (false, true)
     sides = _side(scope, node.this), _side(scope, node.args["expression"])
     return _paired(scope, node, sides, RELATIONS[type(node)])
 
@@ -159,14 +162,17 @@ def _null_safe(scope: Scope, node: exp.Expr) -> Truth:
 def _is(scope: Scope, node: exp.Expr) -> Truth:
     match node.expression:
         case exp.Null():
-            found = scalar(scope, node.this).where(_null)
-            return found, complement(found)
+            asked = scalar(scope, node.this)
+            columns = [leaf.attribute for leaf in asked.leaves if isinstance(leaf, Subject)]
+            for own in (column for column in columns if column.otherwise is not None):
+                scope.warn(f"`{own.name}` is never NULL: what is missing {counted(own)}.")
+            found = asked.where(_null)
         case exp.Boolean(this=wanted):
             pair = condition(scope, node.this)
             found = pair[0] if wanted else pair[1]
-            return found, complement(found)
         case _:
             raise scope.fault(node.expression, "IS is followed by something else than NULL, TRUE or FALSE.", "Write =.")
+    return found, complement(found)
 
 
 def _null(leaf: Leaf) -> Predicate:
@@ -177,36 +183,7 @@ def _null(leaf: Leaf) -> Predicate:
 
 
 def _in(scope: Scope, node: exp.Expr) -> Truth:
-    subject = scalar(scope, node.this)
-    members = node.args.get("expressions") or []
-    if not members:
-        raise scope.fault(node, "IN has no list here.", "Write IN (value, value, ...).")
-    values = [scalar(scope, member) for member in members]
-    constants: list[Constant] = []
-    for member, value in zip(members, values, strict=True):
-        if value.branches or isinstance(value.otherwise, Subject):
-            raise scope.fault(member, "This is no constant.", "Write constants into the list of IN.")
-        constants.append(value.otherwise)
-    if None in constants:
-        scope.warn("A list of IN with NULL in it is never false, so NOT IN is never true: leave NULL out.")
-    scope.work(node, len(subject.leaves) * subject.width * len(constants))
-    try:
-        found = [(leaf, among(leaf, constants)) for leaf in subject.leaves]
-    except Mismatch:
-        for member, one in zip(members, constants, strict=True):
-            for leaf in subject.leaves:
-                _located(scope, member, lambda leaf=leaf, one=one: compared(leaf, "=", one))  # type: ignore[misc]
-        raise
-    pairs = {id(leaf): pair for leaf, pair in found}
-    return subject.where(lambda leaf: pairs[id(leaf)][0]), subject.where(lambda leaf: pairs[id(leaf)][1])
-
-
-def _located(scope: Scope, node: exp.Expr, test: Callable[[], _Result]) -> _Result:
-    """Return what a test says; where two things do not fit, point at the node."""
-    try:
-        return test()
-    except Mismatch as fault:
-        raise scope.fault(node, *fault.args) from None
+    return member(scope, node, lambda part: scalar(scope, part))
 
 
 def _like(scope: Scope, node: exp.Expr) -> Truth:
@@ -216,7 +193,7 @@ def _like(scope: Scope, node: exp.Expr) -> Truth:
         raise scope.fault(node, "LIKE compares a column with a text.", "Write column LIKE 'pattern%'.")
     subject, folded = one.otherwise, str.lower if isinstance(node, exp.ILike) else str
     scope.work(node, subject.attribute.size * len(pattern))
-    true, false = _located(scope, node, lambda: like(subject, pattern, folded=folded))
+    true, false = located(scope, node, lambda: like(subject, pattern, folded=folded))
     return (false, true) if node.args.get("negate") else (true, false)
 
 
@@ -256,7 +233,7 @@ def _cast(scope: Scope, node: exp.Expr) -> Scalar:
     """Return a cast of constants, or one that changes nothing."""
     to = kind(node.args["to"])
     inner = scalar(scope, node.this)
-    return _located(scope, node, lambda: inner.mapped(lambda leaf: changed(leaf, to)))
+    return located(scope, node, lambda: inner.mapped(lambda leaf: changed(leaf, to)))
 
 
 def _column(scope: Scope, node: exp.Expr) -> Scalar:

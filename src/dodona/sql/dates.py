@@ -36,7 +36,7 @@ def partition(attribute: Date, unit: str) -> Partition:
     """Return the days in groups of one unit; the first and the last group may be parts of one."""
     found = values(attribute, f"trunc {unit}")
     cuts = np.flatnonzero(np.diff(found, prepend=found[0] - 1))
-    return Partition(attribute.name, attribute.size, tuple(cuts.tolist()))
+    return Partition.cut(attribute, tuple(cuts.tolist()))
 
 
 def _days(ordinals: _Numbers) -> NDArray[np.datetime64]:

@@ -64,7 +64,8 @@ NODES: Mapping[type[exp.Expr], frozenset[str]] = {
     exp.NullSafeEQ: _PAIR,
     exp.NullSafeNEQ: _PAIR,
     exp.Is: _PAIR,
-    exp.In: frozenset(("this", "expressions")),
+    exp.In: _CALL,
+    exp.Tuple: frozenset(("expressions",)),
     exp.Between: frozenset(("this", "low", "high")),
     exp.Like: frozenset(("this", "expression", "negate")),
     exp.ILike: frozenset(("this", "expression", "negate")),
@@ -183,6 +184,9 @@ WORDS: Mapping[TokenType, tuple[str, str]] = {
 }
 """Words and signs that no accepted question has, and what to say about them."""
 
+TOGETHER = (exp.In, exp.EQ, exp.NEQ)
+"""Where several values may stand together."""
+
 SUBJECTS: Mapping[type[exp.Expr], tuple[str, str]] = {
     exp.Distinct: _DISTINCT,
     exp.Join: _JOIN,
@@ -191,7 +195,7 @@ SUBJECTS: Mapping[type[exp.Expr], tuple[str, str]] = {
     exp.CurrentDate: _ALWAYS,
     exp.CurrentTimestamp: _ALWAYS,
     exp.Rand: ("A random choice of rows is no fact about the data.", "Leave it out."),
-    exp.Tuple: ("Lists of values are compared one by one.", "Write a condition on each column, joined by AND."),
+    exp.Tuple: ("Several values stand here together.", "Write (a, b) IN ((1, 2), (3, 4)), or each value by itself."),
     exp.TryCast: ("A cast that may fail would tell about rows.", "Write CAST of a literal, or no cast at all."),
     exp.Fetch: ("FETCH is not known.", "Write LIMIT."),
     exp.Escape: ("LIKE has no ESCAPE here.", "Write the labels with IN (...)."),

@@ -8,13 +8,13 @@ from fractions import Fraction
 
 from sqlglot import exp
 
-from dodona.domain.attribute import MISSING, OUTSIDE, Boolean, Category, Date, grid, missing
+from dodona.domain.attribute import MISSING, OUTSIDE, Boolean, Category, Date, grid
 from dodona.domain.partition import Partition
 from dodona.domain.plain import plain
-from dodona.query.predicate import NOTHING, Predicate, both, complement, either, masked
+from dodona.query.predicate import NOTHING, Predicate, both, complement, either
 from dodona.query.query import MOST_VALUES, Cases, Key
 from dodona.sql.arithmetic import constant_value
-from dodona.sql.comparison import compared
+from dodona.sql.comparison import compared, null
 from dodona.sql.condition import scalar
 from dodona.sql.dates import partition, values
 from dodona.sql.scalar import Constant, Scalar, Subject
@@ -73,7 +73,9 @@ def _by_part(attribute: Date, part: str) -> Cases:
     subject = Subject(attribute, part=part)
     numbers = sorted(set(values(attribute, part).tolist()))
     branches = [(str(number), compared(subject, "=", Fraction(number))[0]) for number in numbers]
-    return Cases((*branches, (MISSING, masked(attribute, 1 << missing(attribute)))), OUTSIDE)
+    if attribute.otherwise is not None:
+        return Cases(tuple(branches[:-1]), branches[-1][0])
+    return Cases((*branches, (MISSING, null(attribute))), OUTSIDE)
 
 
 def _bins(scope: Scope, node: exp.Anonymous) -> Partition:
@@ -103,7 +105,7 @@ def _bins(scope: Scope, node: exp.Anonymous) -> Partition:
     first = math.floor(lower / width) + 1
     count = math.ceil((attribute.size * step + lower) / width)
     cuts = (math.ceil((number * width - lower) / step) for number in range(first, count))
-    return Partition(attribute.name, attribute.size, (0, *(cut for cut in cuts if 0 < cut < attribute.size)))
+    return Partition.cut(attribute, (0, *(cut for cut in cuts if 0 < cut < attribute.size)))
 
 
 def _labelled(found: Scalar) -> Cases:

@@ -11,7 +11,7 @@ from sqlglot.tokenizer_core import Token, TokenType
 from sqlglot.tokens import Tokenizer
 
 from dodona.sql.faults import InvalidSql
-from dodona.sql.grammar import NODES, SUBJECTS, WORDS
+from dodona.sql.grammar import NODES, SUBJECTS, TOGETHER, WORDS
 from dodona.sql.scope import start_of
 
 LONGEST_TEXT = 100_000
@@ -137,7 +137,7 @@ def _check_tree(text: str, tree: exp.Select) -> None:
     waiting: list[tuple[exp.Expr, int]] = [(tree, 0)]
     for node, depth in waiting:
         allowed = NODES.get(type(node))
-        if allowed is None:
+        if allowed is None or (isinstance(node, exp.Tuple) and not isinstance(node.parent, TOGETHER)):
             raise InvalidSql(text, start_of(node, text), *_refusal(node))
         if depth > DEEPEST_TREE:
             raise InvalidSql(text, start_of(node, text), f"More than {DEEPEST_TREE} steps are chained here.", _SIMPLER)

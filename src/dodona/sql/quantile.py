@@ -21,5 +21,5 @@ def levels(attribute: Attribute) -> tuple[Partition, ...]:
     width = -(-attribute.size // FINEST)
     found = [Partition.every(attribute, width)]
     while len(found[0].cuts) > FAN_OUT:
-        found.insert(0, Partition(attribute.name, attribute.size, found[0].cuts[::FAN_OUT]))
+        found.insert(0, Partition.cut(attribute, found[0].cuts[::FAN_OUT]))
     return tuple(found)

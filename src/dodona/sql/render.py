@@ -10,20 +10,26 @@ Theorem: rendering
 from __future__ import annotations
 
 import math
+from bisect import bisect
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import assert_never
 
+import numpy as np
+
 from dodona.domain.attribute import Category, Integer
 from dodona.domain.partition import Partition
-from dodona.query.predicate import EVERYTHING, Among, And, Or, Predicate
+from dodona.query.bits import bits
+from dodona.query.predicate import EVERYTHING, Among, And, Jointly, Or, Predicate
 from dodona.query.query import Block, Key
 from dodona.query.weight import ONE, Cases, Constant, Value, Weight
-from dodona.sql.render_cells import FALSE, TRUE, at_least, by_cell, code, condition, present_code
+from dodona.sql.render_cells import FALSE, TRUE, at_least, by_cell, code, condition, present_code, there
 from dodona.sql.render_column import Form, Reading
 from dodona.sql.render_dialect import Dialect, whole_literal
 
 LIMB = 2**62
+_FEW = 32  # numbers that stand in a list
+_ZERO = np.uint8(ord("0"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +69,7 @@ def statement(table: Table, where: Predicate, keys: Sequence[Key], weights: Sequ
     inner = [_raw(table, key) if own else _group(table, key) for key, own in zip(keys, later, strict=True)]
     outer = [_outer(table, key, f"k{place}") if later[place] else f"k{place}" for place, key in enumerate(keys)]
     if not any(later):
-        inner, outer = [_number(keys, inner)], ["k0"]
+        inner, outer = [_number([key.groups for key in keys], inner)], ["k0"]
         keys = keys[:1]
     parts = ", ".join(f"{text} AS k{place}" for place, text in enumerate(inner))
     by = ", ".join(f"k{place}" for place in range(len(keys)))
@@ -73,7 +79,8 @@ def statement(table: Table, where: Predicate, keys: Sequence[Key], weights: Sequ
         columns = [text for place, total in enumerate(totals) for text in total.columns(f"t{place}", table.dialect)]
         return Statement(f"SELECT k0 AS g, {_named(columns)} FROM ({grouped}) AS grouped", groups, scales)  # noqa: S608
     columns = [text for place, total in enumerate(totals) for text in total.columns(f"sum(t{place})", table.dialect)]
-    sql = f"SELECT {_number(keys, outer)} AS g, {_named(columns)} FROM ({grouped}) AS grouped GROUP BY g"  # noqa: S608
+    number = _number([key.groups for key in keys], outer)
+    sql = f"SELECT {number} AS g, {_named(columns)} FROM ({grouped}) AS grouped GROUP BY g"  # noqa: S608
     return Statement(sql, groups, scales)
 
 
@@ -90,6 +97,8 @@ def predicate(table: Table, where: Predicate) -> str:
     match where:
         case Among(name):
             return condition(table.readings[name], where)
+        case Jointly():
+            return _combined(table, where)
         case And(parts):
             return f"({' AND '.join(predicate(table, part) for part in parts)})" if parts else TRUE
         case Or(parts):
@@ -98,10 +107,22 @@ def predicate(table: Table, where: Predicate) -> str:
             assert_never(where)
 
 
+def _combined(table: Table, where: Jointly) -> str:
+    """Return that the number of a row's combination of cells is in a list, or that its bit is set where there are many.
+
+    The code of a cell is never NULL, so neither is the number.
+    """
+    number = _number(where.shape, [code(table.readings[name]) for name in where.names])
+    members = bits(where.codes, math.prod(where.shape))
+    chosen = np.flatnonzero(members).tolist()
+    if len(chosen) <= _FEW:
+        return f"({number} IN ({', '.join(map(str, chosen))}))" if chosen else FALSE
+    return table.dialect.bit.format(f"'{(members + _ZERO).tobytes().decode('ascii')}'", number)
+
+
 def histogram(table: Table, names: Sequence[str]) -> Statement:
     """Return the statement that counts rows by their cell in the product of attributes, row-major in this order."""
-    cells = [table.readings[name].attribute.size + 2 for name in names]
-    keys = [Partition(name, size - 2, tuple(range(size - 2))) for name, size in zip(names, cells, strict=True)]
+    keys = [Partition.every(table.readings[name].attribute, 1) for name in names]
     return statement(table, EVERYTHING, keys, [ONE])
 
 
@@ -118,10 +139,11 @@ def _named(columns: Sequence[str]) -> str:
     return ", ".join(f"{text} AS s{place}" for place, text in enumerate(columns))
 
 
-def _number(keys: Sequence[Key], own: Sequence[str]) -> str:
+def _number(sizes: Sequence[int], own: Sequence[str]) -> str:
+    """Return SQL for the place in a product of some sizes, row-major."""
     found = f"({own[0]})"
-    for key, text in zip(keys[1:], own[1:], strict=True):
-        found = f"({found} * {key.groups} + ({text}))"
+    for size, text in zip(sizes[1:], own[1:], strict=True):
+        found = f"({found} * {size} + ({text}))"
     return found
 
 
@@ -167,14 +189,16 @@ def _partitioned(reading: Reading, key: Partition) -> str:
         own = reading.dialect.quotient.format(present_code(reading), width)
     else:
         own = _searched(reading, key.cuts, 0, len(key.cuts))
-    return _by_group(reading, own, groups=len(key.cuts))
+    return _by_group(reading, own, key)
 
 
-def _by_group(reading: Reading, own: str, *, groups: int) -> str:
+def _by_group(reading: Reading, own: str, key: Partition) -> str:
+    size, groups, landing = reading.attribute.size, len(key.cuts), reading.attribute.landing
+    if landing is not None:
+        return by_cell(reading, own, size=groups, landing=bisect(key.cuts, landing) - 1)
     if reading.form is Form.CODE:
-        size = reading.attribute.size
         return f"CASE WHEN {reading.value} < {size} THEN {own} ELSE {reading.value} - {size} + {groups} END"
-    return by_cell(reading, own, size=groups)
+    return by_cell(reading, own, size=groups, landing=None)
 
 
 def _searched(reading: Reading, cuts: Sequence[int], first: int, after: int) -> str:
@@ -223,13 +247,14 @@ def _weighed(table: Table, weight: Weight) -> str:
     match weight:
         case Constant(number):
             return cast.format(whole_literal(number))
-        case Value(name, size, offset, factor, power):
+        case Value(name, _, offset, factor, power):
             reading = table.readings[name]
             own = cast.format(f"({present_code(reading)})")
             base = f"({cast.format(whole_literal(offset))} + {cast.format(whole_literal(factor))} * {own})"
             product = " * ".join([base] * power) if power else cast.format("1")
-            everywhere = Among(name, size + 2, (1 << size) - 1)
-            return f"CASE WHEN {condition(reading, everywhere)} THEN {product} ELSE {cast.format('0')} END"
+            landing = reading.attribute.landing
+            rest = 0 if landing is None else (offset + factor * landing) ** power
+            return f"CASE WHEN {there(reading)} THEN {product} ELSE {cast.format(whole_literal(rest))} END"
         case Cases(branches, otherwise):
             parts = (f"WHEN {predicate(table, part)} THEN {_weighed(table, own)}" for part, own in branches)
             last = _weighed(table, otherwise)

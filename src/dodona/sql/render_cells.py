@@ -23,8 +23,10 @@ TRUE, FALSE = "TRUE", "FALSE"
 
 def condition(reading: Reading, part: Among) -> str:
     """Return SQL that is true exactly for rows whose cell is among these; false or NULL for the others."""
-    size = reading.attribute.size
+    size, landing = reading.attribute.size, reading.attribute.landing
     present = part.codes & ((1 << size) - 1)
+    if landing is not None and present >> landing & 1 and reading.form is not Form.CODE:
+        return _all_but(reading, ((1 << size) - 1) & ~present)
     found = [_among_values(reading, present)] if present else []
     if part.codes >> size & 1:
         found.append(reading.missing)
@@ -36,10 +38,22 @@ def condition(reading: Reading, part: Among) -> str:
     return kept[0] if len(kept) == 1 else f"({' OR '.join(kept)})"
 
 
+def there(reading: Reading) -> str:
+    """Return SQL that is true exactly where a row has one of the attribute's values; false or NULL elsewhere."""
+    if reading.form is Form.CODE and reading.attribute.landing is not None:
+        return TRUE
+    return _among_values(reading, (1 << reading.attribute.size) - 1)
+
+
+def _all_but(reading: Reading, codes: int) -> str:
+    """Return SQL that is true exactly where no value with one of these codes is, whatever else is there instead."""
+    return f"(({_among_values(reading, codes)}) IS NOT TRUE)" if codes else TRUE
+
+
 def outside(reading: Reading) -> str:
     """Return SQL that is true exactly where a value is there and is none of the attribute's."""
     attribute = reading.attribute
-    there = f"NOT ({reading.missing})"
+    held = f"NOT ({reading.missing})"
     if reading.form is Form.CODE:
         return f"{reading.value} = {attribute.size + 1}"
     match attribute:
@@ -48,9 +62,9 @@ def outside(reading: Reading) -> str:
         case Date():
             first, after = _bound(reading, 0), _bound(reading, attribute.size)
             unread = "" if reading.total else f"({reading.value}) IS NULL OR "
-            return f"({there} AND ({unread}{reading.value} < {first} OR {reading.value} >= {after}))"
+            return f"({held} AND ({unread}{reading.value} < {first} OR {reading.value} >= {after}))"
         case Integer() | Number() | Boolean():
-            return FALSE if reading.total else f"({there} AND ({reading.value}) IS NULL)"
+            return FALSE if reading.total else f"({held} AND ({reading.value}) IS NULL)"
         case _:
             assert_never(attribute)
 
@@ -61,10 +75,12 @@ def code(reading: Reading) -> str:
         return reading.dialect.small.format(reading.value)
     if reading.form is Form.DOUBLE and isinstance(reading.attribute, Integer | Number):
         return _code_of_double(reading, reading.attribute)
+    size, landing = reading.attribute.size, reading.attribute.landing
     if isinstance(reading.attribute, Category):  # the place among the labels is NULL outside: no second search
-        size = reading.attribute.size
+        if landing is not None:
+            return f"coalesce({present_code(reading)}, {landing})"
         return f"CASE WHEN {reading.missing} THEN {size} ELSE coalesce({present_code(reading)}, {size + 1}) END"
-    return by_cell(reading, present_code(reading), size=reading.attribute.size)
+    return by_cell(reading, present_code(reading), size=size, landing=landing)
 
 
 def _code_of_double(reading: Reading, attribute: Integer | Number) -> str:
@@ -72,14 +88,21 @@ def _code_of_double(reading: Reading, attribute: Integer | Number) -> str:
     value, dialect, size = reading.value, reading.dialect, attribute.size
     first, after = _bound(reading, 0), _bound(reading, size)
     rest = f"ELSE {size}" if reading.total else f"WHEN {reading.missing} THEN {size} ELSE {size + 1}"
+    if attribute.landing is not None:
+        rest = f"ELSE {attribute.landing}"
     return (
         f"CASE WHEN {value} >= {first} AND {value} < {after} THEN {dialect.small.format(_steps(reading))} "
         f"WHEN {value} < {first} THEN 0 WHEN NOT {dialect.not_a_number.format(value)} THEN {size - 1} {rest} END"
     )
 
 
-def by_cell(reading: Reading, present: str, *, size: int) -> str:
-    """Return SQL that is `present` where there is a value, `size` where it is missing and the next number outside."""
+def by_cell(reading: Reading, present: str, *, size: int, landing: int | None) -> str:
+    """Return SQL that is `present` where there is a value, `size` where it is missing and the next number outside.
+
+    Where there are no such cells, it is `landing` for both.
+    """
+    if landing is not None:
+        return f"CASE WHEN {there(reading)} THEN {present} ELSE {landing} END"
     apart = outside(reading)
     second = "" if apart == FALSE else f" WHEN {apart} THEN {size + 1}"
     return f"CASE WHEN {reading.missing} THEN {size}{second} ELSE {present} END"

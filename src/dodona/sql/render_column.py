@@ -65,9 +65,11 @@ def accepted(attribute: Attribute) -> frozenset[Form]:
 def reading(attribute: Attribute, raw: str, form: Form, dialect: Dialect) -> Reading:
     """Return how to read an attribute out of the SQL expression `raw`, whose values have this form."""
     if form is Form.NOTHING:
-        return Reading(attribute, dialect, Form.CODE, raw, str(attribute.size), "TRUE", total=True)
+        code, missing = (attribute.size, "TRUE") if attribute.landing is None else (attribute.landing, "FALSE")
+        return Reading(attribute, dialect, Form.CODE, raw, str(code), missing, total=True)
     if form is Form.CODE:
-        return Reading(attribute, dialect, form, raw, raw, f"{raw} = {attribute.size}", total=True)
+        missing = f"{raw} = {attribute.size}" if attribute.landing is None else "FALSE"
+        return Reading(attribute, dialect, form, raw, raw, missing, total=True)
     match attribute:
         case Category():
             return Reading(attribute, dialect, form, raw, raw, f"{raw} IS NULL", total=True)

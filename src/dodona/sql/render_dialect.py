@@ -43,6 +43,8 @@ class Dialect:
     """Division of whole numbers towards zero, and what it leaves."""
     position: str
     """The place, from 0, of the text {0} among the listed literals {1}; NULL where it is none of them."""
+    bit: str
+    """Whether the digit at the place {1}, from 0, of the text {0} of zeros and ones is one."""
     count_if: str
     hashed: str
     """64 bits of a text's MD5, as a whole number from 0."""
@@ -101,6 +103,7 @@ DUCKDB = Dialect(
     quotient="({0} // {1})",
     remainder="({0} % {1})",
     position="enum_code(TRY_CAST({0} AS ENUM({1})))",
+    bit="(get_bit(CAST({0} AS BIT), CAST({1} AS INTEGER)) = 1)",
     count_if="count_if({0})",
     hashed="md5_number_lower({0})",
 )

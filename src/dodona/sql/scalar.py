@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 
-from dodona.domain.attribute import Attribute, Boolean, Category, Date
+from dodona.domain.attribute import Attribute, Boolean, Category, Date, cells
 from dodona.query.predicate import EVERYTHING, NOTHING, Predicate, both, complement, either, masked
 
 
@@ -61,7 +61,7 @@ class Scalar:
     @property
     def width(self) -> int:
         """How many cells the widest column has that it may be; 0 where it is always a constant."""
-        return max((leaf.attribute.size + 2 for leaf in self.leaves if isinstance(leaf, Subject)), default=0)
+        return max((cells(leaf.attribute) for leaf in self.leaves if isinstance(leaf, Subject)), default=0)
 
     def mapped(self, change: Callable[[Leaf], Leaf]) -> Scalar:
         """Return the scalar with each leaf changed."""

@@ -10,7 +10,7 @@ from sqlglot import exp
 
 from dodona.domain.attribute import Attribute, Category
 from dodona.domain.schema import Schema
-from dodona.query.predicate import Among, Predicate
+from dodona.query.predicate import And, Or, Predicate
 from dodona.sql.faults import InvalidSql
 
 _WORDS: dict[type[exp.Expr], str] = {exp.Case: "case", exp.Distinct: "distinct", exp.Neg: "-", exp.Null: "null"}
@@ -45,7 +45,7 @@ class Scope:
         """Refuse conditions that have become too large or too deep."""
         waiting = [(predicate, 0) for predicate in predicates]
         for predicate, depth in waiting:
-            if not isinstance(predicate, Among):
+            if isinstance(predicate, And | Or):
                 waiting.extend((part, depth + 1) for part in predicate.parts)
             if len(waiting) > LARGEST_CONDITION or depth > DEEPEST_CONDITION:
                 instead = "Write IN (...) or BETWEEN instead of many comparisons, and fewer branches of CASE."

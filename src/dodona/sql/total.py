@@ -8,7 +8,8 @@ from fractions import Fraction
 from typing import assert_never
 
 from dodona.domain.attribute import Attribute, grid
-from dodona.query.predicate import NOTHING, Among, And, Predicate, both, complement
+from dodona.query.bits import marginal
+from dodona.query.predicate import NOTHING, Among, And, Jointly, Predicate, both, complement
 from dodona.query.weight import Cases, Constant, Value, Weight
 from dodona.sql.scalar import Leaf, Scalar, Subject, number
 
@@ -121,6 +122,8 @@ def _codes(meant: Predicate, attribute: Attribute) -> int:
     for part in meant.parts if isinstance(meant, And) else (meant,):
         if isinstance(part, Among) and part.attribute == attribute.name:
             codes &= part.codes
+        elif isinstance(part, Jointly) and attribute.name in part.names:
+            codes &= marginal(part.shape, part.codes, part.names.index(attribute.name))
     return codes
 
 
