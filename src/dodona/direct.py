@@ -7,13 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import assert_never, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dodona.errors import InvalidArgument
-from dodona.exact import Exact, whole
+from dodona.exact import Exact, exact, whole
 from dodona.mechanisms import (
     Coins,
     Exponential,
@@ -28,6 +29,7 @@ from dodona.mechanisms.measurement import Noise
 from dodona.trusted import samplers
 from dodona.trusted.entropy import SYSTEM
 from dodona.trusted.noise import one, several
+from dodona.trusted.samplers import coins as fair
 from dodona.trusted.threshold import Watch
 
 Response = RandomizedResponse | Coins
@@ -35,6 +37,7 @@ Choice = Exponential | PermuteAndFlip
 Integers = Sequence[int] | NDArray[np.integer]
 Booleans = Sequence[bool] | NDArray[np.bool_]
 Scores = Sequence[Exact] | NDArray[np.integer]
+_MOST_DRAWN = 1 << 40
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +119,22 @@ def watch(mechanism: SparseVector) -> Watch:
     (False, True)
     """
     return Watch(mechanism, lambda scale: one(Laplace(scale=scale)))
+
+
+def coins(chance: Exact, words: int) -> NDArray[np.uint64]:
+    """Return so many words of 64 independent coins each, which show one with exactly this rational chance.
+
+    >>> coins(1, 2).tolist() == [2**64 - 1] * 2
+    True
+    """
+    chosen = exact(chance, argument="chance", lower=Fraction(0), upper=Fraction(1))
+    return fair.coins(chosen, whole(words, argument="words", lower=0, upper=_MOST_DRAWN))
+
+
+def dice(faces: int, count: int) -> NDArray[np.uint64]:
+    """Return so many independent integers from 0 to faces - 1, each alike."""
+    sides = whole(faces, argument="faces", lower=1, upper=1 << 63)
+    return fair.dice(sides, whole(count, argument="count", lower=0, upper=_MOST_DRAWN))
 
 
 def _respond(mechanism: Response, truth: NDArray[np.bool_]) -> NDArray[np.bool_]:

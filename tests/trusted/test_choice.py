@@ -66,3 +66,19 @@ def test_a_source_that_fails_keeps_the_charge_and_tells_nothing():
     assert calls == ["reserve", "redeem", "exact"]
     assert ledger.state().charges == 1
     assert ledger.releases() == ()
+
+
+def test_a_choice_that_cannot_be_recorded_carries_no_exact_score():
+    ledger, source, calls = scene(source=Fixed([5, 987_654_321, -3, 2, 40]), fails="record")
+    selection = Selection(SEXES, Exponential(scale=SHARP), 2)
+    receipt = paid(ledger, selection.event(Neighbours.ADD_REMOVE), selection.purpose)
+    with pytest.raises(OSError, match="record") as raised:
+        choose(selection, receipt, ledger=ledger, source=source, unit=SCHEMA.unit)
+    assert calls[-1] == "record"
+    step, seen = raised.value.__traceback__, ""
+    while step is not None:
+        frame = step.tb_frame
+        seen += repr(frame.f_locals) if frame.f_globals["__name__"].startswith("dodona") else ""
+        step = step.tb_next
+    assert "Exponential" in seen
+    assert "987654321" not in seen

@@ -15,8 +15,8 @@ import numpy as np
 import pytest
 
 from dodona import direct
-from dodona.errors import EntropyFailed
-from dodona.mechanisms import Gaussian, Laplace
+from dodona.errors import EntropyFailed, Halted
+from dodona.mechanisms import Gaussian, Laplace, SparseVector
 from dodona.trusted.entropy import SYSTEM, Keystream, aes_ctr
 from dodona.trusted.samplers import Ahead
 from dodona.trusted.samplers import law as laws
@@ -203,3 +203,18 @@ def test_fresh_processes_share_no_block():
     ]
     assert [batch.size for batch in drawn] == [16] * 20
     assert repeated(drawn) == 0
+
+
+def test_a_forked_child_has_none_of_the_positives_of_an_open_threshold():
+    """The charge was for one run: with the same noise in two processes, twice as much would be told."""
+    opened = direct.watch(SparseVector(threshold_scale=1, question_scale=1, positives=3))
+
+    def asked() -> NDArray[np.int64]:
+        try:
+            return np.array([opened.positives_left, opened.ask(1_000, threshold=0).above], dtype=np.int64)
+        except Halted:
+            return np.array([opened.positives_left, -1], dtype=np.int64)
+
+    assert [child.view(np.int64).tolist() for child in in_children(2, asked)] == [[0, -1]] * 2
+    assert asked().tolist() == [3, 1]
+    assert opened.positives_left == 2

@@ -44,6 +44,14 @@ class Spent:
 
 
 @dataclass(frozen=True, slots=True)
+class Shares:
+    """Which part of the budget an event takes, by each account; None where that account cannot admit it any more."""
+
+    pure: Fraction | None
+    units: Fraction | None
+
+
+@dataclass(frozen=True, slots=True)
 class Filter:
     """A budget (ε, δ) in one currency, fixed before the first answer.
 
@@ -111,6 +119,16 @@ class Filter:
                 return min(pure, Fraction(spent.units, self.limit))
             case _:
                 assert_never(self.accountant)
+
+    def shares(self, spent: Spent, event: Event) -> Shares:
+        """Return which part of each account an event takes: of two, the one that admits the whole decides."""
+        pure = units = None
+        counts_pure = self.accountant in {Accountant.PURE, Accountant.EITHER}
+        if counts_pure and spent.pure is not None and spent.pure <= self.epsilon and event.epsilon is not None:
+            pure = event.epsilon / self.epsilon
+        if self.accountant is not Accountant.PURE and self.limit > 0 and spent.units <= self.limit:
+            units = Fraction(self.cost(event), self.limit)
+        return Shares(pure, units)
 
     def scaled(self, share: Fraction) -> Filter:
         """Return the filter of a part of this budget in the same currency: an analyst's share of it."""

@@ -7,6 +7,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Protocol, Self
 
 from dodona.accounting.event import Event
+from dodona.accounting.filter import Shares
 from dodona.exact import Exact
 from dodona.ledger.chain import Line
 from dodona.ledger.pot import OpenedPlan
@@ -61,6 +62,9 @@ class Ledger(Protocol):
 
     def share(self, event: Event) -> Fraction:
         """Return which part of the whole budget an event takes."""
+
+    def shares(self, event: Event) -> Shares:
+        """Return which part of each account that still counts an event takes."""
 
     def left(self, *, analyst: str | None) -> Fraction:
         """Return which part of the whole budget the analyst may still spend."""

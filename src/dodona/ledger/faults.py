@@ -13,13 +13,14 @@ class BudgetExhausted(Refused):
 
     code = "budget-exhausted"
 
-    def __init__(self, *, asked: Fraction, left: Fraction, of: str) -> None:
-        """Say what was asked and what is left, as shares of one budget, and whose budget it is."""
+    def __init__(self, *, asked: Fraction, left: Fraction, of: str, best: str | None = None) -> None:
+        """Say what was asked and what is left, as shares of one budget, whose it is, and the best that is left."""
         self.asked = asked
         self.left = left
         self.of = of
+        instead = "Ask for less." if best is None else f"The best that is left is {best}: ask for that, or for less."
         super().__init__(
-            f"This would take {_percent(asked)} of the budget of {of}; {_percent(left)} is left. Ask for less."
+            f"This would take {_percent(asked)} of the budget of {of}; {_percent(left)} is left. {instead}"
         )
 
 

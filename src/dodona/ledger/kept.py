@@ -7,7 +7,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Self, cast
 
 from dodona.accounting.event import Event
-from dodona.accounting.filter import Spent
+from dodona.accounting.filter import Shares, Spent
 from dodona.errors import InvalidArgument
 from dodona.exact import Exact
 from dodona.ledger.book import Book, Charge
@@ -142,9 +142,15 @@ class KeptLedger:
 
         def found(book: Book, *_: object) -> Fraction:
             chosen = book.account.filter
-            return chosen.share(chosen.charged(Spent(), event))
+            counted = chosen.shares(book.account.spent, event)
+            live = [share for share in (counted.pure, counted.units) if share is not None]
+            return min(live) if live else chosen.share(chosen.charged(Spent(), event))
 
         return self._keeper.read(found)
+
+    def shares(self, event: Event) -> Shares:
+        """Return which part of each account that still counts an event takes."""
+        return self._keeper.read(lambda book, _, __: book.account.filter.shares(book.account.spent, event))
 
     def left(self, *, analyst: str | None) -> Fraction:
         """Return which part of the whole budget the analyst may still spend."""

@@ -10,6 +10,7 @@ from dodona.domain.neighbours import Neighbours
 from dodona.errors import InvalidArgument
 from dodona.mechanisms.gaussian import Gaussian
 from dodona.mechanisms.laplace import Laplace
+from dodona.query.canonical import digest
 from dodona.query.effect import sensitivity_of
 from dodona.query.query import Query
 from dodona.query.recent import Recent
@@ -30,6 +31,16 @@ class Measurement:
         """Refuse blocks without noise."""
         if len(self.noises) != len(self.query.blocks):
             raise InvalidArgument("noises", len(self.noises), f"write one for each of {len(self.query.blocks)} blocks")
+
+    @property
+    def purpose(self) -> str:
+        """What a receipt for it says."""
+        return digest(self.query)
+
+    @property
+    def mechanism(self) -> str:
+        """The noises as a text that `noises_from` reads."""
+        return spelled(self.noises)
 
     def event(self, neighbours: Neighbours) -> Event:
         """Return what it costs: blocks with the same noise together, as one vector.

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
 
 from dodona.accounting.event import UnevenGaussianEvent
 from dodona.domain.domain import Domain
@@ -13,15 +16,21 @@ from dodona.domain.neighbours import Neighbours
 from dodona.errors import InvalidArgument
 from dodona.mechanisms.gaussian import Gaussian
 from dodona.mechanisms.pattern import Part, ratio_of
+from dodona.query.canonical import digest
 from dodona.query.query import Query
+from dodona.query.residual import Residual, block_of, residual_of
 
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+_NAME = "helmert"
 _DIGITS = 40
 """Bits of a scale: a square root that is no fraction is rounded up by less than 2^-39 of itself."""
 
 
 @dataclass(frozen=True, slots=True)
 class Residuals:
-    """Residuals with a variance each. It is asked, drawn and recorded as any measurement, and has its own price.
+    """Residuals with a variance each. Their marginals are asked for; Helmert rows of these get noise and are recorded.
 
     Theorem: residual-measurement
     """
@@ -29,10 +38,12 @@ class Residuals:
     theorem: ClassVar[str] = "residual-measurement"
     domain: Domain
     parts: tuple[Part, ...]
+    label: str = field(default="", compare=False)
+    """A word that the receipt carries, for whoever reads it again."""
     query: Query = field(init=False, repr=False, compare=False)
-    """One block a row: all rows of the first residual, then those of the next."""
+    """One block a residual: the counts of all combinations of its classes."""
     noises: tuple[Gaussian, ...] = field(init=False, repr=False, compare=False)
-    """One for each block, of a scale that is never below √(σ²·N)."""
+    """One for each Helmert row, those of the first residual first, of a scale that is never below √(σ²·N)."""
 
     def __post_init__(self) -> None:
         """Refuse an empty list and variances that are none."""
@@ -43,20 +54,58 @@ class Residuals:
         rows = [(residual, variance, row) for residual, variance in parts for row in residual.rows()]
         scales = {square: root_above(square) for square in {variance * row.square for _, variance, row in rows}}
         noises = {square: Gaussian(scale=scale) for square, scale in scales.items()}
-        query = Query(self.domain, tuple(residual.block(row) for residual, _, row in rows))
+        query = Query(self.domain, tuple(block_of(residual, self.domain) for residual, _ in parts))
         object.__setattr__(self, "query", query)
         object.__setattr__(self, "noises", tuple(noises[variance * row.square] for _, variance, row in rows))
+
+    @property
+    def purpose(self) -> str:
+        """What a receipt for it says: another than for the marginals themselves."""
+        return " ".join(filter(None, (_NAME, digest(self.query), self.label)))
+
+    @property
+    def mechanism(self) -> str:
+        """The variances as a text that `residuals_from` reads."""
+        return ", ".join(f"{_NAME} {variance}" for _, variance in self.parts)
+
+    def turned(self, counts: NDArray[np.int64] | Sequence[int]) -> NDArray[Any]:
+        """Return the Helmert rows of the marginals, in the order of the noises: whole numbers, exactly."""
+        found, start = [], 0
+        for residual, _ in self.parts:
+            size = math.prod(own.number for own in residual.classes)
+            found.append(residual.turned(counts[start : start + size]))
+            start += size
+        return np.concatenate(found)
 
     def event(self, neighbours: Neighbours) -> UnevenGaussianEvent:
         """Return what all of them cost together.
 
         Theorem: residual-measurement, pattern-price
         """
-        ratio = ratio_of(self.parts, neighbours)
-        if ratio == 0:
-            accepted = "the number of rows is public where rows are replaced; measure a residual of some attribute"
-            raise InvalidArgument("parts", "the number of rows alone", accepted)
-        return UnevenGaussianEvent(ratio, neighbours)
+        return event_of(self.parts, neighbours)
+
+
+def event_of(parts: Sequence[Part], neighbours: Neighbours) -> UnevenGaussianEvent:
+    """Return what residuals with these variances cost together, before their noise is made.
+
+    Theorem: residual-measurement, pattern-price
+    """
+    ratio = ratio_of(parts, neighbours)
+    if ratio == 0:
+        accepted = "the number of rows is public where rows are replaced; measure a residual of some attribute"
+        raise InvalidArgument("parts", "the number of rows alone", accepted)
+    return UnevenGaussianEvent(ratio, neighbours)
+
+
+def residuals_from(mechanism: str, query: Query) -> Residuals | None:
+    """Return the residuals that were measured under a mechanism's text; None where it is another mechanism's."""
+    words = [run.split(" ") for run in mechanism.split(", ")]
+    if any(len(own) != 2 or own[0] != _NAME for own in words) or len(words) != len(query.blocks):  # noqa: PLR2004
+        return None
+    parts: list[tuple[Residual, Fraction]] = []
+    for (_, variance), block in zip(words, query.blocks, strict=True):
+        parts.append((residual_of(block, query.domain), Fraction(variance)))
+    return Residuals(query.domain, tuple(parts))
 
 
 def root_above(square: Fraction) -> Fraction:

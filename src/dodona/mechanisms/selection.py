@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from dodona.accounting.event import Event, Together
 from dodona.domain.neighbours import Neighbours
@@ -17,9 +17,52 @@ from dodona.query.query import Query
 from dodona.query.sensitivity import Sensitivity
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
+    from fractions import Fraction
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Whole = NDArray[np.int64] | Sequence[int]
 
 Choice = Exponential | PermuteAndFlip
+
+
+class Scored(Protocol):
+    """Candidates that are public, and how answers of a query score them. It says itself what a choice costs."""
+
+    @property
+    def query(self) -> Query:
+        """What is asked of the table."""
+
+    @property
+    def choice(self) -> Choice:
+        """The law that chooses."""
+
+    @property
+    def count(self) -> int:
+        """How many candidates are chosen, one after the other."""
+
+    @property
+    def rarities(self) -> Sequence[Fraction]:
+        """How many times as many equal candidates the commonest stands for; nothing where all stand for themselves.
+
+        Only for one choice by the exponential mechanism.
+        """
+
+    @property
+    def purpose(self) -> str:
+        """The digest of what is asked."""
+
+    @property
+    def spelled(self) -> str:
+        """The mechanism as a text."""
+
+    def event(self, neighbours: Neighbours) -> Event:
+        """Return what it costs."""
+
+    def scores(self, values: Whole) -> Whole:
+        """Return the score of each candidate, given the exact answers; only `trusted` has these."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +86,15 @@ class Selection:
         """
         one = self.choice.event(scores_of(self.query, neighbours))
         return one if self.count == 1 else Together(((one, self.count),))
+
+    @property
+    def rarities(self) -> tuple[()]:
+        """Nothing: each candidate stands for itself."""
+        return ()
+
+    def scores(self, values: Whole) -> Whole:
+        """Return the answers themselves."""
+        return values
 
     @property
     def purpose(self) -> str:

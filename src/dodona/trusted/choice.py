@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import assert_never
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -12,15 +12,20 @@ from dodona.ledger.receipt import Receipt
 from dodona.ledger.release import Release
 from dodona.mechanisms.exponential import Exponential
 from dodona.mechanisms.permute_and_flip import PermuteAndFlip
-from dodona.mechanisms.selection import Selection
+from dodona.mechanisms.selection import Scored
 from dodona.query.spelling import to_json
 from dodona.trusted import samplers
 from dodona.trusted.release import exact, hold
 from dodona.trusted.source import Source
 
+if TYPE_CHECKING:
+    from dodona.mechanisms.selection import Whole
+
+_DRAWS = {Exponential: samplers.Draw.GUMBEL, PermuteAndFlip: samplers.Draw.EXPONENTIAL}
+
 
 def choose(  # noqa: PLR0913  everything that meets here is named
-    selection: Selection,
+    selection: Scored,
     receipt: Receipt,
     *,
     ledger: Ledger,
@@ -35,30 +40,28 @@ def choose(  # noqa: PLR0913  everything that meets here is named
     Theorem: choice-privacy
     """
     hold(receipt, selection.event(unit.neighbours), selection.purpose, source)
-    question = to_json(selection.query)
+    question, mechanism = to_json(selection.query), selection.spelled
     ledger.redeem(receipt)
-    left = {number: int(score) for number, score in enumerate(exact(source, selection.query))}
-    chosen = []
+    values = _chosen(selection, exact(source, selection.query))
+    released = Release(receipt=receipt.id, values=values, mechanism=mechanism, question=question, text=text)
+    ledger.record(released)
+    return released
+
+
+def _chosen(selection: Scored, values: Whole) -> tuple[int, ...]:
+    """Return the numbers of the chosen; exact scores end here, so that no failure to record carries them."""
+    left, chosen = dict(enumerate(map(int, selection.scores(values)))), list[int]()
     for _ in range(selection.count):
         numbers = list(left)
         winner = numbers[_winner(selection, list(left.values()))]
         chosen.append(winner)
         del left[winner]
-    mechanism = selection.spelled
-    released = Release(receipt=receipt.id, values=tuple(chosen), mechanism=mechanism, question=question, text=text)
-    ledger.record(released)
-    return released
+    return tuple(chosen)
 
 
-def _winner(selection: Selection, scores: list[int]) -> int:
+def _winner(selection: Scored, scores: list[int]) -> int:
     """Return the place of one choice; gaps beyond 2^62 are never chosen apart, so scores are drawn in to that."""
     best = max(scores)
     gaps = np.array([-min(best - score, samplers.LARGEST_VALUE) for score in scores], dtype=np.int64)
-    unit = 1 / selection.choice.scale
-    match selection.choice:
-        case Exponential():
-            return samplers.choose(gaps, unit=unit)
-        case PermuteAndFlip():
-            return samplers.permute_and_flip(gaps, unit=unit)
-        case _:
-            assert_never(selection.choice)
+    unit, draw = 1 / selection.choice.scale, _DRAWS[type(selection.choice)]
+    return int(samplers.contests(gaps, 1, unit=unit, draw=draw, rare=selection.rarities)[0])

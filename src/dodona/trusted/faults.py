@@ -6,13 +6,13 @@ from dodona.errors import InvariantBroken, Unavailable
 
 
 class SourceFailed(Unavailable):
-    """The table could not be read after the charge."""
+    """The table could not be read: after the charge, or where something public was to be read."""
 
     code = "source-failed"
 
-    def __init__(self) -> None:
+    def __init__(self, *, charged: bool = True) -> None:
         """Say it in constant words."""
-        super().__init__("The table could not be read. The owner can find out why; ask again later.", charged=True)
+        super().__init__("The table could not be read. The owner can find out why; ask again later.", charged=charged)
 
 
 class Unpaid(InvariantBroken):

@@ -17,9 +17,8 @@ from dodona.domain.unit import Unit
 from dodona.ledger.contract import Ledger
 from dodona.ledger.receipt import Receipt
 from dodona.ledger.release import Release
-from dodona.mechanisms.measurement import Measurement, Noise, spelled
+from dodona.mechanisms.measurement import Measurement, Noise
 from dodona.mechanisms.residual import Residuals
-from dodona.query.canonical import digest
 from dodona.query.query import Query
 from dodona.query.spelling import to_json
 from dodona.trusted.faults import SourceFailed, Unpaid
@@ -48,8 +47,8 @@ def release(  # noqa: PLR0913  everything that meets here is named
     Theorem: release
     """
     query = measurement.query
-    hold(receipt, measurement.event(unit.neighbours), digest(query), source)
-    question, mechanism = to_json(query), spelled(measurement.noises)
+    hold(receipt, measurement.event(unit.neighbours), measurement.purpose, source)
+    question, mechanism = to_json(query), measurement.mechanism
     ledger.redeem(receipt)
     values = noisy(exact(source, query), measurement)
     released = Release(receipt=receipt.id, values=values, mechanism=mechanism, question=question, text=text)
@@ -84,15 +83,19 @@ def _answered(source: Source, query: Query) -> NDArray[np.int64] | list[int] | N
 
 
 def noisy(values: NDArray[np.int64] | Sequence[int], measurement: Measurement | Residuals) -> tuple[int, ...]:
-    """Return the values with the noise of their blocks."""
+    """Return the values with the noise of their blocks; of residuals, the Helmert rows with theirs."""
+    if isinstance(measurement, Residuals):
+        values = measurement.turned(values)
     noise = np.concatenate([several(law, count) for law, count in _runs(measurement)])
-    if isinstance(values, np.ndarray):
+    if isinstance(values, np.ndarray) and values.dtype == np.int64:
         return tuple((values + noise).tolist())
-    return tuple(value + drawn for value, drawn in zip(values, noise.tolist(), strict=True))
+    return tuple(int(value) + drawn for value, drawn in zip(values, noise.tolist(), strict=True))
 
 
 def _runs(measurement: Measurement | Residuals) -> list[tuple[Noise, int]]:
-    """Return neighbouring blocks of one noise together, with how many values they have."""
+    """Return neighbouring blocks of one noise together, with how many values they have; a Helmert row has one."""
+    if isinstance(measurement, Residuals):
+        return [(law, sum(1 for _ in run)) for law, run in groupby(measurement.noises)]
     paired = zip(measurement.noises, measurement.query.blocks, strict=True)
     grouped = groupby(paired, key=lambda pair: pair[0])
     return [(law, sum(block.values for _, block in run)) for law, run in grouped]

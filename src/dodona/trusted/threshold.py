@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -36,13 +37,13 @@ class Watch:
         self._mechanism = mechanism
         self._noise = noise
         self._lock = threading.Lock()
-        self._left = mechanism.positives
+        self._left, self._owner = mechanism.positives, os.getpid()
         self._shift = noise(mechanism.threshold_scale)
 
     @property
     def positives_left(self) -> int:
-        """How many positives it may still tell before it halts."""
-        return self._left
+        """How many positives it may still tell before it halts; none in a process that was forked from its own."""
+        return self._left if self._owner == os.getpid() else 0
 
     def ask(self, value: int, threshold: int) -> Verdict:
         """Return whether the value, with noise, is at or above the threshold, with noise."""
@@ -50,7 +51,7 @@ class Watch:
             if type(number) is not int:  # a fraction would shine through the gap; the value itself is not shown
                 raise InvalidArgument(name, type(number), "write an integer")
         with self._lock:
-            if self._left == 0:
+            if self.positives_left == 0:
                 raise Halted(self._mechanism.positives)
             gap = value + self._noise(self._mechanism.question_scale) - threshold - self._shift
             if gap < 0:

@@ -10,7 +10,7 @@ import pytest
 
 from dodona.trusted import samplers
 from dodona.trusted.samplers.bounds import logistic_floor, power_floor
-from dodona.trusted.samplers.contest import Draw, winner
+from dodona.trusted.samplers.contest import Draw, winners
 from dodona.trusted.samplers.law import thresholds
 from tests.trusted.samplers.adversary import ALL, NAMES, SCALES, Replay, product_law, random_scale
 from tests.trusted.samplers.oracle import DEPTH, Noise, fixed, meaning_of, rational, real
@@ -70,7 +70,7 @@ def test_the_decimal_context_of_the_caller_changes_nothing(context: Context):
     words = np.full(2, 77, dtype=np.uint64)
     with localcontext(context):
         replay = Replay([5] * 12 + [1, 200])
-        found = winner(np.zeros(2), lambda _: Fraction(0), words, replay.more, draw=Draw.GUMBEL)
+        found = winners(np.zeros(2), lambda _: Fraction(0), words[np.newaxis], replay.more, draw=Draw.GUMBEL)[0]
     assert found == 0
 
 

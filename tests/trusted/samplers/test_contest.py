@@ -12,8 +12,7 @@ import pytest
 from dodona.errors import InvalidArgument
 from dodona.trusted import samplers
 from dodona.trusted.entropy import Keystream
-from dodona.trusted.samplers import compiled, vector
-from dodona.trusted.samplers.contest import Draw, winner
+from dodona.trusted.samplers.contest import Draw, winners
 from tests.trusted.samplers.adversary import ALL, Replay, Tape
 from tests.trusted.samplers.oracle import best, rational, real
 
@@ -53,13 +52,12 @@ def agree(rng: np.random.Generator, rounds: int) -> tuple[int, int]:
         tape.load(plan)
         wanted = best(gaps, words, tape.more, gumbel=gumbel)
         law = Draw.GUMBEL if gumbel else Draw.EXPONENTIAL
-        for kernel in (vector, compiled):
-            replay = Replay(tape.given)
-            doubles = np.array([float(gap) for gap in gaps])
-            drawn = np.array(words, dtype=np.uint64)
-            found = winner(doubles, gaps.__getitem__, drawn, replay.more, draw=law, kernel=kernel)
-            assert found == wanted, (gaps, words, tape.given, gumbel, kernel.__name__)
-            assert replay.left == [], (gaps, words, tape.given, gumbel, kernel.__name__)
+        replay = Replay(tape.given)
+        doubles = np.array([float(gap) for gap in gaps])
+        drawn = np.array([words], dtype=np.uint64)
+        found = winners(doubles, gaps.__getitem__, drawn, replay.more, draw=law)[0]
+        assert found == wanted, (gaps, words, tape.given, gumbel)
+        assert replay.left == [], (gaps, words, tape.given, gumbel)
         deep += bool(tape.given)
         given += len(tape.given)
     return deep, given
@@ -83,7 +81,7 @@ def test_words_that_stay_equal_are_read_on_until_one_is_ahead(draw: Draw):
     following = [5, 5, 5, 60, 70, 5]
     replay = Replay(following)
     gaps = np.zeros(3)
-    assert winner(gaps, lambda _: Fraction(0), words, replay.more, draw=draw) == 2
+    assert winners(gaps, lambda _: Fraction(0), words[np.newaxis], replay.more, draw=draw)[0] == 2
     assert replay.left == []
 
 
@@ -93,7 +91,7 @@ def test_the_ends_of_the_unit_interval_are_decided_by_what_follows(draw: Draw, w
     words = np.array([word, word], dtype=np.uint64)
     for following, wanted in (([3, 9], 0), ([9, 3], 1)):
         replay = Replay(following)
-        assert winner(np.zeros(2), lambda _: Fraction(0), words, replay.more, draw=draw) == wanted
+        assert winners(np.zeros(2), lambda _: Fraction(0), words[np.newaxis], replay.more, draw=draw)[0] == wanted
 
 
 def test_scores_as_far_apart_as_they_may_be_keep_their_order():

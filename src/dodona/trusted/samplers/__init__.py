@@ -93,28 +93,39 @@ def _lower(floor: Callable[[int], int], words: NDArray[np.uint64], more: More) -
     return lower
 
 
-def choose(scores: Scores, *, unit: Exact = 1, stream: Keystream = SYSTEM, kernel: Kernel = vector) -> int:
+def choose(scores: Scores, *, unit: Exact = 1, stream: Keystream = SYSTEM) -> int:
     """Return an index drawn with probability ∝ exp(unit·score): the exponential mechanism."""
-    return int(contests(scores, 1, unit=unit, draw=Draw.GUMBEL, stream=stream, kernel=kernel)[0])
+    return int(contests(scores, 1, unit=unit, draw=Draw.GUMBEL, stream=stream)[0])
 
 
-def permute_and_flip(scores: Scores, *, unit: Exact = 1, stream: Keystream = SYSTEM, kernel: Kernel = vector) -> int:
+def permute_and_flip(scores: Scores, *, unit: Exact = 1, stream: Keystream = SYSTEM) -> int:
     """Return the index that permute-and-flip chooses, where a candidate is kept with probability exp(-unit·gap)."""
-    return int(contests(scores, 1, unit=unit, draw=Draw.EXPONENTIAL, stream=stream, kernel=kernel)[0])
+    return int(contests(scores, 1, unit=unit, draw=Draw.EXPONENTIAL, stream=stream)[0])
 
 
 def contests(  # noqa: PLR0913  what is drawn, how often, and from where
-    scores: Scores, times: int, *, unit: Exact, draw: Draw, stream: Keystream = SYSTEM, kernel: Kernel = vector
+    scores: Scores,
+    times: int,
+    *,
+    unit: Exact,
+    draw: Draw,
+    rare: Sequence[Fraction] = (),
+    stream: Keystream = SYSTEM,
 ) -> NDArray[np.int64]:
-    """Return the winners of `times` independent contests, where a gap is unit·(best score - score)."""
+    """Return the winners of `times` independent contests, where a gap is unit·(best score - score).
+
+    A candidate that is `rare`, one of r ≥ 1, has ln r more: under Gumbel draws it is chosen with probability
+    ∝ exp(unit·score)/r. Where these numbers are given there is one for each candidate, below 2^1000.
+    """
     factor = exact(unit, argument="unit", lower=Fraction(1, 10**12), upper=LARGEST)
     gaps, gap = _gaps(scores, factor)
+    gaps = gaps + np.log(np.array(rare, dtype=np.float64)) if rare else gaps
     won = np.empty(_count(times), dtype=np.int64)
     rows = max(1, _CONTEST_WORDS // gaps.size)
     for start in range(0, won.size, rows):
         block = won[start : start + rows]
         words = stream.words(block.size * gaps.size).reshape(block.size, gaps.size)
-        block[:] = winners(gaps, gap, words, stream.word, draw=draw, kernel=kernel)
+        block[:] = winners(gaps, gap, words, stream.word, draw=draw, rare=rare)
         words.fill(0)
     return won
 

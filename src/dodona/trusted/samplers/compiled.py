@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING
 
 import numba
@@ -30,23 +29,6 @@ def values(ready: Table, words: NDArray[np.uint64]) -> tuple[NDArray[np.int64], 
     else:
         doubts = _narrow(words[0], ready.guide, ready.bounds, law.signed, found, doubtful)
     return found, doubtful[:doubts]
-
-
-def keys(words: NDArray[np.uint64], gaps: NDArray[np.float64], *, gumbel: bool) -> NDArray[np.float64]:
-    """Return draw - gap in doubles, where the draw is -ln(-ln(1 - U)) or -ln U."""
-    found = np.empty(words.shape, dtype=np.float64)
-    _keys(words, gaps, gumbel, found)
-    return found
-
-
-@numba.njit(nogil=True)
-def _keys(words, gaps, gumbel, found):  # type: ignore[no-untyped-def]
-    for row in range(words.shape[0]):
-        for index in range(words.shape[1]):
-            uniform = min(max(np.float64(words[row, index]) * 2.0**-64, 2.0**-64), 1 - 2.0**-53)
-            if gumbel:
-                uniform = -math.log1p(-uniform)
-            found[row, index] = -(math.log(uniform) + gaps[index])
 
 
 @numba.njit(nogil=True)

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from dodona.trusted.samplers.draw import Kernel
-
 
 class Draw(Enum):
     """The law of the number that each candidate draws."""
@@ -41,22 +39,8 @@ MARGIN = 2.0**-40
 # by 2^13 over the distance to the end at most (page exact-contest).
 _END = np.uint64(1 << 54)
 _END_MARGIN = 2.0**13
-
-
-def winner(  # noqa: PLR0913  the words and their continuation are arguments of every sampler
-    gaps: NDArray[np.float64],
-    gap: Callable[[int], Fraction],
-    words: NDArray[np.uint64],
-    more: More,
-    *,
-    draw: Draw,
-    kernel: Kernel = vector,
-) -> int:
-    """Return the index of the largest draw - gap; `gap(i)` is the exact gap of which `gaps[i]` is the double.
-
-    Theorem: exact-contest
-    """
-    return int(winners(gaps, gap, words[np.newaxis], more, draw=draw, kernel=kernel)[0])
+Gap = tuple[Fraction, Fraction]
+"""A part of a gap, and a number from 1 whose logarithm is the rest of it."""
 
 
 def winners(  # noqa: PLR0913  the words and their continuation are arguments of every sampler
@@ -66,13 +50,16 @@ def winners(  # noqa: PLR0913  the words and their continuation are arguments of
     more: More,
     *,
     draw: Draw,
-    kernel: Kernel = vector,
+    rare: Sequence[Fraction] = (),
 ) -> NDArray[np.int64]:
-    """Return the winner of each of several contests between the same candidates, a row of words for each.
+    """Return the index of the largest draw - gap in each of several contests between the same candidates.
+
+    There is a row of words for each contest, and `gap(i)` is the exact gap of which `gaps[i]` is the double. Where
+    `rare` has a number from 1 for each candidate, its logarithm is part of the gap: `gaps` has it, `gap` has not.
 
     Theorem: exact-contest
     """
-    key = kernel.keys(words, gaps, gumbel=draw is Draw.GUMBEL)
+    key = vector.keys(words, gaps, gumbel=draw is Draw.GUMBEL)
     margin = MARGIN * (gaps + np.abs(key) + 1)
     ends = np.nonzero((words < _END) | (words > ~_END))
     with np.errstate(divide="ignore"):
@@ -80,12 +67,13 @@ def winners(  # noqa: PLR0913  the words and their continuation are arguments of
     contenders = key + margin >= (key - margin).max(axis=1, keepdims=True)
     first: NDArray[np.int64] = contenders.argmax(axis=1)
     for row in np.flatnonzero(contenders.sum(axis=1) > 1).tolist():
-        entries = [(index, gap(index), int(words[row, index])) for index in np.flatnonzero(contenders[row]).tolist()]
+        places = np.flatnonzero(contenders[row]).tolist()
+        entries = [(i, (gap(i), rare[i] if rare else Fraction(1)), int(words[row, i])) for i in places]
         first[row] = _decided(entries, more, draw)
     return first
 
 
-def _decided(contenders: Sequence[tuple[int, Fraction, int]], more: More, draw: Draw) -> int:
+def _decided(contenders: Sequence[tuple[int, Gap, int]], more: More, draw: Draw) -> int:
     """Return the winner's index, revealing 64 more bits of every contender until one is surely ahead."""
     bits = WORD
     while True:
@@ -99,9 +87,9 @@ def _decided(contenders: Sequence[tuple[int, Fraction, int]], more: More, draw: 
         bits += WORD
 
 
-def _edges(word: int, gap: Fraction, bits: int, context: Context, draw: Draw) -> tuple[Decimal, Decimal]:
+def _edges(word: int, gap: Gap, bits: int, context: Context, draw: Draw) -> tuple[Decimal, Decimal]:
     """Return bounds on draw - gap over all numbers that begin with these bits; both laws fall as the number grows."""
-    away = _quotient(gap, context)
+    away = context.add(_quotient(gap[0], context), context.ln(_quotient(gap[1], context)))
     low, high = (context.subtract(_real(Fraction(edge, 1 << bits), context, draw), away) for edge in (word + 1, word))
     # With twice as many digits as bits, rounding stays far below this share of the terms (page exact-contest).
     share = Decimal((0, (1,), 8 - bits))

@@ -40,9 +40,6 @@ class Kernel(Protocol):
     def values(self, ready: Table, words: NDArray[np.uint64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return a value for each column of words, and the columns left in doubt."""
 
-    def keys(self, words: NDArray[np.uint64], gaps: NDArray[np.float64], *, gumbel: bool) -> NDArray[np.float64]:
-        """Return draw - gap in doubles for each candidate of a contest."""
-
 
 def decided(law: Law, words: NDArray[np.uint64], more: More, *, kernel: Kernel = vector) -> NDArray[np.int64]:
     """Return what each column of words means: a value, or REJECTED.
