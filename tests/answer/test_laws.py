@@ -7,7 +7,8 @@ from statistics import NormalDist
 import numpy as np
 import pytest
 
-from dodona.answer.law import Term, chernoff, half_width, upper_quantile, upper_tail
+from dodona.answer.convolution import upper_tail
+from dodona.answer.law import Term, chernoff, half_width, upper_quantile
 from dodona.mechanisms import Gaussian, Laplace
 
 NOISES = [Laplace(scale=3), Gaussian(scale=3), Laplace(scale="1/2"), Gaussian(scale="1/2"), Gaussian(scale=25)]

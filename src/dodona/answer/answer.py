@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Literal, Self, get_args
 
 from dodona.accuracy import Against, failure, number_of
 from dodona.answer import frames, mechanism, picture, written
+from dodona.answer.derived import Evidence
 from dodona.answer.estimate import Estimate
-from dodona.answer.measured import Measured
 from dodona.answer.price import Price
 from dodona.answer.rows import Row, rows_of, shown_columns
 from dodona.answer.view import View
@@ -45,7 +45,8 @@ class ColumnAccuracy:
 class Answer:
     """What was answered. Nothing is computed before it is looked at; noisy values are never rounded or made to fit."""
 
-    measured: Measured
+    measured: Evidence
+    """What it is read from: what was measured, or what follows from numbers that were told before."""
     source: Rung
     price: Price
     receipt: str | None
@@ -193,7 +194,7 @@ class Answer:
 
 
 def answer_of(  # noqa: PLR0913  all that is known of an answer comes together here
-    measured: Measured,
+    measured: Evidence,
     *,
     confidence: float = 0.95,
     source: Rung = "measured",
@@ -205,7 +206,7 @@ def answer_of(  # noqa: PLR0913  all that is known of an answer comes together h
     warnings: tuple[str, ...] = (),
     stale: bool = False,
 ) -> Answer:
-    """Return the answer that was measured; it is evaluated when somebody looks at it."""
+    """Return the answer that was measured, or that follows; it is evaluated when somebody looks at it."""
     if source not in _RUNGS:
         raise InvalidArgument("source", source, f"write one of {', '.join(_RUNGS)}")
     return Answer(

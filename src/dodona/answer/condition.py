@@ -8,8 +8,8 @@ from datetime import date
 from fractions import Fraction
 from typing import Any
 
+from dodona.answer.derived import Evidence
 from dodona.answer.labels import labels_of
-from dodona.answer.measured import Measured
 from dodona.answer.view import View, band_of
 from dodona.domain.attribute import MISSING
 from dodona.errors import InvalidRequest
@@ -26,7 +26,7 @@ _OPERATORS: dict[str, Callable[[Any, Any], bool]] = {
 }
 
 
-def holds(condition: Expression, measured: Measured, view: View) -> list[bool]:
+def holds(condition: Expression, measured: Evidence, view: View) -> list[bool]:
     """Return for each group whether a condition holds; one on a value that is not known does not."""
     match condition:
         case Comparison(name, left, right):
@@ -42,7 +42,7 @@ def holds(condition: Expression, measured: Measured, view: View) -> list[bool]:
             raise InvalidRequest("A condition compares two values; write one of = <> < <= > >= between them.")
 
 
-def sorting(expression: Expression, measured: Measured, view: View) -> list[Any]:
+def sorting(expression: Expression, measured: Evidence, view: View) -> list[Any]:
     """Return for each group what it is sorted by; None where nothing is known.
 
     Groups are in the order of their labels' declaration, so a key sorts by the group's own place.
@@ -54,7 +54,7 @@ def sorting(expression: Expression, measured: Measured, view: View) -> list[Any]
     return list(_points(expression, measured, view))
 
 
-def _places(key: int, measured: Measured) -> list[int | None]:
+def _places(key: int, measured: Evidence) -> list[int | None]:
     """Return the place of each group's label within its key; `<missing>` has none, as NULLs come last."""
     labels = [group[key] for group in labels_of(measured.question)]
     places: dict[object, int] = {}
@@ -63,7 +63,7 @@ def _places(key: int, measured: Measured) -> list[int | None]:
     return [None if label == MISSING else places[type(label), label] for label in labels]
 
 
-def _points(expression: Expression, measured: Measured, view: View) -> list[Comparable | None]:
+def _points(expression: Expression, measured: Evidence, view: View) -> list[Comparable | None]:
     match expression:
         case Literal(value):
             return [value] * measured.groups

@@ -10,6 +10,7 @@ from typing import assert_never
 import numpy as np
 
 from dodona.answer.band import Band, combined
+from dodona.answer.derived import Derived, Evidence
 from dodona.answer.form import form_band, form_of
 from dodona.answer.labels import labels_of
 from dodona.answer.measured import Measured
@@ -18,7 +19,7 @@ from dodona.answer.rank import quantile_band
 from dodona.answer.ratio import unbounded
 from dodona.answer.spread import mean_band, variation_band
 from dodona.domain.attribute import grid
-from dodona.errors import InvalidRequest
+from dodona.errors import InvalidRequest, InvariantBroken
 from dodona.query.expression import (
     Arithmetic,
     Comparison,
@@ -33,11 +34,12 @@ from dodona.query.expression import (
 )
 
 
-def evaluate(expression: Expression, measured: Measured, failing: float) -> Band:
+def evaluate(expression: Expression, measured: Evidence, failing: float) -> Band:
     """Return an expression's values and intervals, each of which fails with probability at most `failing`.
 
     A form that is linear in what was measured has the exact law of its noise; a ratio of two has a test inverted; any
-    other expression is computed from intervals of its pieces that hold together.
+    other expression is computed from intervals of its pieces that hold together. Of a combination of what was told
+    before all forms but multiples of one block are such expressions, as its blocks are not independent.
 
     Theorem: sum-of-noises, honest-ratio
     """
@@ -46,7 +48,7 @@ def evaluate(expression: Expression, measured: Measured, failing: float) -> Band
     return _joined(expression, measured, {piece: _piece(piece, measured, each) for piece in pieces})
 
 
-def _pieces(expression: Expression, measured: Measured) -> Iterator[Expression]:
+def _pieces(expression: Expression, measured: Evidence) -> Iterator[Expression]:
     """Yield the parts of an expression that have intervals of their own; numbers and labels are known."""
     match expression:
         case Literal() | KeyOf():
@@ -54,8 +56,7 @@ def _pieces(expression: Expression, measured: Measured) -> Iterator[Expression]:
         case Total() | Mean() | Variation() | Quantile():
             yield expression
         case Arithmetic(_, left, right):
-            form = form_of(expression, measured.question.query)
-            if form is not None or quotient(expression, measured) is not None:
+            if _has_law(expression, measured):
                 yield expression
             else:
                 yield from _pieces(left, measured)
@@ -66,7 +67,20 @@ def _pieces(expression: Expression, measured: Measured) -> Iterator[Expression]:
             assert_never(expression)
 
 
-def _piece(expression: Expression, measured: Measured, failing: float) -> Band:
+def _has_law(expression: Arithmetic, measured: Evidence) -> bool:
+    """Whether the law of an expression's noise is known."""
+    form = form_of(expression, measured.question.query)
+    if isinstance(measured, Derived):
+        return form is not None and len(form.factors) <= 1
+    return form is not None or quotient(expression, measured) is not None
+
+
+def _piece(expression: Expression, measured: Evidence, failing: float) -> Band:
+    if isinstance(measured, Derived):
+        form = form_of(expression, measured.question.query)
+        if form is None:
+            raise InvariantBroken(f"{type(expression).__name__} does not follow from numbers that were told before.")
+        return form_band(form, measured, failing)
     match expression:
         case Mean():
             return mean_band(expression, measured, failing)
@@ -84,7 +98,7 @@ def _piece(expression: Expression, measured: Measured, failing: float) -> Band:
             return unbounded(ratio, failing=failing)
 
 
-def _joined(expression: Expression, measured: Measured, known: Mapping[Expression, Band]) -> Band:
+def _joined(expression: Expression, measured: Evidence, known: Mapping[Expression, Band]) -> Band:
     """Return the band of an expression from those of its pieces."""
     found = known.get(expression)
     if found is not None:

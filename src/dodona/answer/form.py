@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dodona.answer.band import Band
-from dodona.answer.law import Term, half_width, upper_quantile
-from dodona.answer.measured import Measured
+from dodona.answer.derived import Derived, Evidence, widths
+from dodona.answer.law import Term, upper_quantile
+from dodona.errors import InvariantBroken
 from dodona.query.expression import Arithmetic, Expression, Literal, Total
 from dodona.query.query import Query
 
@@ -66,7 +67,7 @@ def _joined(operator: str, left: Form, right: Form) -> Form | None:
             return None if right.factors or right.constant == 0 else left.times(1 / right.constant)
 
 
-def form_band(form: Form, measured: Measured, failing: float) -> Band:
+def form_band(form: Form, measured: Evidence, failing: float) -> Band:
     """Return a form's values, with intervals from the law of the sum of its noises.
 
     Theorem: sum-of-noises
@@ -75,7 +76,7 @@ def form_band(form: Form, measured: Measured, failing: float) -> Band:
     return Band(value, value - within, value + within)
 
 
-def form_values(form: Form, measured: Measured) -> NDArray[np.float64]:
+def form_values(form: Form, measured: Evidence) -> NDArray[np.float64]:
     """Return a form's noisy value for each group."""
     value: NDArray[np.float64] = np.full(measured.groups, float(form.constant))
     for block, factor in form.factors:
@@ -83,13 +84,15 @@ def form_values(form: Form, measured: Measured) -> NDArray[np.float64]:
     return value
 
 
-def form_width(form: Form, measured: Measured, failing: float) -> float:
-    """Return how far off a form may be."""
+def form_width(form: Form, measured: Evidence, failing: float) -> float | NDArray[np.float64]:
+    """Return how far off a form may be: for all groups, or for each."""
     match form.factors:
         case ():
             return 0.0
         case ((block, factor),):
-            return float(abs(factor) * half_width(measured.noises[block], failing))
+            return float(abs(factor)) * widths(measured, block, failing)
+        case _ if isinstance(measured, Derived):
+            raise InvariantBroken("The errors of blocks that follow from the same numbers are not independent.")
         case _:
             # What all factors share is taken out, so that sums of counts stay on the grid of whole numbers.
             shared = min(abs(factor) for _, factor in form.factors)

@@ -9,6 +9,7 @@ import numpy as np
 
 from dodona.accuracy import sampling_error
 from dodona.answer.band import Band
+from dodona.answer.derived import Derived, Evidence, widths
 from dodona.answer.evaluation import evaluate, in_units
 from dodona.answer.law import Term, half_width, upper_quantile
 from dodona.answer.measured import Measured
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 _GRID = 1000  # levels are rounded outward to this many parts, so that groups share the laws of their noise
 
 
-def population_band(expression: Expression, measured: Measured, *, failing: float, size: int | None) -> Band:
+def population_band(expression: Expression, measured: Evidence, *, failing: float, size: int | None) -> Band:
     """Return values with intervals for what they would be in the population; a count or sum: for as many rows.
 
     Rows are taken to be independent draws.
@@ -37,9 +38,9 @@ def population_band(expression: Expression, measured: Measured, *, failing: floa
             return evaluate(expression, measured, failing)
         case Total(block):
             return _total(expression, measured, failing, _size(size), block)
-        case Mean():
+        case Mean() if not isinstance(measured, Derived):
             return _mean(expression, measured, failing)
-        case Quantile():
+        case Quantile() if not isinstance(measured, Derived):
             return _quantile(expression, measured, failing)
         case _:
             raise InvalidRequest(
@@ -48,14 +49,14 @@ def population_band(expression: Expression, measured: Measured, *, failing: floa
             )
 
 
-def _total(total: Total, measured: Measured, failing: float, size: int, block: int) -> Band:
+def _total(total: Total, measured: Evidence, failing: float, size: int, block: int) -> Band:
     """Return a count or a sum; Hoeffding's bound holds for rows that count from the least to the most weight."""
     found = measured.question.query.blocks[block]
     least, most = extremes(found.weight)
     spread = float((max(most, 0) - min(least, 0)) * found.unit)
     value = evaluate(total, measured, failing).value
-    within = float(found.unit) * half_width(measured.noises[block], failing / 2)
-    within += spread * sampling_error(failing / 2, answers=1, sample=size)
+    within = float(found.unit) * widths(measured, block, failing / 2)
+    within = within + spread * sampling_error(failing / 2, answers=1, sample=size)
     return Band(value, value - within, value + within)
 
 

@@ -134,7 +134,7 @@ def _even(query: Query, block: int, rows: float) -> list[int]:
     if not isinstance(partition, Partition):
         return [0] * query.blocks[block].values
     below = [round(rows * cut / partition.size) for cut in (*partition.cuts, partition.size)]
-    return [*(after - before for before, after in pairwise(below)), 0, 0]
+    return [*(after - before for before, after in pairwise(below)), *[0] * partition.further]
 
 
 def _farthest(mean: Mean) -> Fraction:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -19,6 +20,14 @@ class Price:
     share: Fraction
     epsilon: float
     """Rounded up."""
+
+    def plus(self, other: Price) -> Price:
+        """Return both together.
+
+        >>> print(Price(Fraction(1, 80), 0.25).plus(FREE))
+        1.25% of the budget (alone: epsilon 0.25)
+        """
+        return Price(self.share + other.share, math.nextafter(self.epsilon + other.epsilon, math.inf))
 
     def __str__(self) -> str:
         if self.share == 0:

@@ -12,11 +12,12 @@ import numpy as np
 
 from dodona.accuracy import Against
 from dodona.answer.condition import holds, sorting
+from dodona.answer.derived import Derived, Evidence, widths
 from dodona.answer.digits import digits_for, outward
 from dodona.answer.estimate import Estimate, Measure, as_number
 from dodona.answer.labels import labels_of, name_of
 from dodona.answer.measured import Measured
-from dodona.answer.view import View, band_of, steps_within
+from dodona.answer.view import View, band_of, failing_of, steps_within
 from dodona.domain.attribute import Boolean, Date, Integer, Label
 from dodona.query.expression import Comparison, Expression, KeyOf, Literal, Logic, Quantile, Total
 from dodona.query.question import Column, Question
@@ -49,7 +50,7 @@ def shown_columns(question: Question) -> tuple[Column, ...]:
     return (*(Column(name_of(key), KeyOf(number)) for number, key in enumerate(question.keys)), *question.columns)
 
 
-def rows_of(measured: Measured, view: View) -> tuple[Row, ...]:
+def rows_of(measured: Evidence, view: View) -> tuple[Row, ...]:
     """Return the rows: HAVING, ORDER BY, OFFSET and LIMIT are read from the noisy values, ties in the groups' order."""
     question = measured.question
     chosen: Sequence[int] = range(measured.groups)
@@ -69,7 +70,7 @@ def rows_of(measured: Measured, view: View) -> tuple[Row, ...]:
     return tuple(Row(labels[group], tuple(cells[number] for cells in columns)) for number, group in enumerate(chosen))
 
 
-def _cells(expression: Expression, measured: Measured, view: View, chosen: Sequence[int]) -> list[Cell]:
+def _cells(expression: Expression, measured: Evidence, view: View, chosen: Sequence[int]) -> list[Cell]:
     """Return the cells of a column for the groups that are shown."""
     match expression:
         case KeyOf(key):
@@ -80,7 +81,7 @@ def _cells(expression: Expression, measured: Measured, view: View, chosen: Seque
         case Comparison() | Logic():
             truths = holds(expression, measured, view)
             return [truths[group] for group in chosen]
-        case Total(block) if view.against is Against.TABLE:
+        case Total(block) if view.against is Against.TABLE and isinstance(measured, Measured):
             unit, steps = measured.question.query.blocks[block].unit, measured.steps(block)
             within = steps_within(block, measured, view)
             middle = [steps[group] for group in chosen]
@@ -89,6 +90,8 @@ def _cells(expression: Expression, measured: Measured, view: View, chosen: Seque
             else:
                 exact = [(unit * value, unit * (value - within), unit * (value + within)) for value in middle]
                 found = [Estimate(*map(_plain, ends)) for ends in exact]
+        case Total(block) if view.against is Against.TABLE and isinstance(measured, Derived):
+            found = _derived(block, measured, view, chosen)
         case _:
             band = band_of(expression, measured, view)
             typed = _type(expression, measured)
@@ -103,11 +106,20 @@ def _cells(expression: Expression, measured: Measured, view: View, chosen: Seque
     return [_rounded(cell, least=_least(expression, measured)) for cell in found] if view.rounded else list(found)
 
 
+def _derived(block: int, derived: Derived, view: View, chosen: Sequence[int]) -> list[Estimate]:
+    """Return counts or sums that follow from numbers told before, each with the width of its own law."""
+    unit, values = float(derived.question.query.blocks[block].unit), derived.parts[block]
+    within = widths(derived, block, failing_of(view, derived))
+    each = within.tolist() if isinstance(within, np.ndarray) else [within] * len(values)
+    pairs = [(float(values[group]), each[group]) for group in chosen]
+    return [Estimate(unit * value, unit * (value - wide), unit * (value + wide)) for value, wide in pairs]
+
+
 def _plain(number: Fraction) -> int | Fraction:
     return number.numerator if number.denominator == 1 else number
 
 
-def _type(expression: Expression, measured: Measured) -> Callable[[float], Measure]:
+def _type(expression: Expression, measured: Evidence) -> Callable[[float], Measure]:
     """Return how the numbers of a column are told: a quantile is one of the column's own values."""
     if not isinstance(expression, Quantile):
         return float
@@ -120,7 +132,7 @@ def _type(expression: Expression, measured: Measured) -> Callable[[float], Measu
             return float
 
 
-def _least(expression: Expression, measured: Measured) -> float:
+def _least(expression: Expression, measured: Evidence) -> float:
     """Return what a count or sum cannot be below, whatever the rows are."""
     if isinstance(expression, Total) and extremes(measured.question.query.blocks[expression.block].weight)[0] >= 0:
         return 0.0

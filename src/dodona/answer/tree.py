@@ -86,7 +86,7 @@ def tree_of(quantile: Quantile, measured: Measured) -> Tree:
     levels.reverse()
     return Tree(
         walk=_walk(tuple(partition for _, partition in levels)),
-        counts=tuple(measured.numbers(number)[:, :-2] for number, _ in levels),
+        counts=tuple(measured.numbers(number)[:, : len(partition.cuts)] for number, partition in levels),
         noises=tuple(measured.noises[number] for number, _ in levels),
     )
 

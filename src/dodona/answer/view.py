@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from dodona.accuracy import Against, failure
 from dodona.answer.band import Band
+from dodona.answer.derived import Derived, Evidence
 from dodona.answer.evaluation import evaluate
 from dodona.answer.law import half_width
 from dodona.answer.measured import Measured
@@ -26,24 +27,25 @@ class View:
     """How many rows there are about: public."""
 
 
-def failing_of(view: View, measured: Measured) -> float:
+def failing_of(view: View, measured: Evidence) -> float:
     """Return how often the interval of one cell may fail, so that the view's promise holds.
 
     Noises of different groups, and of different blocks, are independent: so counts and sums share exactly, other
-    columns of a group share by the union bound, and so does everything where the sample is in doubt as well.
+    columns of a group share by the union bound, and so does everything where the sample is in doubt as well, or where
+    values follow from the same numbers.
     """
     failing = failure(view.confidence)
     if not view.together:
         return failing
     distinct = _distinct(measured)
-    if view.against is Against.POPULATION:
+    if view.against is Against.POPULATION or isinstance(measured, Derived):
         return failing / (measured.groups * len(distinct))
     if all(isinstance(expression, Total) for expression in distinct):
         return _share(failing, measured.groups * len(distinct))
     return _share(failing, measured.groups) / len(distinct)
 
 
-def band_of(expression: Expression, measured: Measured, view: View) -> Band:
+def band_of(expression: Expression, measured: Evidence, view: View) -> Band:
     """Return an expression's values and intervals as a view wants them."""
     failing = failing_of(view, measured)
     if view.against is Against.POPULATION:
@@ -59,7 +61,7 @@ def steps_within(block: int, measured: Measured, view: View) -> int:
     return half_width(measured.noises[block], failing_of(view, measured))
 
 
-def _distinct(measured: Measured) -> tuple[Expression, ...]:
+def _distinct(measured: Evidence) -> tuple[Expression, ...]:
     """Return the different expressions that are not known beforehand; at least one."""
     shown = (column.expression for column in measured.question.columns)
     found = dict.fromkeys(expression for expression in shown if not isinstance(expression, KeyOf | Literal))

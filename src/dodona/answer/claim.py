@@ -1,0 +1,65 @@
+"""Claims of a model about an answer: one that a noisy comparison has confirmed, and one that nothing holds."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from statistics import NormalDist
+
+from dodona.accuracy import Accuracy, failure, number_of
+from dodona.answer.law import upper_quantile
+from dodona.answer.term import Term
+from dodona.errors import InvalidArgument
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """How far off a prediction may be that was found to be nearer than a threshold, both with Laplace noise.
+
+    >>> round(Checked(100, 5.0, 7.0).accuracy(0.95).within)
+    119
+    """
+
+    threshold: int
+    """In steps: the distance that the noisy one was below, with noise of its own."""
+    threshold_scale: float
+    question_scale: float
+
+    @property
+    def noise(self) -> tuple[Term, Term]:
+        """The two draws that stand between what was told and the distance."""
+        return Term(1.0, "Laplace", self.threshold_scale), Term(1.0, "Laplace", self.question_scale)
+
+    def quantile(self, failing: float) -> float:
+        """Return a distance that a prediction is beyond, and is confirmed, with probability at most `failing`.
+
+        Theorem: confirmed-answer
+        """
+        return max(0.0, self.threshold - 1 + upper_quantile(self.noise, failing))
+
+    def accuracy(self, confidence: float = 0.95, *, answers: int = 1) -> Accuracy:
+        """Return how far off it may be; of several answers, all of them."""
+        failing = failure(confidence) / number_of(answers, argument="answers")
+        return Accuracy(within=self.quantile(failing), confidence=confidence)
+
+
+@dataclass(frozen=True, slots=True)
+class Guessed:
+    """How far off a model has been with questions of its kind. It is an estimate, and bounds nothing."""
+
+    deviation: float
+    """The root of the mean square, in steps."""
+
+    def __post_init__(self) -> None:
+        """Refuse what is no deviation."""
+        if not 0 <= self.deviation < math.inf:
+            raise InvalidArgument("deviation", self.deviation, "write a number from 0")
+
+    def quantile(self, failing: float) -> float:
+        """Return what a normal error of this deviation would be beyond with probability `failing`."""
+        return self.deviation * NormalDist().inv_cdf(1 - failing / 2)
+
+    def accuracy(self, confidence: float = 0.95, *, answers: int = 1) -> Accuracy:
+        """Return how far off it would be, were its errors normal."""
+        failing = failure(confidence) / number_of(answers, argument="answers")
+        return Accuracy(within=self.quantile(failing), confidence=confidence, expected=self.deviation)

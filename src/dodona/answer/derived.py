@@ -1,0 +1,117 @@
+"""What follows from numbers that were told before: for each value a combination of them, and the law of its error."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dodona.answer.blend import Bell, Blend, Law
+from dodona.answer.claim import Checked, Guessed
+from dodona.answer.law import half_width
+from dodona.answer.measured import Measured, groups_of
+from dodona.errors import InvalidArgument, InvariantBroken
+from dodona.mechanisms.gaussian import Gaussian
+from dodona.mechanisms.laplace import Laplace
+from dodona.query.expression import Arithmetic, Comparison, Expression, KeyOf, Literal, Logic, Total
+from dodona.query.question import Question
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+_ONLY = "Only counts, sums and arithmetic of them follow from numbers that were told before."
+_KNOWN = frozenset({Total, KeyOf, Literal})
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Derived:
+    """For each block its values in steps, and the laws of their errors: one for each value, or one for all.
+
+    Values may have draws in common, so nothing here takes them to be independent of each other.
+    """
+
+    question: Question
+    parts: tuple[Sequence[float] | NDArray[np.float64], ...]
+    laws: tuple[tuple[Law, ...], ...]
+
+    def __post_init__(self) -> None:
+        """Refuse what is not of the question, and a question that is not made of counts and sums."""
+        question, groups = self.question, groups_of(self.question)
+        blocks = question.query.blocks
+        if not len(blocks) == len(self.parts) == len(self.laws):
+            raise InvalidArgument("values", len(self.parts), f"write values and laws of each of {len(blocks)} blocks")
+        for block, part, laws in zip(blocks, self.parts, self.laws, strict=True):
+            if block.values != groups:
+                raise InvariantBroken(_ONLY)
+            if len(part) != groups:
+                raise InvalidArgument("values", len(part), f"each block of the question has {groups}")
+            if len(laws) not in {1, groups}:
+                raise InvalidArgument("laws", len(laws), f"write one for each of {groups} values, or one for all")
+        read = [column.expression for column in question.columns]
+        read += [order.expression for order in question.order]
+        read += [] if question.having is None else [question.having]
+        if not all(type(one) in _KNOWN or _follows(one) for one in read):
+            raise InvariantBroken(_ONLY)
+
+    @property
+    def values(self) -> list[float]:
+        """The values in steps, one block after the other."""
+        return [float(value) for part in self.parts for value in part]
+
+    @property
+    def groups(self) -> int:
+        """How many groups the question has; every block has one value for each."""
+        return groups_of(self.question)
+
+    def numbers(self, block: int) -> NDArray[np.float64]:
+        """Return the values of a block in steps: a row for each group of the question."""
+        return np.asarray(self.parts[block], dtype=np.float64).reshape(-1, 1)
+
+
+Evidence = Measured | Derived
+"""What an answer is read from."""
+
+
+def derived(
+    question: Question,
+    values: Sequence[Sequence[float] | NDArray[np.float64]],
+    laws: Sequence[Law | Sequence[Law]],
+) -> Derived:
+    """Return what an answer is read from that follows from numbers told before; nothing is computed yet.
+
+    For each block of the question: its values in steps, one for each group, and the law of their errors, or a law for
+    each of them.
+    """
+    return Derived(question, tuple(values), tuple(_laws(law) for law in laws))
+
+
+def _laws(laws: Law | Sequence[Law]) -> tuple[Law, ...]:
+    return (laws,) if isinstance(laws, Laplace | Gaussian | Blend | Bell | Checked | Guessed) else tuple(laws)
+
+
+def widths(evidence: Evidence, block: int, failing: float) -> float | NDArray[np.float64]:
+    """Return how many steps a block's values may be off, each but with probability `failing`: for all, or for each.
+
+    Theorem: laplace-accuracy, gaussian-accuracy, smoothed-sum
+    """
+    if isinstance(evidence, Measured):
+        return half_width(evidence.noises[block], failing)
+    laws = evidence.laws[block]
+    known = {law: half_width(law, failing) for law in dict.fromkeys(laws)}
+    return known[laws[0]] if len(laws) == 1 else np.array([known[law] for law in laws], dtype=np.float64)
+
+
+def _follows(expression: Expression) -> bool:
+    """Whether an expression is made of counts, sums and what is known beforehand."""
+    match expression:
+        case Total() | KeyOf() | Literal():
+            return True
+        case Arithmetic(_, left, right) | Comparison(_, left, right):
+            return _follows(left) and _follows(right)
+        case Logic(_, parts):
+            return all(map(_follows, parts))
+        case _:
+            return False
