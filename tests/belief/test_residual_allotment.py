@@ -48,7 +48,7 @@ def test_one_target_is_met_exactly_at_the_price_of_the_closed_form(target):
     assert float(error(parts, target) / target.variance) > 1 - 1e-6
     least = sum(math.sqrt(added(own) * share) for own, share in variance_shares(target.product).items()) ** 2
     assert float(ratio_of(parts, Neighbours.ADD_REMOVE)) == pytest.approx(least / float(target.variance), rel=1e-6)
-    found = Known().learned(Residuals(DOMAIN, parts), [0] * Residuals(DOMAIN, parts).query.values)
+    found = Known().learned(Residuals(DOMAIN, parts), [0] * len(Residuals(DOMAIN, parts).noises))
     assert found.estimate(target.product).variance == error(parts, target)
 
 

@@ -150,7 +150,11 @@ def test_no_pair_of_rows_tells_more_than_the_event_says(relation, variance, orde
     names = ["sex", "urgent"]
     axes, shape = product_axes(DOMAIN, names), product_shape(DOMAIN, names)
     table = np.array(
-        [np.broadcast_to(block_weights(block, axes), shape).reshape(-1) for block in measured.query.blocks]
+        [
+            np.broadcast_to(block_weights(residual.block(row), axes), shape).reshape(-1)
+            for residual, _ in measured.parts
+            for row in residual.rows()
+        ]
     )
     laws = [float(noise.scale) ** 2 for noise in measured.noises]
     stay = np.zeros((len(laws), 1), dtype=np.int64)

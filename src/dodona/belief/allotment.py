@@ -19,9 +19,10 @@ from dodona.query.residual import Residual
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-MOST_ENTRIES = 1 << 23
-"""Patterns times residuals. Beyond, residuals that look alike share a variance; beyond that with kinds of residuals
-instead, each is allotted by its own farthest move."""
+MOST_ENTRIES = 1 << 19
+"""Patterns times residuals. Beyond, residuals that look alike share a variance."""
+MOST_KINDS = 1 << 23
+"""Patterns times kinds of residuals. Beyond, each residual is allotted by its own farthest move."""
 _BITS = 24  # of a variance: rounded down, so that targets are kept
 _TURNS = 2000
 _GAP = 1e-3
@@ -46,7 +47,7 @@ def allotted(targets: Sequence[Target], neighbours: Neighbours) -> tuple[Part, .
 
     For one target, where rows are added or removed, it is the closed form σ_A² = T·√(p_A/v_A)/Σ_B √(p_B·v_B), p_A being
     the price of a residual of variance 1 and v_A its share. Else it is within a thousandth of the least price, as long
-    as patterns times residuals are at most 2^23. Where rows are replaced their number is public, and is no part of it.
+    as patterns times residuals are at most 2^19. Where rows are replaced their number is public, and is no part of it.
 
     Theorem: residual-allotment
     """
@@ -56,12 +57,12 @@ def allotted(targets: Sequence[Target], neighbours: Neighbours) -> tuple[Part, .
         residuals = tuple(residual for residual in residuals if residual.classes)
     if not residuals:
         raise InvalidArgument("targets", len(targets), "write a target that is not known already")
-    table = np.array(
-        [
-            [float(own.get(residual, 0) / target.variance) for residual in residuals]
-            for own, target in zip(shares, targets, strict=True)
-        ]
-    )
+    places = {residual: place for place, residual in enumerate(residuals)}
+    table = np.zeros((len(targets), len(residuals)))
+    for line, own, target in zip(table, shares, targets, strict=True):
+        for residual, share in own.items():
+            if residual in places:
+                line[places[residual]] = float(share / target.variance)
     kinds = _kinds(residuals, table, neighbours)
     errors = table @ np.eye(max(kinds) + 1)[kinds]
     spread = _balanced(_prices(residuals, kinds, neighbours), errors[(errors > 0).any(axis=1)])
@@ -88,7 +89,7 @@ def _prices(residuals: Sequence[Residual], kinds: Sequence[int], neighbours: Nei
         return np.array([[float(added(residual)) for residual in residuals]])
     patterns = Patterns.of(residuals)
     number = max(kinds) + 1
-    if patterns.size * number > MOST_ENTRIES:
+    if patterns.size * number > MOST_KINDS:
         every = np.zeros((1, number))
         np.add.at(every[0], list(kinds), [float(farthest(residual)) for residual in residuals])
         return every

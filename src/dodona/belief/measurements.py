@@ -2,7 +2,7 @@
 
 A table is known by the counts of its cells. A block adds up weights over cells, so it is a vector over them. It is
 written in functions that hang on few attributes: a product of conditions "the class is k", one for each attribute that
-is looked at, where the last class, that of `<outside>`, is left out. These are linearly independent, whatever other
+is looked at, where one class, that of the last code, is left out. These are linearly independent, whatever other
 attributes there are, so two vectors are the same just if they are the same question about every table.
 """
 

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dodona.belief.support import Support
-from dodona.query.predicate import EVERYTHING, Predicate, bits, box, holds
+from dodona.query.bits import bits
+from dodona.query.predicate import EVERYTHING, Predicate, box, holds
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

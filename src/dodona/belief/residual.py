@@ -83,8 +83,8 @@ class Known:
 
         Theorem: residual-reconstruction
         """
-        if len(values) != measured.query.values:
-            raise InvalidArgument("values", len(values), f"the residuals have {measured.query.values} rows")
+        if len(values) != len(measured.noises):
+            raise InvalidArgument("values", len(values), f"the residuals have {len(measured.noises)} rows")
         known, start = self, 0
         for residual, variance in measured.parts:
             known = known.topped(residual, values[start : start + residual.number], variance)

@@ -12,7 +12,8 @@ import numpy as np
 from dodona.domain.attribute import cells
 from dodona.domain.domain import Domain
 from dodona.errors import InvalidArgument
-from dodona.query.predicate import Axes, bits
+from dodona.query.bits import bits
+from dodona.query.predicate import Axes
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
