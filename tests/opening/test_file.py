@@ -26,6 +26,12 @@ def test_without_delta_the_budget_is_pure(tmp_path):
     assert file.budget.accountant is Accountant.PURE
 
 
+def test_the_owner_chooses_what_becomes_of_questions_past_the_budget(tmp_path):
+    chosen = TOML.replace('delta = "1e-6"', 'delta = "1e-6"\nafter = "model"')
+    assert DatasetFile.read(written(tmp_path, chosen)).after == "model"
+    assert DatasetFile.read(written(tmp_path)).after == "refuse"
+
+
 def test_a_database_ledger_is_named_by_a_variable(tmp_path, monkeypatch):
     text = TOML.replace('path = "stays.ledger"', 'url = "env:STAYS_LEDGER"\nhead = "stays.head"')
     file = DatasetFile.read(written(tmp_path, text))
@@ -46,7 +52,7 @@ WRONG = [
     ('epsilon = "1"', "epsilon = nan", 16, "budget.epsilon"),
     ('delta = "1e-6"', 'delta = "1"', 17, "delta"),
     ('delta = "1e-6"', 'delta = "1e-6"\naccountant = "gaussian"', 18, "accountant"),
-    ('delta = "1e-6"', 'delta = "1e-6"\nafter = "model"', 18, "after"),
+    ('delta = "1e-6"', 'delta = "1e-6"\nafter = "guess"', 18, "after"),
     ('path = "stays.ledger"', "", 19, "ledger.path is missing"),
     ('path = "stays.ledger"', 'url = "postgresql://u:secret@h/x"', 20, "may hold a password"),
     ('within = "5%"', "within = true", 23, "no tolerance"),

@@ -1,178 +1,298 @@
-"""Answering: told again where it was told before, else measured. The path from a question to an answer, one way."""
+"""Answering: the ladder. Told again, else derived, else confirmed, else bought. The path of every question."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from fractions import Fraction
-from itertools import accumulate, islice, pairwise
+from functools import partial
+from itertools import islice
 
-from dodona.answer.answer import Answer, Rung, answer_of
+from dodona.answer.answer import Answer, answer_of
 from dodona.answer.measured import Measured
 from dodona.answer.offer import Expected, Offer
 from dodona.answer.prediction import predicted
 from dodona.answer.price import FREE, Price
-from dodona.ledger.faults import KeyReused
+from dodona.errors import InvariantBroken
+from dodona.ledger.faults import BudgetExhausted, KeyReused
+from dodona.ledger.receipt import Receipt
 from dodona.ledger.release import Release
-from dodona.mechanisms.measurement import Noise, noises_from, spelled
+from dodona.mechanisms.measurement import Noise
+from dodona.online.beyond import Beyond, explained
+from dodona.online.buying import Buyer, Order
 from dodona.online.chance import paid
+from dodona.online.confirming import Confirmer
 from dodona.online.dataset import Dataset
+from dodona.online.demand import Demand, demands
+from dodona.online.finding import Finder, Held
+from dodona.online.follower import Follower
 from dodona.online.memory import Memory
-from dodona.online.planning import Planned, Planner, epsilon_alone, shaped_columns
+from dodona.online.planning import Planner, epsilon_alone, shaped_columns
+from dodona.online.preparation import Prepared
+from dodona.online.reading import read_release
 from dodona.online.request import Request
+from dodona.online.rule import Rule, Wanted
 from dodona.query.canonical import digest
-from dodona.query.question import Column, Question
+from dodona.query.query import Query
+from dodona.query.question import Question
 from dodona.trusted.release import release
+from dodona.trusted.rows import public_rows
 
+RUNGS = frozenset(("replay", "derive", "confirm", "bundle"))
+"""The rungs that can be left out; the last one, to measure, is always there."""
 _LONGEST_TEXT = 10_000
 _SHOWN = 10
 
 
-@dataclass(frozen=True, slots=True)
-class _Values:
-    """Noisy integers of all blocks of some questions, their noise, and where they came from."""
-
-    values: Sequence[int]
-    noises: tuple[Noise, ...]
-    receipt: str
-    source: Rung
-    price: Price = FREE
-
-
 class Answering:
-    """The rungs of one dataset for one analyst: replay, then measure."""
+    """The rungs of one dataset for one analyst."""
 
-    def __init__(self, dataset: Dataset, analyst: str | None) -> None:
+    def __init__(self, dataset: Dataset, analyst: str | None, rungs: frozenset[str] = RUNGS) -> None:
         """Take an open dataset."""
-        self._dataset, self._analyst = dataset, analyst
+        self._dataset, self._analyst, self._rungs = dataset, analyst, rungs
         ledger, schema = dataset.ledger, dataset.schema
         self._delta = ledger.state().total.delta
         self._planner = Planner(schema.unit, self._delta, ledger.share)
-        self._memory = Memory(ledger, schema.domain, dataset=dataset.name, version=dataset.source.version)
+        version, rows = dataset.source.version, partial(public_rows, dataset.source, schema.domain, schema.unit)
+        self._memory = Memory(ledger, schema.domain, dataset=dataset.name, version=version, rows=rows)
+        self._finder = Finder(self._memory, rungs, schema.unit.size)
+        rule = Rule(schema.domain, schema.unit, self._memory.knowledge)
+        self._buyer = Buyer(self._planner, rule, ledger.shares, ledger.share, rungs)
+        follower = Follower(self._memory, schema.unit.size)
+        self._confirmer, self._beyond = Confirmer(dataset, analyst, follower), Beyond(self._planner, follower)
 
     def answers(self, asked: tuple[Question, ...], request: Request, key: str | None) -> tuple[Answer, ...]:
         """Return the answers to questions by the cheapest way that is accurate enough; one charge, or none."""
-        planned = self._planner.plan(asked, request)
-        found = self._recalled(asked, request, planned) if key is None else self._fetched(key, planned)
-        if found is None:
-            found = self._measured(asked, planned, key)
-        return self._cut(asked, request, found)
+        if key is not None:
+            fetched = self._fetched(asked, request, key)
+            if fetched is not None:
+                return tuple(self._answered(held, request, self._dataset.ledger.head) for held in fetched)
+        found = self._all_found(asked, request)
+        missing = [question for question, held in zip(asked, found, strict=True) if held is None]
+        if missing:
+            bought = iter(self._or_beyond(missing, request, key))
+            found = [next(bought) if held is None else held for held in found]
+        head = self._dataset.ledger.head
+        return tuple(self._answered(held, request, head) for held in found if held is not None)
+
+    def prepare(self, asked: tuple[Question, ...], request: Request, key: str | None) -> Prepared:
+        """Buy the cheapest measurement that all questions follow from; those that do already cost nothing."""
+        found = self._all_found(asked, request)
+        missing = [question for question, held in zip(asked, found, strict=True) if held is None]
+        if not missing:
+            return Prepared(questions=len(asked), price=FREE, bought="nothing: all of it follows from what was told")
+        order = self._together(missing, request)
+        self._release(order, missing, key)
+        return Prepared(questions=len(asked), price=self._price(order), bought=order.described)
 
     def offer(self, asked: tuple[Question, ...], request: Request) -> Offer:
         """Return what questions would cost; nothing is spent."""
-        planned = self._planner.plan(asked, request)
-        found = self._recalled(asked, request, planned)
-        noises = planned.measurement.noises if found is None else found.noises
+        found = self._all_found(asked, request)
+        missing = [question for question, held in zip(asked, found, strict=True) if held is None]
         left = self._dataset.ledger.left(analyst=self._analyst)
-        price = self._price(planned) if found is None else FREE
+        order = self._order(missing, request) if missing else None
+        price = FREE if order is None else self._price(order)
+        held = next((one for one in found if one is not None), None)
         return Offer(
             question=asked[0],
             price=price,
-            source="measured" if found is None else "replayed",
-            mechanism=spelled(noises),
-            accuracy=tuple(self._expected(asked, noises, request)),
+            source="measured" if order is not None or held is None else held.source,
+            mechanism=order.described if order is not None else "what was told before",
+            accuracy=tuple(self._expected(asked, found, order, request)),
             confidence=request.confidence,
-            explanation=_explained(price, left, len(asked)),
+            explanation=" ".join(self._explained(price, left, asked, request) + self._hinted(missing, order, request)),
         )
 
-    def _expected(self, asked: tuple[Question, ...], noises: tuple[Noise, ...], request: Request) -> Iterator[Expected]:
-        """Return what to expect of each column; of several questions, the first ten."""
-        blocks = _spans(len(question.query.blocks) for question in asked)
-        for question, (start, after) in islice(zip(asked, blocks, strict=True), _SHOWN):
-            for column, _ in shaped_columns(question):
-                yield Expected(column.name, self._error(question, column, noises[start:after], request))
+    def _all_found(self, asked: Sequence[Question], request: Request) -> list[Held | None]:
+        """Return for each question what its answer is, where it is free."""
+        demanded = [self._demanded(question, request) for question in asked]
+        planned: tuple[Noise, ...] = ()
+        if None in demanded:  # more than counts and sums: what is told again must be as good as what would be measured
+            planned = self._planner.plan(asked, request).measurement.noises
+        found, start = [], 0
+        for question, own in zip(asked, demanded, strict=True):
+            after = start + len(question.query.blocks)
+            if own is not None:
+                found.append(self._finder.find(question, own))
+            else:
+                found.append(self._finder.replay(question, planned[start:after], request))
+            start = after
+        return found
 
-    def _measured(self, asked: tuple[Question, ...], planned: Planned, key: str | None) -> _Values:
+    def _demanded(self, question: Question, request: Request) -> tuple[Demand, ...] | None:
+        return demands(question, request, size=self._dataset.schema.unit.size)
+
+    def _or_beyond(self, missing: Sequence[Question], request: Request, key: str | None) -> list[Held]:
+        """Return what is confirmed or bought; where the budget cannot buy it, what the owner chose."""
+        try:
+            return [*self._confirmed(missing, request, key)]
+        except BudgetExhausted as refused:
+            guesses = self._beyond.guesses(missing) if self._dataset.after == "model" else None
+            if guesses is not None:
+                return guesses
+            best = self._beyond.best(missing, request, self._dataset.ledger.left(analyst=self._analyst))
+            raise BudgetExhausted(asked=refused.asked, left=refused.left, of=refused.of, best=best) from None
+
+    def _confirmed(self, missing: Sequence[Question], request: Request, key: str | None) -> Iterator[Held]:
+        """Yield the confirmed prediction of one count, where that is cheaper; else buy what is missing."""
+        wanted = self._wanted(missing[0], request) if len(missing) == 1 and "confirm" in self._rungs else None
+        if wanted is None or wanted.facet.grouped:
+            yield from self._bought(missing, request, key)
+            return
+        found = self._confirmer.answer(
+            missing[0], wanted.room, wanted.failing, lambda: self._planner.plan(missing, request).event
+        )
+        if found.opened is not None:  # what an epoch costs is rent too, which a bundle would have saved
+            noise = self._planner.plan(missing, request).measurement.noises[0]
+            with self._memory.lock:
+                self._memory.knowledge.asked.pay(wanted.facet, noise, found.opened, 1)
+        held = next(self._bought(missing, request, key)) if found.held is None else found.held
+        yield held if found.opened is None else replace(held, price=held.price.plus(found.price))
+
+    def _bought(self, missing: Sequence[Question], request: Request, key: str | None) -> Iterator[Held]:
+        """Buy what is missing, all at once, and yield what is then known of each question."""
+        order = self._order(missing, request, key)
+        try:
+            receipt, released = self._release(order, missing, key)
+        except BudgetExhausted:
+            if order.bundle is None:
+                raise
+            order = self._buyer.alone(missing, request)  # of two accounts, the one with more left refused the bundle
+            receipt, released = self._release(order, missing, key)
+        price = self._price(order)
+        if order.bundle is None:
+            yield from read_release(released, missing, price)
+            return
+        for held in self._all_found(missing, request):
+            if held is None:
+                raise InvariantBroken("What was bought does not answer the question.", charged=True)
+            yield held.bought(receipt.id, price)
+
+    def _order(self, missing: Sequence[Question], request: Request, key: str | None = None) -> Order:
+        if len(missing) > 1:
+            return self._together(missing, request)
+        wanted, ledger = self._wanted(missing[0], request), self._dataset.ledger
+        left = ledger.left(analyst=self._analyst)
+        paid_for = None if key is None else ledger.receipt(key, analyst=self._analyst)
+        if paid_for is not None:  # charged and not measured: it fits, as it did then
+            left += ledger.share(paid_for.event)
+        with self._memory.lock:
+            return self._buyer.single(missing[0], request, wanted, left)
+
+    def _together(self, missing: Sequence[Question], request: Request) -> Order:
+        wanted = [self._wanted(question, request) for question in missing]
+        known = [own for own in wanted if own is not None]
+        with self._memory.lock:
+            return self._buyer.together(missing, request, known if len(known) == len(wanted) else [])
+
+    def _wanted(self, question: Question, request: Request) -> Wanted | None:
+        """Return the demand of a question that is one count over classes."""
+        demanded = self._demanded(question, request)
+        if demanded is None or len(demanded) != 1:
+            return None
+        facet = self._memory.knowledge.facet(demanded[0].block)
+        return None if facet is None else Wanted(facet, demanded[0].room, demanded[0].failing)
+
+    def _release(self, order: Order, missing: Sequence[Question], key: str | None) -> tuple[Receipt, Release]:
         """Charge, make it durable, then touch data."""
         ledger, source = self._dataset.ledger, self._dataset.source
         receipt = ledger.reserve(
-            planned.event,
+            order.event,
             analyst=self._analyst,
             key=key,
-            purpose=digest(planned.measurement.query),
+            purpose=order.measurement.purpose,
             version=source.version,
         )
-        text = "; ".join(question.text for question in asked if question.text)[:_LONGEST_TEXT] or None
+        text = "; ".join(question.text for question in missing if question.text)[:_LONGEST_TEXT] or None
         unit = self._dataset.schema.unit
         with paid():
-            released = release(planned.measurement, receipt, ledger=ledger, source=source, unit=unit, text=text)
-        self._memory.expect(receipt.id, planned.measurement.query)
-        return _read(released, "measured", self._price(planned))
+            released = release(order.measurement, receipt, ledger=ledger, source=source, unit=unit, text=text)
+        self._memory.expect(receipt.id, order.measurement)
+        return receipt, released
 
-    def _fetched(self, key: str, planned: Planned) -> _Values | None:
-        """Return the answer that was paid for under a key."""
-        released = self._dataset.ledger.fetch(key, analyst=self._analyst)
-        if released is None:
+    def _fetched(self, asked: tuple[Question, ...], request: Request, key: str) -> list[Held] | None:
+        """Return what was paid for under a key; None where nothing was, or where it was not yet measured."""
+        ledger, source = self._dataset.ledger, self._dataset.source
+        released, receipt = ledger.fetch(key, analyst=self._analyst), ledger.receipt(key, analyst=self._analyst)
+        if released is None or receipt is None:
             return None
-        receipt = self._dataset.ledger.receipt(key, analyst=self._analyst)
-        asked = (digest(planned.measurement.query), self._dataset.source.version, self._dataset.name)
-        if receipt is None or (receipt.purpose, receipt.version, receipt.dataset) != asked:
+        if (receipt.version, receipt.dataset) != (source.version, self._dataset.name):
             raise KeyReused(key)
-        return _read(released, "replayed", FREE)
+        if receipt.purpose == digest(_stacked(asked)):
+            return [replace(held, source="replayed", price=FREE) for held in read_release(released, asked, FREE)]
+        found = self._all_found(asked, request)
+        known = [held for held in found if held is not None]
+        if len(known) < len(found):
+            raise KeyReused(key)
+        return known
 
-    def _recalled(self, asked: tuple[Question, ...], request: Request, planned: Planned) -> _Values | None:
-        """Return what was told before of all blocks, if it is as accurate as what would be measured."""
-        told = self._memory.recall(planned.measurement.query)
-        if told is None:
-            return None
-        best = [one[0] for one in told]
-        noises = tuple(one.noise for one in best)
-        for question, (start, after) in zip(asked, _spans(len(q.query.blocks) for q in asked), strict=True):
-            if after - start > 1 and len({id(one) for one in best[start:after]}) < after - start:
-                return None  # one noise in two places: intervals count on noises that know nothing of each other
-            new, old = planned.measurement.noises[start:after], noises[start:after]
-            if old != new and any(
-                self._error(question, column, old, request) > self._error(question, column, new, request)
-                for column, _ in shaped_columns(question)
-            ):
-                return None
-        return _Values([value for one in best for value in one.values], noises, best[0].receipt, "replayed")
-
-    def _error(self, question: Question, column: Column, noises: tuple[Noise, ...], request: Request) -> float:
-        rows = self._dataset.schema.unit.size
-        return predicted(question, column, noises, confidence=request.confidence, rows=rows)
-
-    def _cut(self, asked: tuple[Question, ...], request: Request, found: _Values) -> tuple[Answer, ...]:
-        """Return one answer for each question; each tells the price of the whole batch."""
-        head, version = self._dataset.ledger.head, self._dataset.source.version
-        blocks = _spans(len(question.query.blocks) for question in asked)
-        values = _spans(question.query.values for question in asked)
-        return tuple(
-            answer_of(
-                Measured(question, found.values[first:last], found.noises[start:after]),
-                confidence=request.confidence,
-                source=found.source,
-                price=found.price,
-                receipt=found.receipt,
-                head=head,
-                version=version,
-                size=self._dataset.schema.unit.size,
-            )
-            for question, (start, after), (first, last) in zip(asked, blocks, values, strict=True)
+    def _answered(self, held: Held, request: Request, head: str) -> Answer:
+        return answer_of(
+            held.measured,
+            confidence=request.confidence,
+            source=held.source,
+            price=held.price,
+            receipt=held.receipt,
+            head=head,
+            version=self._dataset.source.version,
+            size=self._dataset.schema.unit.size,
         )
 
-    def _price(self, planned: Planned) -> Price:
-        return Price(planned.share, epsilon_alone(planned.event, self._delta))
+    def _price(self, order: Order) -> Price:
+        return Price(order.share, epsilon_alone(order.event, self._delta))
+
+    def _expected(
+        self, asked: tuple[Question, ...], found: Sequence[Held | None], order: Order | None, request: Request
+    ) -> Iterator[Expected]:
+        """Yield what to expect of each column; of several questions, the first ten."""
+        start = 0
+        for question, held in islice(zip(asked, found, strict=True), _SHOWN):
+            blocks = len(question.query.blocks)
+            if held is not None and isinstance(held.measured, Measured):
+                noises = held.measured.noises
+            elif held is None and order is not None and order.alone is not None:
+                noises = order.alone.noises[start : start + blocks]
+                start += blocks
+            else:
+                yield from self._promised(question, request)
+                continue
+            for column, _ in shaped_columns(question):
+                rows = self._dataset.schema.unit.size
+                error = predicted(question, column, noises, confidence=request.confidence, rows=rows)
+                yield Expected(column.name, error)
+
+    def _promised(self, question: Question, request: Request) -> Iterator[Expected]:
+        """Yield what was asked for: what follows from a bundle is at least that accurate."""
+        for demand, (column, _) in zip(self._demanded(question, request) or (), shaped_columns(question), strict=True):
+            yield Expected(column.name, demand.room * float(demand.block.unit))
+
+    def _explained(self, price: Price, left: Fraction, asked: Sequence[Question], request: Request) -> list[str]:
+        """Return whether the price fits what is left, in words; where it does not, what becomes of the question."""
+        dear = price.share > left
+        best = self._beyond.best(asked, request, left) if dear else None
+        return [explained(left, len(asked), dear=dear, best=best, after=self._dataset.after)]
+
+    def _hinted(self, missing: Sequence[Question], order: Order | None, request: Request) -> list[str]:
+        """Return how likely it is free after all, and what `prepare` would cost."""
+        hints = [*self._prepared(missing, order, request)]
+        wanted = self._wanted(missing[0], request) if len(missing) == 1 and "confirm" in self._rungs else None
+        if wanted is not None and not wanted.facet.grouped:
+            single = self._planner.plan(missing, request).event
+            chance = self._confirmer.chance(missing[0], wanted.room, wanted.failing, lambda: single)
+            if chance is not None:
+                hints.append(
+                    f"An open check makes it free, if it holds what the model says: {100 * chance:.0f}% likely."
+                )
+        return hints
+
+    def _prepared(self, missing: Sequence[Question], order: Order | None, request: Request) -> Iterator[str]:
+        """Yield what `prepare` would cost, where it would buy more than is bought now."""
+        wanted = self._wanted(missing[0], request) if len(missing) == 1 and order is not None else None
+        widest = None if wanted is None or "bundle" not in self._rungs else self._buyer.widest(wanted)
+        if widest is not None and order is not None and order.bundle is None:
+            share = self._dataset.ledger.share(widest.event)
+            yield f"To prepare {widest.level.value} would cost {100 * float(share):.3g}%."
 
 
-def _explained(price: Price, left: Fraction, questions: int) -> str:
-    """Return whether the price fits what is left, in words."""
-    several = "" if questions == 1 else f" for {questions} questions together"
-    if price.share <= left:
-        return f"You have {100 * float(left):.4g}% of the budget left{several}."
-    return f"You have {100 * float(left):.4g}% of the budget left{several}: it would be refused. Ask for less accuracy."
-
-
-def _read(released: Release, source: Rung, price: Price) -> _Values:
-    """Return a release's integers; noisy answers are never fractions."""
-    values = tuple(int(value) for value in released.values)
-    return _Values(values, noises_from(released.mechanism), released.receipt, source, price)
-
-
-def _spans(sizes: Iterable[int]) -> Iterator[tuple[int, int]]:
-    """Return begin and end of parts that stand one after the other.
-
-    >>> list(_spans([2, 3]))
-    [(0, 2), (2, 5)]
-    """
-    return pairwise(accumulate(sizes, initial=0))
+def _stacked(asked: Sequence[Question]) -> Query:
+    return asked[0].query.stacked(*(question.query for question in asked[1:])) if len(asked) > 1 else asked[0].query

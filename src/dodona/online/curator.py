@@ -11,15 +11,16 @@ from typing import Self
 from dodona.answer.answer import Answer
 from dodona.answer.offer import Offer
 from dodona.domain.schema import Schema
-from dodona.errors import InvalidRequest
+from dodona.errors import InvalidArgument, InvalidRequest
 from dodona.exact import Exact
 from dodona.ledger.faults import NotPermitted
 from dodona.ledger.state import BudgetState
-from dodona.online.answering import Answering
+from dodona.online.answering import RUNGS, Answering
 from dodona.online.choice import Choice
 from dodona.online.choosing import chosen
 from dodona.online.dataset import Dataset
 from dodona.online.history import History, history_of
+from dodona.online.preparation import Prepared
 from dodona.online.request import Request, Tolerance, requested
 from dodona.online.watch import Watch
 from dodona.online.watching import watched
@@ -35,13 +36,16 @@ Progress = Callable[[int, int], None]
 class Curator:
     """Answers questions about one dataset for one analyst. It is a context manager."""
 
-    def __init__(self, dataset: Dataset, *, analyst: str | None = None) -> None:
-        """Take a dataset that is open; nothing is charged or read."""
+    def __init__(self, dataset: Dataset, *, analyst: str | None = None, rungs: frozenset[str] = RUNGS) -> None:
+        """Take a dataset that is open; nothing is charged. Rungs can be left out to see what they save."""
         self._dataset, self._analyst = dataset, analyst
+        if not rungs <= RUNGS or ("bundle" in rungs and "derive" not in rungs):
+            accepted = f"write some of {', '.join(sorted(RUNGS))}; what a bundle answers is derived from it"
+            raise InvalidArgument("rungs", sorted(rungs), accepted)
         known = {one.name for one in dataset.ledger.state().analysts}
         if analyst is not None and known and analyst not in known:
             raise NotPermitted("Only analysts whom the owner let in may ask here.")
-        self._answering = Answering(dataset, analyst)
+        self._answering = Answering(dataset, analyst, rungs)
         self._closed = False
         self._keys: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
 
@@ -98,6 +102,25 @@ class Curator:
             return ()
         with self._held(key):
             return self._answering.answers(tuple(asked), request, key)
+
+    def prepare(
+        self,
+        workload: Iterable[str | Query],
+        *,
+        within: Tolerance | None = None,
+        confidence: float | None = None,
+        key: str | None = None,
+    ) -> Prepared:
+        """Declare what is coming, and buy the cheapest measurement that all of it follows from; it is then free.
+
+        `quote` of the same list tells its price first.
+        """
+        listed = _several(workload)
+        if not listed:
+            raise InvalidRequest("There is nothing to prepare. Write a list of the questions that are coming.")
+        request = self._request(within, confidence, None)
+        with self._held(key):
+            return self._answering.prepare(tuple(map(self.read, listed)), request, key)
 
     def quote(
         self,

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import get_args
 
 from dodona.domain.schema import Schema
-from dodona.errors import Refused
+from dodona.errors import InvalidArgument, Refused
 from dodona.ledger.contract import Ledger
+from dodona.online.after import After
 from dodona.online.request import Request
 from dodona.trusted.source import Source
 
@@ -22,9 +24,13 @@ class Dataset:
     ledger: Ledger
     default: Request
     """What is asked for where a question does not say."""
+    after: After = "refuse"
+    """What becomes of questions that the budget cannot buy."""
 
     def __post_init__(self) -> None:
-        """Refuse people as the unit: prices are those of rows."""
+        """Refuse people as the unit, as prices are those of rows; and what is no choice."""
+        if self.after not in get_args(After):
+            raise InvalidArgument("after", self.after, 'write "refuse" or "model"')
         if self.schema.unit.id is not None:
             raise UnitNotServed
 

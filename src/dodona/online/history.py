@@ -10,9 +10,14 @@ from dodona.ledger.contract import Ledger
 from dodona.ledger.entry import Charged, Released
 from dodona.ledger.spelling import from_json, time_of
 from dodona.trusted.alerts import CHECKING, PURPOSE
+from dodona.trusted.checking import CONFIRMING
 
 _LONGEST = 100
-_OPEN = {PURPOSE: "a watch on counts", CHECKING: "multiplicative weights"}
+_OPEN = {
+    PURPOSE: "a watch on counts",
+    CHECKING: "multiplicative weights",
+    CONFIRMING: "checks of a model's predictions",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,7 +33,7 @@ class Charge:
     version: str
     receipt: str
     answered: bool
-    """Whether its answer was recorded; a watch, or weights, count as answered: they tell while open."""
+    """Whether its answer was recorded; a watch, weights and checks count as answered: they tell while open."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import threading
 from collections import defaultdict
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from dodona.domain.domain import Domain
 from dodona.errors import InvalidRequest
 from dodona.ledger.contract import Ledger
-from dodona.mechanisms.measurement import Noise, noises_from
+from dodona.ledger.release import Release
+from dodona.mechanisms.measurement import Measurement, Noise, noises_from
+from dodona.mechanisms.residual import Residuals, residuals_from
+from dodona.online.knowledge import Knowledge
 from dodona.query.canonical import block_digests
 from dodona.query.query import Query
 from dodona.query.spelling import from_json
+from dodona.trusted.faults import SourceFailed
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,47 +32,72 @@ class Told:
 class Memory:
     """All released blocks of one dataset and version. It follows the ledger."""
 
-    def __init__(self, ledger: Ledger, domain: Domain, *, dataset: str, version: str) -> None:
-        """Read what there is when it is first needed."""
+    def __init__(
+        self, ledger: Ledger, domain: Domain, *, dataset: str, version: str, rows: Callable[[], int | None]
+    ) -> None:
+        """Read what there is when it is first needed; the number of rows, if it is public, with the first release."""
+        self.knowledge = Knowledge(domain)
+        self._rows: Callable[[], int | None] | None = rows
         self._ledger, self._domain = ledger, domain
         self._of = (dataset, version)
         self._blocks: defaultdict[str, list[Told]] = defaultdict(list)
-        self._expected: dict[str, Query] = {}
+        self._expected: dict[str, Measurement | Residuals] = {}
         self._read = 0
-        self._lock = threading.Lock()
+        self.lock = threading.RLock()
+        """Whoever reads the knowledge holds it: another thread may be adding to it."""
 
-    def recall(self, query: Query) -> list[list[Told]] | None:
-        """Return for each block all that was told of it, the least noisy first; None where one was never told."""
-        with self._lock:
-            self._follow()
+    def recall(self, query: Query) -> list[list[Told] | None]:
+        """Return for each block all that was told of it, the first release first; None where it was never told."""
+        with self.lock:
             if not self._blocks:
-                return None
-            found = []
-            for known in block_digests(query):
-                told = self._blocks.get(known)
-                if told is None:
-                    return None
-                found.append(sorted(told, key=lambda one: one.noise.scale))
-            return found
+                return [None] * len(query.blocks)
+            return [self._blocks.get(known) for known in block_digests(query)]
 
-    def expect(self, receipt: str, query: Query) -> None:
-        """Take a query that was just released, so that it need not be read back from its spelling."""
-        with self._lock:
-            self._expected[receipt] = query
+    def expect(self, receipt: str, measured: Measurement | Residuals) -> None:
+        """Take what was just released, so that it need not be read back from its spelling."""
+        with self.lock:
+            self._expected[receipt] = measured
+
+    def follow(self) -> Knowledge:
+        """Return what is known, after all releases so far were read."""
+        with self.lock:
+            self._follow()
+            return self.knowledge
 
     def _follow(self) -> None:
         for receipt, release in self._ledger.releases(after=self._read):
+            if (receipt.dataset, receipt.version) == self._of and release.question is not None:
+                self._begin()  # before it counts as read: the table may fail here
             self._read += 1
-            query = self._expected.pop(receipt.id, None)
+            measured = self._expected.pop(receipt.id, None)
             if (receipt.dataset, receipt.version) != self._of or release.question is None:
                 continue
             try:
-                noises = noises_from(release.mechanism)
-                query = from_json(release.question, self._domain) if query is None else query
+                measured = self._read_back(release) if measured is None else measured
             except InvalidRequest:
                 continue  # a choice, or a question about columns that are no longer declared
-            values, start = release.values, 0
-            for known, block, noise in zip(block_digests(query), query.blocks, noises, strict=True):
-                own = tuple(int(value) for value in values[start : start + block.values])
+            values = tuple(int(value) for value in release.values)
+            if isinstance(measured, Residuals):
+                self.knowledge.learn_residuals(receipt, measured, values)
+                continue
+            start = 0
+            for known, block, noise in zip(
+                block_digests(measured.query), measured.query.blocks, measured.noises, strict=True
+            ):
+                self._blocks[known].append(Told(values[start : start + block.values], noise, receipt.id))
                 start += block.values
-                self._blocks[known].append(Told(own, noise, receipt.id))
+            self.knowledge.learn(receipt, measured, values)
+
+    def _begin(self) -> None:
+        """Read the number of rows, once; nothing follows from it alone."""
+        if self._rows is not None:
+            try:
+                self.knowledge.begin(self._rows())
+            except SourceFailed:
+                raise SourceFailed(charged=False) from None
+            self._rows = None
+
+    def _read_back(self, release: Release) -> Measurement | Residuals:
+        query = from_json(release.question or "", self._domain)
+        residuals = residuals_from(release.mechanism, query)
+        return Measurement(query, noises_from(release.mechanism)) if residuals is None else residuals

@@ -58,6 +58,7 @@ class Planner:
     share: Callable[[Event], Fraction]
     """Which part of the budget an event takes."""
     _known: dict[tuple[Question, Request], Planned] = field(default_factory=dict, repr=False)
+    _laws: dict[tuple[tuple[Question, ...], Request], tuple[Planned, ...]] = field(default_factory=dict, repr=False)
 
     def plan(self, questions: Iterable[Question], request: Request) -> Planned:
         """Return the measurement of all questions together that takes the smaller share, by Laplace or by Gaussian.
@@ -68,6 +69,22 @@ class Planner:
         if len(asked) == 1:
             return self._once(asked[0], request)
         return self._planned_for(asked, request)
+
+    def options(self, questions: Iterable[Question], request: Request) -> tuple[Planned, ...]:
+        """Return the measurement by each law that may be drawn, for an accuracy."""
+        asked = tuple(questions)
+        key = (asked, request)
+        known = self._laws.get(key)
+        if known is None:
+            rooms, query = self._rooms(asked, request), _stacked(asked)
+            known = tuple(self._for_accuracy(law, asked, rooms, query, request) for law in self._allowed())
+            if len(self._laws) >= _REMEMBERED:
+                self._laws.clear()
+            self._laws[key] = known
+        return known
+
+    def _allowed(self) -> tuple[Law, ...]:
+        return (Laplace, Gaussian) if self.delta > 0 else (Laplace,)
 
     def _once(self, question: Question, request: Request) -> Planned:
         """Return the plan of one question, remembered: a quote is followed by its question."""
@@ -80,10 +97,7 @@ class Planner:
         return known
 
     def _planned_for(self, asked: tuple[Question, ...], request: Request) -> Planned:
-        query = (
-            asked[0].query.stacked(*(question.query for question in asked[1:])) if len(asked) > 1 else asked[0].query
-        )
-        laws: tuple[Law, ...] = (Laplace, Gaussian) if self.delta > 0 else (Laplace,)
+        query, laws = _stacked(asked), self._allowed()
         if request.epsilon is not None:
             found = [self._for_price(law, asked, query, request) for law in laws]
             return min(found, key=lambda planned: self._error(asked, planned, request))
@@ -188,6 +202,10 @@ class Planner:
     def _planned(self, measurement: Measurement) -> Planned:
         event = measurement.event(self.unit.neighbours)
         return Planned(measurement, event, self.share(event))
+
+
+def _stacked(asked: tuple[Question, ...]) -> Query:
+    return asked[0].query.stacked(*(question.query for question in asked[1:])) if len(asked) > 1 else asked[0].query
 
 
 def single_total(question: Question) -> Block | None:

@@ -13,6 +13,7 @@ from dodona.domain.schema import Schema
 from dodona.domain.written import Written
 from dodona.errors import InvalidRequest
 from dodona.ledger.opening import Terms
+from dodona.online.after import After
 from dodona.policy import Analyst, Budget
 
 _KINDS = ("parquet", "csv", "duckdb")
@@ -35,6 +36,8 @@ class DatasetFile:
     source_table: str | None
     version: str
     budget: Budget
+    after: After
+    """What becomes of questions that the budget cannot buy."""
     analysts: tuple[Analyst, ...]
     ledger: str
     """A path relative to the file, or `env:NAME` of an address."""
@@ -109,7 +112,8 @@ def _read(root: Written, path: Path) -> DatasetFile | None:
         source=place,
         source_table=table,
         version=version,
-        budget=budget,
+        budget=budget[0],
+        after=budget[1],
         analysts=analysts,
         ledger=ledger[0],
         head=ledger[1],
@@ -131,18 +135,19 @@ def _source(root: Written) -> tuple[str, str, str | None, str] | None:
     return None if kind is None or place is None or version is None else (kind, place, inner, version)
 
 
-def _budget(root: Written) -> Budget | None:
+def _budget(root: Written) -> tuple[Budget, After] | None:
     budget = root.table("budget", example='[budget] with epsilon = "1" and delta = "1e-6"')
     if budget is None:
         return None
     epsilon = budget.exact("epsilon", example='epsilon = "1"', lower=_LOWEST, upper=_HIGHEST)
     delta = budget.exact("delta", example='delta = "1e-6"', lower=_LOWEST, upper=Fraction(1), default=_LOWEST)
     accountant = budget.choice("accountant", _ACCOUNTANTS, default="pure" if delta == 0 else "renyi")
-    budget.choice("after", ("refuse",), default="refuse")
+    after = budget.choice("after", ("refuse", "model"), default="refuse")
     budget.close()
-    if epsilon is None or delta is None or accountant is None:
+    if epsilon is None or delta is None or accountant is None or after is None:
         return None
-    return budget.make(lambda: Budget(epsilon, delta, accountant))
+    made = budget.make(lambda: Budget(epsilon, delta, accountant))
+    return None if made is None else (made, "model" if after == "model" else "refuse")
 
 
 def _ledger(root: Written) -> tuple[str, str | None] | None:

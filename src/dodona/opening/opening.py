@@ -12,6 +12,7 @@ from dodona.domain.schema import Schema
 from dodona.errors import InvalidRequest
 from dodona.ledger import memory, place
 from dodona.ledger.opening import Terms
+from dodona.online.after import After
 from dodona.online.curator import Curator
 from dodona.online.dataset import Dataset, UnitNotServed
 from dodona.online.request import Request
@@ -37,15 +38,17 @@ def open_dataset(  # noqa: PLR0913  the surface
     analyst: str | None = None,
     ledger: str | Path | None = None,
     version: str = "1",
+    after: After = "refuse",
 ) -> Curator:
     """Return a curator of a dataset file, or of a frame with its schema and budget.
 
     A frame whose rows changed gets a new version, or it is refused over the same ledger. A frame without `ledger`
-    keeps its ledger in memory: what was spent is forgotten when the process ends.
+    keeps its ledger in memory: what was spent is forgotten when the process ends. With `after="model"` a question
+    that the budget cannot buy is answered by a model, marked and without a guarantee; else it is refused.
     """
     if isinstance(data, str | Path):
-        if schema is not None or budget is not None or ledger is not None:
-            raise InvalidRequest("A dataset file says everything itself. Leave schema, budget and ledger out.")
+        if schema is not None or budget is not None or ledger is not None or after != "refuse":
+            raise InvalidRequest("A dataset file says everything itself. Leave schema, budget, ledger and after out.")
         return _from_file(DatasetFile.read(data), analyst)
     if schema is None or budget is None:
         raise InvalidRequest("A frame needs schema= and budget=: what its columns may hold, and what may be spent.")
@@ -58,6 +61,7 @@ def open_dataset(  # noqa: PLR0913  the surface
             source=_frame(schema, data, ledger, version),
             ledger=_frame_ledger(terms, schema, ledger),
             default=_DEFAULT,
+            after=after,
         ),
         analyst=analyst,
     )
@@ -124,7 +128,9 @@ def _from_file(file: DatasetFile, analyst: str | None) -> Curator:
         ledger.close()
         raise
     default = Request(within=file.within, epsilon=None, confidence=file.confidence)
-    dataset = Dataset(name=file.dataset, schema=file.schema, source=source, ledger=ledger, default=default)
+    dataset = Dataset(
+        name=file.dataset, schema=file.schema, source=source, ledger=ledger, default=default, after=file.after
+    )
     return Curator(dataset, analyst=analyst)
 
 

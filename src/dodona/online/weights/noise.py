@@ -53,6 +53,8 @@ def laplace_bound(scale: Fraction, *, answers: int, failing: float) -> int:
 
     Theorem: laplace-accuracy
     """
+    if answers == 0:
+        return 0
     width = float(scale)
     ratio = math.exp(-1 / width)
     return max(0, math.ceil(width * math.log(2 * answers / (failing * (1 + ratio)))) - 1)

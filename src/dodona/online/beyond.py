@@ -1,0 +1,121 @@
+"""Beyond the budget: what could still be bought, and what the model guesses where the owner lets it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+
+from dodona.answer.claim import Guessed
+from dodona.answer.derived import derived
+from dodona.errors import Refused
+from dodona.online.after import After
+from dodona.online.finding import Held
+from dodona.online.follower import Follower
+from dodona.online.planning import Planner, shaped_columns
+from dodona.online.request import Request, Tolerance
+from dodona.query.expression import KeyOf, Total
+from dodona.query.predicate import EVERYTHING
+from dodona.query.query import Query
+from dodona.query.question import Question
+from dodona.query.weight import extremes
+
+_DOUBLED = 60
+_HALVED = 12
+_HUNDRED = 100.0
+
+
+@dataclass(frozen=True, slots=True)
+class Beyond:
+    """What is left for questions that the budget cannot buy."""
+
+    planner: Planner
+    follower: Follower
+
+    def guesses(self, questions: Sequence[Question]) -> list[Held] | None:
+        """Return the model's guesses, marked as such; None where it has none for one of them. Nothing is charged."""
+        with self.follower.lock:
+            found = [self._guess(question) for question in questions]
+        known = [held for held in found if held is not None]
+        return known if len(known) == len(found) else None
+
+    def best(self, questions: Sequence[Question], request: Request, left: Fraction) -> str | None:
+        """Return nearly the best accuracy that what is left can buy, in words; None where that is nothing."""
+        if request.within is None or left <= 0:
+            return None
+        low, high = 1.0, 2.0
+        for _ in range(_DOUBLED):
+            if self._fits(questions, request, high, left):
+                break
+            low, high = high, 2 * high
+        else:
+            return None
+        for _ in range(_HALVED):
+            middle = math.sqrt(low * high)
+            low, high = (low, middle) if self._fits(questions, request, middle, left) else (middle, high)
+        wider = _wider(request.within, high)
+        return None if wider is None else f"within {wider if isinstance(wider, str) else f'{wider:,.6g}'}"
+
+    def _fits(self, questions: Sequence[Question], request: Request, factor: float, left: Fraction) -> bool:
+        wider = None if request.within is None else _wider(request.within, factor)
+        if wider is None:
+            return True  # beyond all rows; it is said that nothing is left
+        asked = Request(within=wider, epsilon=None, confidence=request.confidence)
+        try:
+            return self.planner.plan(questions, asked).share <= left
+        except Refused:
+            return False
+
+    def _guess(self, question: Question) -> Held | None:
+        """Return the model's guess of counts and sums, with how far off it has been with questions like this one."""
+        expressions = [column.expression for column in question.columns]
+        if not all(isinstance(own, Total | KeyOf) for own in expressions) or question.having or question.order:
+            return None
+        if any(not isinstance(column.expression, Total) for column, _ in shaped_columns(question)):
+            return None
+        model, rows = self.follower.follow(), self.follower.rows
+        if model.predict(question.query, rows) is None:  # parts all classes that are needed, once
+            return None
+        values, laws = [], []
+        for block in question.query.blocks:
+            own = Query(question.query.domain, (block,))
+            predicted = model.predict(own, rows)
+            if predicted is None:
+                return None
+            low, high = extremes(block.weight)
+            exact = block.where == EVERYTHING and not block.keys and low == high
+            largest = 0.0 if exact else _largest(predicted, rows) if (low, high) == (0, 1) or low == high else rows / 2
+            deviation = self.follower.hindsight.deviation(self.follower.kind(own), largest)
+            values.append(predicted)
+            laws.append(Guessed(deviation * max(abs(low), abs(high), high - low)))
+        return Held(derived(question, values, laws), "model", None)
+
+
+def explained(left: Fraction, questions: int, *, dear: bool, best: str | None, after: After) -> str:
+    """Return what is left, and what becomes of questions that cost more."""
+    several = "" if questions == 1 else f" for {questions} questions together"
+    said = f"You have {100 * float(left):.4g}% of the budget left{several}"
+    if not dear:
+        return f"{said}."
+    cheaper = "Ask for less accuracy." if best is None else f"The best that is left is {best}."
+    if after == "model":
+        return f"{said}: the model would guess it, without a guarantee. {cheaper}"
+    return f"{said}: it would be refused. {cheaper}"
+
+
+def _largest(predicted: np.ndarray[tuple[int, ...], np.dtype[np.float64]], rows: float) -> float:
+    """Return the largest deviation that shares of the rows with these means can have."""
+    shares = np.clip(predicted / rows, 0.0, 1.0)
+    return rows * float(np.sqrt(shares * (1 - shares)).max())
+
+
+def _wider(within: Tolerance, factor: float) -> Tolerance | None:
+    """Return a tolerance times a factor; None beyond all rows."""
+    if not isinstance(within, str):
+        unit = 10.0 ** (math.floor(math.log10(within * factor)) - 2)  # three digits, rounded up
+        return math.ceil(within * factor / unit) * unit
+    part = float(within.strip().removesuffix("%")) * factor
+    return None if part > _HUNDRED else f"{part:.4g}%"

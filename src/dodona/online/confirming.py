@@ -1,0 +1,228 @@
+"""The rung between what follows and what is measured: a model's prediction that an open check confirms, for nothing.
+
+An epoch of checks is charged once, in full, when it is opened, and is lost with the first prediction that fails. It is
+used where the chance to lose it, times its price, is less than a single answer costs; and it is opened when single
+answers that would have been confirmed have cost as much. Until they could have, nothing is fitted.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from dodona.accounting.event import Event
+from dodona.answer.claim import Checked
+from dodona.answer.derived import derived
+from dodona.answer.law import half_width
+from dodona.answer.price import FREE, Price
+from dodona.ledger.contract import Ledger
+from dodona.ledger.entry import Charged
+from dodona.ledger.faults import BudgetExhausted
+from dodona.ledger.spelling import from_json
+from dodona.online.chance import paid
+from dodona.online.dataset import Dataset
+from dodona.online.epoch import Epoch, draft_for, epoch_for
+from dodona.online.finding import Held
+from dodona.online.follower import Follower
+from dodona.online.learned import Learned
+from dodona.online.planning import epsilon_alone
+from dodona.query.canonical import digest
+from dodona.query.query import Query
+from dodona.query.question import Question
+from dodona.trusted.checking import CONFIRMING, Check
+
+Prices = tuple[float, float]
+"""Of an event, in each account of the budget; infinite where it cannot be paid there."""
+
+
+@dataclass(frozen=True, slots=True)
+class Confirmed:
+    """What became of a question: its answer, or nothing; and what was charged for opening an epoch."""
+
+    held: Held | None
+    price: Price = FREE
+    opened: Event | None = None
+
+
+_NOTHING = Confirmed(None)
+
+
+@dataclass(slots=True)
+class _Open:
+    epoch: Epoch
+    check: Check
+    receipt: str
+
+
+@dataclass(slots=True)
+class Confirmer:
+    """Confirmed predictions for one dataset and analyst.
+
+    Theorem: confirmed-answer
+    """
+
+    dataset: Dataset
+    analyst: str | None
+    follower: Follower
+    _open: _Open | None = None
+    _told: dict[str, tuple[int, Checked]] = field(default_factory=dict)
+    """Confirmed answers by the digest of their question: asked again, they are told again."""
+    _spent: set[str] | None = None
+    """The receipts that an epoch was opened for before; None until they were looked up."""
+    _counted: int = 0
+    _paid: list[float] = field(default_factory=lambda: [0.0, 0.0])
+    _prices: dict[Event, Prices] = field(default_factory=dict)
+
+    def answer(self, question: Question, room: float, failing: float, single: Callable[[], Event]) -> Confirmed:
+        """Return the confirmed prediction of one count, where that is the cheaper way.
+
+        `single` returns what measuring it would be charged.
+        """
+        query = question.query
+        with self.follower.lock:
+            told = self._told.get(digest(query))
+            if told is not None and half_width(told[1], failing) <= room:
+                return Confirmed(Held(derived(question, [(told[0],)], [told[1]]), "replayed", None))
+            epoch = self._usable(room, failing)
+            if epoch is None:
+                return _NOTHING
+            law, prediction, chance = self._judged(epoch, query, room, failing)
+            if law is None or not _less(chance, self._priced(epoch.event), self._priced(single())):
+                return _NOTHING
+            price = FREE
+            if self._open is None:
+                opened = self._opened(epoch, single())
+                if opened is None:
+                    return _NOTHING
+                price = opened
+            return Confirmed(self._checked(question, law, prediction), price, None if price is FREE else epoch.event)
+
+    def chance(self, question: Question, room: float, failing: float, single: Callable[[], Event]) -> float | None:
+        """Return how likely an open check confirms a prediction; None where none is open, or it would not be used."""
+        with self.follower.lock:
+            if self._open is None:
+                return None
+            law, _, failed = self._judged(self._open.epoch, question.query, room, failing)
+            cheaper = law is not None and _less(failed, self._priced(self._open.epoch.event), self._priced(single()))
+            return 1 - failed if cheaper else None
+
+    def _usable(self, room: float, failing: float) -> Epoch | None:
+        """Return the open epoch, or the one that has paid for itself."""
+        if self._open is not None and self._open.check.open:
+            return self._open.epoch
+        self._open = None
+        neighbours = self.dataset.schema.unit.neighbours
+        draft = draft_for(room, failing, neighbours)
+        if draft is None or not self._could_pay(self._priced(draft.event)):
+            return None
+        epoch = epoch_for(room, failing, neighbours)
+        return epoch if epoch is not None and self._has_paid(epoch, failing) else None
+
+    def _judged(self, epoch: Epoch, query: Query, room: float, failing: float) -> tuple[Checked | None, int, float]:
+        """Return how a prediction would be compared, the prediction, and how likely it fails."""
+        model = self.follower.follow()
+        law, predicted = epoch.law(room, failing), model.predict(query, self.follower.rows)
+        if law is None or predicted is None:
+            return None, 0, 1.0
+        kind = self.follower.kind(query)
+        return law, round(float(predicted[0])), self.follower.hindsight.failing(kind, epoch, law)
+
+    def _opened(self, epoch: Epoch, single: Event) -> Price | None:
+        """Charge an epoch in full and open it; None where it does not fit beside the answer that it may not save."""
+        ledger, source = self.dataset.ledger, self.dataset.source
+        share = ledger.share(epoch.event)
+        if share + ledger.share(single) > ledger.left(analyst=self.analyst):
+            return None
+        try:
+            receipt = ledger.reserve(
+                epoch.event, analyst=self.analyst, key=None, purpose=CONFIRMING, version=source.version
+            )
+        except BudgetExhausted:
+            return None
+        with paid():
+            check = Check(epoch.mechanism, receipt, ledger=ledger, source=source, unit=self.dataset.schema.unit)
+        self._open = _Open(epoch, check, receipt.id)
+        self._spend()
+        return Price(share, epsilon_alone(epoch.event, ledger.state().total.delta))
+
+    def _checked(self, question: Question, law: Checked, prediction: int) -> Held | None:
+        opened, kind = self._open, self.follower.kind(question.query)
+        if opened is None:
+            return None
+        try:
+            with paid():
+                near = opened.check.near(question.query, prediction, law.threshold)
+        except BaseException:
+            self._open = None
+            raise
+        self.follower.hindsight.checked(kind, near)
+        if not near:
+            self._open = None
+            return None
+        self._told[digest(question.query)] = (prediction, law)
+        return Held(derived(question, [(prediction,)], [law]), "confirmed", opened.receipt)
+
+    def _could_pay(self, price: Prices) -> bool:
+        """Return whether all single answers since the last epoch have cost as much; nothing is fitted for it."""
+        with self.follower.memory.lock:
+            learned = self.follower.memory.follow().learned
+            for one in learned[self._counted :]:
+                self._counted += 1
+                if isinstance(one, Learned) and one.single:
+                    for place, own in enumerate(self._priced(one.event)):
+                        self._paid[place] += own / one.blocks
+        return all(own <= paid_for for own, paid_for in zip(price, self._paid, strict=True) if math.isfinite(own))
+
+    def _has_paid(self, epoch: Epoch, failing: float) -> bool:
+        """Return whether the answers since the last epoch that the model predicted well have cost as much."""
+        self.follower.follow()
+        spent = self._spent_before()
+        sums = [0.0, 0.0]
+        for one in self.follower.predictions:
+            if one.learned.receipt in spent or abs(one.distance) > half_width(one.learned.noise, failing):
+                continue
+            for place, own in enumerate(self._priced(one.learned.event)):
+                sums[place] += own / one.learned.blocks
+        price = self._priced(epoch.event)
+        return all(own <= total for own, total in zip(price, sums, strict=True) if math.isfinite(own))
+
+    def _spend(self) -> None:
+        """Count what was bought so far as used: the next epoch has to be paid for anew."""
+        self._spent = self._spent_before() | {one.learned.receipt for one in self.follower.predictions}
+        self._paid = [0.0, 0.0]
+
+    def _spent_before(self) -> set[str]:
+        """Return the receipts of all that was charged before the last epoch, from the ledger."""
+        if self._spent is None:
+            self._spent = _before_last_epoch(self.dataset.ledger, self.dataset.name)
+        return self._spent
+
+    def _priced(self, event: Event) -> Prices:
+        found = self._prices.get(event)
+        if found is None:
+            shares = self.dataset.ledger.shares(event)
+            known = (math.inf if own is None else float(own) for own in (shares.pure, shares.units))
+            found = self._prices[event] = (next(known), next(known))
+        return found
+
+
+def _less(chance: float, epoch: Prices, single: Prices) -> bool:
+    """Return whether a chance of losing an epoch costs less than a single answer, in every account that counts."""
+    live = [(own, other) for own, other in zip(epoch, single, strict=True) if math.isfinite(own)]
+    return bool(live) and all(chance * own < other for own, other in live)
+
+
+def _before_last_epoch(ledger: Ledger, dataset: str) -> set[str]:
+    found: set[str] = set()
+    waiting: set[str] = set()
+    for line in ledger.lines():
+        match from_json(line.text, number=line.number):
+            case Charged() as charged if charged.dataset == dataset:
+                waiting.add(line.hash)
+                if charged.purpose == CONFIRMING:
+                    found |= waiting
+                    waiting.clear()
+            case _:
+                pass
+    return found

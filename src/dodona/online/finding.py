@@ -1,0 +1,118 @@
+"""Finding: the free rungs. What was told before is told again, and what follows from it is derived."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from dodona.answer.answer import Rung
+from dodona.answer.blend import Law
+from dodona.answer.derived import derived
+from dodona.answer.law import half_width
+from dodona.answer.measured import Measured
+from dodona.answer.prediction import predicted
+from dodona.answer.price import FREE, Price
+from dodona.mechanisms.measurement import Noise
+from dodona.online.demand import Demand
+from dodona.online.knowledge import Found
+from dodona.online.memory import Memory, Told
+from dodona.online.planning import shaped_columns
+from dodona.online.request import Request
+from dodona.query.question import Column, Question
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from dodona.answer.derived import Derived
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """The values of a question, and where they came from."""
+
+    measured: Measured | Derived
+    source: Rung
+    receipt: str | None
+    price: Price = FREE
+
+    def bought(self, receipt: str, price: Price) -> Held:
+        """Return the same, paid for just now."""
+        return replace(self, source="measured", receipt=receipt, price=price)
+
+
+@dataclass(frozen=True, slots=True)
+class Finder:
+    """Replay and derivation for one dataset."""
+
+    memory: Memory
+    rungs: frozenset[str]
+    size: int
+    """The declared number of rows."""
+
+    def find(self, question: Question, demanded: tuple[Demand, ...]) -> Held | None:
+        """Return a question's values, if all its blocks are known accurately enough."""
+        with self.memory.lock:
+            return self._find(question, demanded)
+
+    def _find(self, question: Question, demanded: tuple[Demand, ...]) -> Held | None:
+        knowledge = self.memory.follow()
+        told = self.memory.recall(question.query) if "replay" in self.rungs else [None] * len(demanded)
+        values: list[Sequence[float] | NDArray[np.float64]] = []
+        laws: list[Law | Sequence[Law]] = []
+        again: list[Told] = []
+        for demand, known in zip(demanded, told, strict=True):
+            best = None if known is None else _accurate(known, demand)
+            if best is not None:
+                again.append(best)
+                values.append(best.values)
+                laws.append(best.noise)
+                continue
+            if "derive" not in self.rungs:
+                return None
+            follows = knowledge.tell(demand.block, knowledge.facet(demand.block), _enough(demand))
+            if follows is None:
+                return None
+            values.append(follows.values)
+            laws.append(follows.laws if len(follows.laws) > 1 else follows.laws[0])
+        if len(again) == len(demanded) == len({id(one) for one in again}):
+            noises = tuple(one.noise for one in again)
+            flat = [value for one in again for value in one.values]
+            return Held(Measured(question, flat, noises), "replayed", again[0].receipt)
+        return Held(derived(question, values, laws), "derived", None)
+
+    def replay(self, question: Question, planned: tuple[Noise, ...], request: Request) -> Held | None:
+        """Return what was told of a question of any kind, if it is as accurate as what would be measured."""
+        if "replay" not in self.rungs:
+            return None
+        self.memory.follow()
+        told = self.memory.recall(question.query)
+        if any(known is None for known in told):
+            return None
+        best = [min(known or [], key=lambda one: one.noise.scale) for known in told]
+        if len({id(one) for one in best}) < len(best):
+            return None  # one noise in two places: intervals count on noises that know nothing of each other
+        old = tuple(one.noise for one in best)
+        if old != planned and not self._as_good(question, old, planned, request):
+            return None
+        values = [value for one in best for value in one.values]
+        return Held(Measured(question, values, old), "replayed", best[0].receipt)
+
+    def _as_good(self, question: Question, old: tuple[Noise, ...], new: tuple[Noise, ...], request: Request) -> bool:
+        def error(column: Column, noises: tuple[Noise, ...]) -> float:
+            return predicted(question, column, noises, confidence=request.confidence, rows=self.size)
+
+        return all(error(column, old) <= error(column, new) for column, _ in shaped_columns(question))
+
+
+def _accurate(known: Sequence[Told], demand: Demand) -> Told | None:
+    """Return the first release that is accurate enough: asked again, it is told again."""
+    return next((one for one in known if half_width(one.noise, demand.failing) <= demand.room), None)
+
+
+def _enough(demand: Demand) -> Callable[[Found], bool]:
+    def enough(found: Found) -> bool:
+        return found.within(demand.failing) <= demand.room
+
+    return enough

@@ -1,0 +1,213 @@
+"""Knowledge: all that was released, put so that what follows from it is found at once. It is free, and touches no data.
+
+What was bought by classes, as residuals or as whole tables of counts, answers every count over these classes. Single
+answers are put together by exact linear algebra, as long as they are few and small.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from itertools import combinations
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dodona.answer.blend import Bell, Blend, Law
+from dodona.answer.law import half_width
+from dodona.answer.term import Term
+from dodona.belief.counts import Counts, Rows
+from dodona.belief.derive import Derivation
+from dodona.belief.facet import Facet, facet_of, refined
+from dodona.belief.lattice import Lattice
+from dodona.belief.measurements import Released, variance_of
+from dodona.domain.partition import Partition
+from dodona.ledger.receipt import Receipt
+from dodona.mechanisms.measurement import Measurement, Noise
+from dodona.mechanisms.residual import Residuals
+from dodona.online.learned import Learned, Marginal
+from dodona.online.purchase import Asked, Purchase
+from dodona.query.predicate import EVERYTHING
+from dodona.query.query import Block, Query
+from dodona.query.residual import Classes
+from dodona.query.weight import ONE
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from dodona.domain.domain import Domain
+
+_MOST_SINGLE = 256  # released blocks that are combined exactly; all others are told again as they are
+_MOST_VALUES = 256  # of one of them
+_SLACK = 1 + 1e-9  # scales were rounded up, by less than this
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """The values of one block, in steps, with a law for each."""
+
+    values: Sequence[float] | NDArray[np.float64]
+    laws: tuple[Law, ...]
+    """One for each value, or one for all."""
+
+    def within(self, failing: float) -> float:
+        """Return how far off any one of them may be, each with this probability."""
+        if len(self.laws) == 1:
+            return half_width(self.laws[0], failing)
+        return max(half_width(law, failing) for law in dict.fromkeys(self.laws))
+
+
+@dataclass(slots=True)
+class Knowledge:
+    """What the releases of one dataset and version tell together."""
+
+    domain: Domain
+    rows: Rows | None = None
+    """The number of rows, where it is public or was released."""
+    lattice: Lattice = field(init=False)
+    tables: list[Counts] = field(default_factory=list)
+    asked: Asked = field(default_factory=Asked)
+    learned: list[Learned | Marginal] = field(default_factory=list)
+    """All counts that were released, in their order."""
+    _derivation: Derivation = field(init=False)
+    _combined: int = 0
+
+    def __post_init__(self) -> None:
+        """Begin with nothing."""
+        self.begin(None)
+
+    def begin(self, total: int | None) -> None:
+        """Take the number of rows where it is public, before the first release."""
+        self.rows = None if total is None else Rows(float(total))
+        self.lattice = Lattice(total=total)
+        self._derivation = Derivation(self.domain, total=total)
+
+    def learn(self, receipt: Receipt, measured: Measurement, values: Sequence[int]) -> None:
+        """Take a release."""
+        start = 0
+        for block, noise in zip(measured.query.blocks, measured.noises, strict=True):
+            self._learn_block(receipt, measured, block, noise, values[start : start + block.values])
+            start += block.values
+
+    def learn_residuals(self, receipt: Receipt, measured: Residuals, values: Sequence[int]) -> None:
+        """Take a release of residuals."""
+        start = 0
+        for residual, variance in measured.parts:
+            self.lattice.add(residual, values[start : start + residual.number], float(variance))
+            start += residual.number
+        self.learned.extend(map(Marginal, _outermost([residual.classes for residual, _ in measured.parts])))
+        widest = max((residual.classes for residual, _ in measured.parts), key=len)
+        purchase = Purchase.of_residuals(measured, receipt.purpose)
+        self.asked.bought(purchase, Facet(widest, tuple(1 for _ in widest)), receipt.event)
+
+    def facet(self, block: Block) -> Facet | None:
+        """Return the classes that a block is a count over."""
+        return facet_of(block, self.domain)
+
+    def tell(self, block: Block, facet: Facet | None, enough: Callable[[Found], bool]) -> Found | None:
+        """Return a block's values as they follow from what was released, if that is accurate enough."""
+        for way in (self._from_lattice, self._from_tables, self._as_released, self._from_singles):
+            found = way(block, facet)
+            if found is not None and enough(found):
+                return found
+        return None
+
+    def _from_lattice(self, block: Block, facet: Facet | None) -> Found | None:
+        if facet is None or (facet.classes and len(self.lattice) < 2):  # noqa: PLR2004  the number of rows alone
+            return None
+        if facet.grouped:
+            cells = self.lattice.cells(facet)
+            if cells is None:
+                return None
+            values, variance, reach = cells
+            return Found(_in_order(values, block, facet), (Bell(variance * _SLACK, reach),))
+        told = self.lattice.tell(facet)
+        if told is None:
+            finer = refined(facet, self.domain)
+            told = None if finer is None else self.lattice.tell(finer)
+        if told is None:
+            return None
+        law = Blend(()) if told.variance == 0 else Bell(told.variance * _SLACK, told.reach)
+        return Found((told.value,), (law,))
+
+    def _from_tables(self, block: Block, facet: Facet | None) -> Found | None:
+        best: Found | None = None
+        for table in self.tables:
+            found = None if facet is None else table.product(facet, self.rows)
+            told = table.tell(block, self.rows) if found is None else [found]
+            if told is None:
+                continue
+            own = Found([value for value, _ in told], tuple(law for _, law in told))
+            if best is None or _variance(own) < _variance(best):
+                best = own
+        return best
+
+    def _as_released(self, block: Block, facet: Facet | None) -> Found | None:
+        """Return a table that was released, its columns in another order: its law is that of one draw, exactly."""
+        if facet is None or not facet.grouped:
+            return None
+        alike = [own for own in self.tables if set(own.classes) == set(facet.classes)]
+        if not alike:
+            return None
+        best = min(alike, key=lambda own: variance_of(own.noise))
+        places = [best.classes.index(own) for own in _as_asked(block, facet)]
+        return Found(best.values.transpose(places).reshape(-1), (best.noise,))
+
+    def _from_singles(self, block: Block, _facet: Facet | None) -> Found | None:
+        if self._combined == 0 or block.values > _MOST_VALUES:
+            return None
+        derived = self._derivation.derive(Query(self.domain, (block,)))
+        if derived is None:
+            return None
+        laws = tuple(Blend(tuple(Term.of(float(one.coefficient), one.noise) for one in own.terms)) for own in derived)
+        return Found([float(own.value) for own in derived], laws)
+
+    def _learn_block(
+        self, receipt: Receipt, measured: Measurement, block: Block, noise: Noise, values: Sequence[int]
+    ) -> None:
+        facet = self.facet(block)
+        if block.weight == ONE:
+            classes = _as_asked(block, facet) if facet is not None and facet.grouped else None
+            number = len(measured.query.blocks)
+            self.learned.append(Learned(receipt.id, receipt.event, number, block, tuple(values), noise, classes))
+        if facet is not None and facet.grouped:
+            table = np.asarray(values, dtype=np.float64)
+            self.tables.append(Counts(_as_asked(block, facet), table, noise, receipt.id))
+            self.asked.bought(Purchase.of_table(facet, frozenset(self.asked.finest)), facet, receipt.event)
+        elif facet is not None and facet.classes:
+            self.asked.pay(facet, noise, receipt.event, len(measured.query.blocks))
+        elif block.where == EVERYTHING and block.weight == ONE and not block.keys:
+            self._count_rows(values[0], noise)
+        if self._combined < _MOST_SINGLE and block.values <= _MOST_VALUES:
+            self._combined += 1
+            self._derivation.add(Released(block, tuple(int(value) for value in values), noise, receipt.id))
+
+    def _count_rows(self, value: int, noise: Noise) -> None:
+        if self.rows is None or (self.rows.noise is not None and variance_of(noise) < self.rows.variance):
+            self.rows = Rows(float(value), noise)
+
+
+def _outermost(sets: Sequence[tuple[Classes, ...]]) -> list[tuple[Classes, ...]]:
+    """Return the sets that no other one holds."""
+    held = {part for own in sets if own for part in combinations(own, len(own) - 1)}
+    return [own for own in sets if own not in held]
+
+
+def _variance(found: Found) -> float:
+    return max(law.variance for law in found.laws if isinstance(law, Blend))
+
+
+def _as_asked(block: Block, facet: Facet) -> tuple[Classes, ...]:
+    """Return the classes of a marginal in the order of its keys."""
+    return tuple(facet.classes[place] for place in _places(block, facet))
+
+
+def _in_order(values: NDArray[np.float64], block: Block, facet: Facet) -> NDArray[np.float64]:
+    """Return the cells of a marginal in the order of its keys."""
+    table = values.reshape([own.number for own in facet.classes])
+    return table.transpose(_places(block, facet)).reshape(-1)
+
+
+def _places(block: Block, facet: Facet) -> list[int]:
+    names = [key.attribute for key in block.keys if isinstance(key, Partition)]
+    return [facet.names.index(name) for name in names]

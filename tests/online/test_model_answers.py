@@ -1,0 +1,174 @@
+"""What becomes of questions that the budget cannot buy: refused with the best that is left, or guessed and marked."""
+
+import math
+import re
+from collections import deque
+
+import numpy as np
+import pytest
+
+from dodona.answer.estimate import as_number
+from dodona.errors import InvalidArgument
+from dodona.ledger.faults import BudgetExhausted
+from dodona.online.dataset import Dataset
+from dodona.online.model import MOST_CELLS, Model
+from dodona.policy import Budget
+from dodona.query.predicate import among, both
+from dodona.query.query import Block, Query
+from tests.online import scene
+from tests.online.independent import table
+
+SMALL = Budget("0.05", 0, "pure")
+"""About thirty single answers to within 5% of 20,000 rows at confidence 0.999."""
+
+
+def exhausted(rows, kept, after):
+    """Return a curator that has asked until the budget was gone, and what is left to ask."""
+    curator = rows.curator(kept, rungs=frozenset(("replay", "derive")), after=after)
+    for place, (query, _) in enumerate(rows.questions):
+        before = kept.left(analyst=None)
+        answer = curator.ask(query)
+        if answer.source == "model":
+            assert kept.left(analyst=None) == before
+            return curator, rows.questions[place:]
+    pytest.fail("the budget was never gone")
+    return None
+
+
+def test_past_the_budget_the_model_guesses_marked_and_for_nothing():
+    rows = table(4, columns=5, turns=400)
+    kept = rows.ledger(SMALL)
+    curator, left = exhausted(rows, kept, "model")
+    before = kept.left(analyst=None), len(curator.history)
+    guessed = [(curator.ask(query), truth) for query, truth in left]
+    guessed = [(answer, truth) for answer, truth in guessed if answer.source == "model"]
+    assert len(guessed) > 100
+    errors, widths = [], []
+    for answer, truth in guessed:
+        assert "This is the model's guess; its error is not bounded." in answer.warnings
+        assert answer.price.share == 0
+        assert answer.receipt is None
+        assert answer.theorem == "post-processing"
+        assert answer.mechanism == "a model's prediction, compared with nothing"
+        errors.append(as_number(answer.value.value) - truth)
+        widths.append(answer.value.within)
+    assert (kept.left(analyst=None), len(curator.history)) == before
+    assert math.sqrt(np.mean(np.square(errors))) < 0.08 * 20_000  # uniform guesses are off by about a quarter
+    assert np.mean(np.abs(errors) <= widths) > 0.9  # the estimate of the error is one
+
+
+def test_a_guess_says_so_when_it_is_quoted_and_what_could_still_be_bought():
+    rows = table(4, columns=5, turns=400)
+    curator, left = exhausted(rows, rows.ledger(SMALL), "model")
+    offer = curator.quote(left[0][0])
+    assert "the model would guess it, without a guarantee" in offer.explanation
+    assert "The best that is left is within" in offer.explanation
+
+
+def test_without_the_owners_word_a_question_is_refused_with_the_best_that_is_left():
+    rows = table(4, columns=5, turns=400)
+    kept = rows.ledger(SMALL)
+    curator = rows.curator(kept, rungs=frozenset(("replay", "derive")))
+    with pytest.raises(BudgetExhausted) as refused:
+        deque(map(curator.ask, (query for query, _ in rows.questions)), maxlen=0)
+    message = str(refused.value)
+    assert message.endswith("Nothing was charged.")
+    found = re.search(r"The best that is left is within ([\d.]+)%", message)
+    assert found is not None
+    part = float(found[1])
+    unasked = next(query for query, _ in reversed(rows.questions))
+    offer = curator.quote(unasked, within=f"{part:.4g}%")
+    assert offer.price.share <= kept.left(analyst=None)
+    with pytest.raises(BudgetExhausted):
+        curator.ask(unasked, within=f"{0.97 * part:.4g}%")
+    assert curator.ask(unasked, within=f"{part:.4g}%").source == "measured"
+
+
+def test_the_best_that_is_left_is_told_in_rows_where_rows_were_asked_for():
+    kept = scene.ledger(Budget("0.01", 0, "pure"))
+    with pytest.raises(BudgetExhausted, match=r"within [\d,.]+: ask for that, or for less\. Nothing was charged"):
+        scene.curator(kept=kept).ask("SELECT count(*) FROM stays WHERE age < 40", within=5)
+
+
+def test_where_nothing_is_left_the_refusal_says_no_more():
+    kept = scene.ledger(Budget("0.01", 0, "pure"))
+    curator = scene.curator(kept=kept)
+    curator.ask("SELECT count(*) FROM stays WHERE age < 40", epsilon="0.01")
+    with pytest.raises(BudgetExhausted, match="Ask for less") as refused:
+        curator.ask("SELECT count(*) FROM stays WHERE age < 50", within=5)
+    assert "The best" not in str(refused.value)
+
+
+def tiny(after="model", budget="0.001"):
+    kept = scene.ledger(Budget(budget, 0, "pure"))
+    plain = scene.curator(kept=kept)._dataset
+    return scene.Curator(
+        Dataset(
+            name=plain.name,
+            schema=plain.schema,
+            source=plain.source,
+            ledger=kept,
+            default=plain.default,
+            after=after,
+        )
+    )
+
+
+def test_groups_and_sums_are_guessed_and_averages_are_refused():
+    curator = tiny()
+    groups = curator.ask("SELECT sex, count(*) AS n FROM stays GROUP BY sex")
+    assert groups.source == "model"
+    assert len(groups.rows) == 4
+    total = curator.ask("SELECT sum(stay) AS s FROM stays")
+    assert total.source == "model"
+    assert 0 < as_number(total.value.value) < 30_000
+    assert total.value.within > 1_000
+    with pytest.raises(BudgetExhausted):
+        curator.ask("SELECT avg(stay) AS mean FROM stays")
+    several = curator.ask_many(
+        ["SELECT count(*) FROM stays WHERE age < 40", "SELECT count(*) FROM stays WHERE age < 9"]
+    )
+    assert [answer.source for answer in several] == ["model", "model"]
+
+
+def test_another_word_than_refuse_or_model_is_refused():
+    with pytest.raises(InvalidArgument, match='write "refuse" or "model"'):
+        tiny(after="guess")
+
+
+def shares(domain, model, wheres):
+    return [float(model.predict(Query(domain, (Block(where),)), 1.0)[0]) for where in wheres]
+
+
+def test_the_model_is_fitted_to_what_it_takes_and_independent_elsewhere():
+    domain = table(0, rows=10, turns=0).schema.domain
+    first, second = among(domain["c0"], [1]), among(domain["c1"], [1])
+    model = Model(domain)
+    assert shares(domain, model, [first, both(first, second)]) == pytest.approx([0.5, 0.25])
+    model.take(Block(first), 0.2, 1e-4)
+    model.take(Block(second), 0.7, 1e-4)
+    assert shares(domain, model, [first, second, both(first, second)]) == pytest.approx([0.2, 0.7, 0.14], abs=1e-4)
+    model.take(Block(both(first, second)), 0.16, 1e-4)
+    assert shares(domain, model, [first, second, both(first, second)]) == pytest.approx([0.2, 0.7, 0.16], abs=2e-2)
+    assert model.known == {"c0": 2, "c1": 2}
+
+
+def test_classes_that_are_told_apart_later_share_their_weight_as_before():
+    domain = scene.schema().domain
+    young, child = among(domain["age"], range(40)), among(domain["age"], range(10))
+    model = Model(domain)
+    model.take(Block(young), 0.8, 1e-4)
+    assert shares(domain, model, [young, child]) == pytest.approx([0.8, 0.2], abs=1e-3)
+    model.take(Block(child), 0.1, 1e-4)
+    assert shares(domain, model, [young, child]) == pytest.approx([0.8, 0.1], abs=1e-3)
+
+
+def test_too_many_classes_turn_the_model_off():
+    rows = table(0, columns=21, rows=10, turns=0)
+    model = Model(rows.schema.domain)
+    sides = [among(one, [1]) for one in rows.schema.domain]
+    assert 2 ** len(sides) > MOST_CELLS
+    assert model.predict(Query(rows.schema.domain, tuple(Block(side) for side in sides)), 1.0) is None
+    assert model.off
+    model.take(Block(sides[0]), 0.5, 0.1)
+    assert model.predict(Query(rows.schema.domain, (Block(sides[0]),)), 1.0) is None
