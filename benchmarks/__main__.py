@@ -8,8 +8,9 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from benchmarks import accounting, ledger, noise, sql, weights
+from benchmarks import accounting, ledger, noise, sources, sql, weights
 from benchmarks.report import Row, show
+from benchmarks.streams import command
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +36,15 @@ BENCHMARKS = {
 
 def main() -> None:
     """Measure what was asked for and print it."""
+    if sys.argv[1:2] == ["streams"]:  # these two have words of their own
+        command.main(sys.argv[2:])
+        return
+    if sys.argv[1:2] == ["sources"]:
+        sources.main(sys.argv[2:], _say)
+        return
     names = "\n".join(f"  {name}  {benchmark.about}" for name, benchmark in BENCHMARKS.items())
+    names += f"\n  sources  {sources.ABOUT}; see python -m benchmarks sources --help"
+    names += "\n  streams  what a stream of questions costs; see python -m benchmarks streams --help"
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks",
         description="Measures CPU time, side by side with a peer.",

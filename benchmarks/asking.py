@@ -17,7 +17,8 @@ from benchmarks import clock, table
 from dodona.answer.estimate import as_number
 from dodona.backends.duckdb import DuckDBSource
 from dodona.backends.duckdb_opening import connected, parquet, table_of
-from dodona.query.predicate import bits, both, box, masked
+from dodona.query.bits import bits
+from dodona.query.predicate import both, box, masked
 from dodona.query.query import Query
 from dodona.sql.compile import compile_sql
 

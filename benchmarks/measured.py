@@ -17,6 +17,7 @@ COMMANDS = {
     "Ledger": ("benchmarks", "ledger"),
     "SQL": ("benchmarks", "sql"),
     "Beliefs": ("benchmarks", "weights"),
+    "Sources": ("benchmarks", "sources"),
     "Audit": ("dodona.cli", "audit"),
 }
 
@@ -47,6 +48,8 @@ def _flat(figures: dict[str, object], prefix: str = "") -> Iterator[tuple[str, s
             yield label, f"{value['ours']:.8g} ({value['relative_difference']:+.0e})"
         elif isinstance(value, dict):
             yield from _flat(value, f"{label}, ")
+        elif value is None:
+            yield label, "not measured"
         else:
             yield label, f"{value:.4g}" if isinstance(value, float) else str(value)
 
