@@ -1,0 +1,83 @@
+"""A model: what a release leaves behind. It is public, and everything that is computed from it is free."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+from dodona.belief.components import Components
+from dodona.belief.dense import Dense
+from dodona.domain.schema import Schema
+from dodona.offline.fitting import Seen
+from dodona.offline.mean import Mixture
+from dodona.offline.mwem import Promise
+from dodona.offline.rows import Rows, rounded, sampled, weighted
+from dodona.offline.run import Step
+from dodona.offline.workload import Workload
+from dodona.query.query import Block, Query
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+Law = Dense | Components | Mixture
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Model:
+    """A law over the cells of some columns, learned from releases alone, and how it was bought."""
+
+    schema: Schema
+    workload: Workload
+    law: Law = field(repr=False)
+    seen: tuple[Seen, ...] = field(repr=False)
+    """What was measured, all measurements of a block together."""
+    steps: tuple[Step, ...] = field(repr=False)
+    method: str
+    share: Fraction
+    """Which part of the whole budget it took."""
+    unit: str
+    promise: Promise | None
+    run: str
+    head: str
+    """The ledger's head after the last step."""
+    version: str
+
+    @property
+    def size(self) -> int:
+        """How many rows the table is said to have."""
+        return max(1, self.schema.unit.size)
+
+    def expect(self, query: Query | Sequence[Block]) -> NDArray[np.float64]:
+        """Return what the model says of counts over the released columns, in rows."""
+        blocks = query.blocks if isinstance(query, Query) else tuple(query)
+        return self.law.expect(self.workload.over(blocks)) * self.size
+
+    def rounded(self, count: int | None = None) -> Rows:
+        """Return whole rows, as many as the table has unless said otherwise: each cell as often as it weighs, rounded.
+
+        It takes no chance for one dense law: it is the most faithful way to write a table.
+        """
+        return rounded(self.law, self.size if count is None else count, seed=self.run)
+
+    def sampled(self, count: int | None = None) -> Rows:
+        """Return rows drawn independently from the law; the same model gives the same rows."""
+        return sampled(self.law, self.size if count is None else count, seed=self.run)
+
+    def weighted(self, *, least: float = 0.01) -> Rows:
+        """Return one row a cell, with its weight in rows; cells of less than `least` rows are left out."""
+        return weighted(self.law, self.size, least=least)
+
+    def __str__(self) -> str:
+        promised = ""
+        if self.promise is not None:
+            promised = f" All answers are within {self.promise.within:.4g} at {self.promise.confidence:.0%}."
+        lost = sum(step.how == "lost" for step in self.steps)
+        without = f" {lost} steps were lost after their charge." if lost else ""
+        columns = ", ".join(self.workload.names)
+        return (
+            f"A model of {columns}, by method {self.method}: {len(self.steps)} charges, "
+            f"{100 * float(self.share):.4g}% of the budget.{promised}{without}"
+        )
