@@ -1,0 +1,61 @@
+"""What is said about surveys, answers and reports that cannot be used."""
+
+from __future__ import annotations
+
+from dodona.errors import InvalidRequest
+
+
+class CollidingLabels(InvalidRequest):
+    """Two labels of one alphabet cannot be told apart."""
+
+    code = "colliding-labels"
+
+    def __init__(self, first: str, second: str, *, why: str) -> None:
+        """Name both and what to do."""
+        self.labels = (first, second)
+        super().__init__(f"The labels {first!r} and {second!r} cannot be told apart: {why}. Nothing was drawn.")
+
+
+class UnknownValue(InvalidRequest):
+    """An answer that the question does not have."""
+
+    code = "unknown-value"
+
+    def __init__(self, question: str, accepted: str) -> None:
+        """Say what may be answered; the answer itself is private and is not repeated."""
+        super().__init__(f"The question {question!r} has no such answer: {accepted}. Nothing was drawn.")
+
+
+class BadReport(InvalidRequest):
+    """A report that this question's channel cannot have sent."""
+
+    code = "bad-report"
+
+    def __init__(self, why: str, *, number: int | None = None) -> None:
+        """Say which report is meant and what is wrong with it."""
+        self.number = number
+        where = "The report" if number is None else f"Report {number}"
+        super().__init__(f"{where} cannot be used: {why}. No report was counted.")
+
+
+class NoReports(InvalidRequest):
+    """An estimate was asked of nobody's reports."""
+
+    code = "no-reports"
+
+    def __init__(self, question: str) -> None:
+        """Say how many are needed."""
+        super().__init__(f"Nobody has answered {question!r}: an estimate needs at least one report.")
+
+
+class TooManyOutcomes(InvalidRequest):
+    """A channel has more reports than can be gone through one by one."""
+
+    code = "too-many-outcomes"
+
+    def __init__(self, outcomes: int, limit: int) -> None:
+        """Say how many there would be and what to use instead."""
+        super().__init__(
+            f"The channel has {outcomes} reports, and at most {limit} are gone through. "
+            "Take fewer labels or bits; `channel.ratio` is the same number by formula."
+        )
