@@ -51,7 +51,7 @@ def test_a_mutant_is_caught(mutant: Mutant):
 
 def test_every_mechanism_is_audited_under_every_relation_that_it_has():
     audited_under = {(case.mechanism, case.neighbours) for case in all_cases()}
-    responses = {("randomized_response", Neighbours.REPLACE), ("coins", Neighbours.REPLACE)}
+    responses = {(name, Neighbours.REPLACE) for name in ("randomized_response", "coins", "local_report")}
     others = ("laplace", "gaussian", "exponential", "permute_and_flip", "noisy_max", "sparse_vector", "served")
     assert audited_under == responses | {(name, neighbours) for name in others for neighbours in Neighbours}
 

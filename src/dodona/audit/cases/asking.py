@@ -13,6 +13,7 @@ from dodona.audit.cases.scene import Row, charged, ledger_of, schema_of, served,
 from dodona.audit.features import Outputs
 from dodona.domain.neighbours import Neighbours
 from dodona.ledger.contract import Ledger
+from dodona.online.answering import RUNGS
 from dodona.online.curator import Curator
 from dodona.trusted.faults import SourceFailed
 
@@ -66,7 +67,7 @@ class Asked:
         told: list[tuple[int, ...]] = []
         while len(told) < count:
             curator = self._curator(rows)
-            if self.singly:  # a key of its own keeps a question from being told again
+            if self.singly:
                 for number in range(min(_CHARGES, count - len(told))):
                     told += self._charge(curator, key=str(number))
             else:
@@ -88,4 +89,6 @@ class Asked:
 
     def _curator(self, rows: Rows, *, ledger: Ledger | None = None) -> Curator:
         schema = schema_of(self.neighbours)
-        return served(schema, source_of(schema, rows), ledger_of(schema, self.delta) if ledger is None else ledger)
+        kept = ledger_of(schema, self.delta) if ledger is None else ledger
+        rungs = frozenset[str]() if self.singly else RUNGS  # one by one, each is measured and none is told again
+        return served(schema, source_of(schema, rows), kept, rungs=rungs)

@@ -19,6 +19,7 @@ from dodona.audit.cases.scene import ledger_of, schema_of, served, source_of
 from dodona.audit.cases.served import COUNT, CROWD, FEMALE, GROUPS, joined
 from dodona.audit.features import VALUE, Outputs
 from dodona.domain.neighbours import Neighbours
+from dodona.domain.schema import Schema
 from dodona.errors import Unavailable
 from dodona.ledger.contract import Ledger
 from dodona.ledger.faults import LedgerUnavailable
@@ -52,10 +53,14 @@ def cases() -> Iterator[Case]:
 
 
 class Noting:
-    """A source that notes when it is asked, and that fails over as many women as it is told to."""
+    """A source that notes when it is asked, and that fails over as many women as it is told to.
 
-    def __init__(self, source: Source, rows: Rows, *, fails_at: int | None) -> None:
+    The number of rows is neither noted nor failed over where it is public: it says nothing of what is in them.
+    """
+
+    def __init__(self, source: Source, rows: Rows, schema: Schema, *, fails_at: int | None) -> None:
         """Take the source behind it and what it would fail over."""
+        self._public = Query.count(schema.domain) if schema.unit.neighbours is Neighbours.REPLACE else None
         self.version = source.version
         self.asked = 0
         self.women = sum(sex == "female" for sex, *_ in rows)
@@ -63,6 +68,8 @@ class Noting:
 
     def exact(self, query: Query) -> Sealed:
         """Return the exact answers, or fail."""
+        if query == self._public:
+            return self._source.exact(query)
         self.asked += 1
         if self.women == self._fails_at:
             raise ValueError(self.women)
@@ -90,7 +97,7 @@ class _Stuck:
 def _told_unpaid(ask: Ask, neighbours: Neighbours, rows: Rows) -> int:
     """Return what the source told although no receipt was used: -1 where it was not asked."""
     schema = schema_of(neighbours)
-    source = Noting(source_of(schema, rows), rows, fails_at=None)
+    source = Noting(source_of(schema, rows), rows, schema, fails_at=None)
     with suppress(Unavailable):
         ask(served(schema, source, cast("Ledger", _Stuck(ledger_of(schema)))))
     return source.women if source.asked else -1
@@ -101,7 +108,7 @@ def _spent(ask: Ask, neighbours: Neighbours, rows: Rows) -> int:
     schema = schema_of(neighbours)
     ledger = ledger_of(schema)
     with suppress(Unavailable):
-        ask(served(schema, Noting(source_of(schema, rows), rows, fails_at=3), ledger))
+        ask(served(schema, Noting(source_of(schema, rows), rows, schema, fails_at=3), ledger))
     return ledger.state().charges
 
 

@@ -18,6 +18,7 @@ from dodona.ledger.contract import Ledger
 from dodona.ledger.entry import Charged
 from dodona.ledger.opening import Terms
 from dodona.ledger.spelling import from_json
+from dodona.online.answering import RUNGS
 from dodona.online.curator import Curator
 from dodona.online.dataset import Dataset
 from dodona.online.request import Request
@@ -67,9 +68,10 @@ def ledger_of(schema: Schema, delta: str = "0") -> Ledger:
     )
 
 
-def served(schema: Schema, source: Source, ledger: Ledger) -> Curator:
+def served(schema: Schema, source: Source, ledger: Ledger, *, rungs: frozenset[str] = RUNGS) -> Curator:
     """Return a curator of the three."""
-    return Curator(Dataset(name=schema.table, schema=schema, source=source, ledger=ledger, default=_DEFAULT))
+    dataset = Dataset(name=schema.table, schema=schema, source=source, ledger=ledger, default=_DEFAULT)
+    return Curator(dataset, rungs=rungs)
 
 
 def charged(ledger: Ledger) -> Event:

@@ -9,7 +9,7 @@ _RELEASE = "dodona.trusted.release"
 _ANSWERING = "dodona.online.answering"
 _NOISY = (
     "    noise = np.concatenate([several(law, count) for law, count in _runs(measurement)])\n"
-    "    if isinstance(values, np.ndarray):"
+    "    if isinstance(values, np.ndarray) and values.dtype == np.int64:"
 )
 _DRAWN = "    noise = np.concatenate([several(law, count) for law, count in _runs(measurement)])"
 
@@ -169,10 +169,8 @@ MUTANTS = (
         (
             replacing(
                 "dodona.trusted.choice",
-                "    ledger.redeem(receipt)\n"
-                "    left = {number: int(score) for number, score in enumerate(exact(source, selection.query))}",
-                "    left = {number: int(score) for number, score in enumerate(exact(source, selection.query))}\n"
-                "    ledger.redeem(receipt)",
+                "    ledger.redeem(receipt)\n    values = _chosen(selection, exact(source, selection.query))",
+                "    values = _chosen(selection, exact(source, selection.query))\n    ledger.redeem(receipt)",
             ),
         ),
         ("choice before its charge",),

@@ -1,0 +1,16 @@
+"""Chance for made-up tables, for an attacker's choices and for noise that protects too little. It is never private."""
+
+from __future__ import annotations
+
+from numpy.random import Generator, default_rng  # noqa: TID251  made-up data comes from a seeded generator
+
+from dodona.errors import InvalidArgument
+
+Chance = Generator
+
+
+def seeded(seed: int) -> Chance:
+    """Return chance that can be repeated: the same seed makes the same tables."""
+    if type(seed) is not int or seed < 0:
+        raise InvalidArgument("seed", seed, "write a whole number, 0 or above")
+    return default_rng(seed)

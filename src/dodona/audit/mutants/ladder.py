@@ -1,0 +1,49 @@
+"""Faults in what the ladder buys."""
+
+from __future__ import annotations
+
+from dodona.audit.mutants.mutant import Mutant
+from dodona.audit.patch import replacing
+
+_SET = '        object.__setattr__(self, "noises", '
+
+MUTANTS = (
+    Mutant(
+        "long Helmert rows with the noise of short ones",
+        "the variance of a row is not multiplied by its squared length, and the price is as before",
+        (
+            replacing(
+                "dodona.mechanisms.residual",
+                _SET + "tuple(noises[variance * row.square] for _, variance, row in rows))",
+                _SET + "tuple(Gaussian(scale=root_above(variance)) for _, variance, _ in rows))",
+            ),
+        ),
+        ("lattice of the ladder",),
+    ),
+    Mutant(
+        "table at half its noise",
+        "a table of several counts is drawn at half the scale that was charged for",
+        (
+            replacing(
+                "dodona.trusted.release",
+                "    noise = np.concatenate([several(law, count) for law, count in _runs(measurement)])",
+                "    halved = ((type(law)(scale=law.scale / 2), count) for law, count in _runs(measurement))\n"
+                "    runs = list(halved) if len(values) > 1 else _runs(measurement)\n"
+                "    noise = np.concatenate([several(law, count) for law, count in runs])",
+            ),
+        ),
+        ("table of the ladder",),
+    ),
+    Mutant(
+        "number of rows told where rows are added",
+        "the exact number of rows sharpens what follows from a table, under either relation",
+        (
+            replacing(
+                "dodona.trusted.rows",
+                "    if unit.neighbours is not Neighbours.REPLACE or unit.id is not None:",
+                "    if unit.id is not None:",
+            ),
+        ),
+        ("stream of the ladder",),
+    ),
+)
