@@ -36,7 +36,20 @@ EMERGENCIES = Ask(
     within=40,
     remark="You say how far off the answer may be. The price follows, and is told first.",
 )
-PARAPHRASE = "SELECT count(1) AS emergencies FROM stays AS s WHERE NOT (s.emergency = FALSE)"
+FREE = (
+    Ask(
+        "The first question again, in other words",
+        "SELECT count(1) AS emergencies FROM stays AS s WHERE NOT (s.emergency = FALSE)",
+        within=40,
+        remark="It means the same, so the same noisy value is told again, from the ledger.",
+    ),
+    Ask(
+        "A question that was never asked",
+        "SELECT count(*) FROM stays WHERE diagnosis IN ('cancer', 'heart failure', 'stroke')",
+        within=80,
+        remark="It follows from the counts by diagnosis, so it is derived from them. The error bar is that of the sum.",
+    ),
+)
 
 ASKS = (
     EMERGENCIES,
@@ -78,7 +91,12 @@ ASKS = (
         "SELECT diagnosis, avg(cost) FROM stays GROUP BY diagnosis",
         within=80,
     ),
-    Ask("And all stays for cancer?", "SELECT sum(cost) FROM stays WHERE diagnosis = 'cancer'", within=1_500_000),
+    Ask(
+        "And all stays for cancer?",
+        "SELECT sum(cost) FROM stays WHERE diagnosis = 'cancer'",
+        within=1_500_000,
+        remark="The averages before had measured this sum, so it is free.",
+    ),
     Ask(
         "What brings the oldest here most often?",
         "SELECT diagnosis, count(*) AS n FROM stays WHERE age >= 80 GROUP BY diagnosis "

@@ -54,7 +54,7 @@ def tour(rows: pa.Table, folder: Path, screen: Screen) -> Tour:
     with dodona.open(made.file, analyst=ANALYST) as stays, Truth(made.rows) as truth:
         told = [_asked(stays, truth, ask, screen) for ask in questions.ASKS]
         told += [_chosen(stays, truth, screen), _watched(stays, truth, screen), _batch(stays, truth, screen)]
-        told.append(_replayed(stays, truth, screen))
+        told += [_free(stays, truth, ask, screen) for ask in questions.FREE]
         _refused(stays, screen)
     return Tour(made, tuple(told))
 
@@ -126,15 +126,15 @@ def _batch(stays: Curator, truth: Truth, screen: Screen) -> Told:
     return Told(f"{len(asked)} counts at once", "; ".join(asked), answers[0].price.share, judged)
 
 
-def _replayed(stays: Curator, truth: Truth, screen: Screen) -> Told:
-    screen.step("The first question again, in other words", questions.PARAPHRASE)
-    within = questions.EMERGENCIES.within
-    screen.price(stays.quote(questions.PARAPHRASE, within=within), within, float(stays.budget.left))
-    answer = stays.ask(questions.PARAPHRASE, within=within)
-    judged = truth.judged(answer, questions.PARAPHRASE)
+def _free(stays: Curator, truth: Truth, ask: Ask, screen: Screen) -> Told:
+    """Ask what was told before, or follows from it."""
+    screen.step(ask.title, ask.sql)
+    screen.price(stays.quote(ask.sql, within=ask.within), ask.within, float(stays.budget.left))
+    answer = stays.ask(ask.sql, within=ask.within)
+    judged = truth.judged(answer, ask.truth)
     screen.answer(judged)
-    screen.say("It means the same, so the same noisy value is told again, from the ledger.", "italic")
-    return Told("The first question again", questions.PARAPHRASE, answer.price.share, judged)
+    screen.say(ask.remark, "italic")
+    return Told(ask.title, ask.sql, answer.price.share, judged)
 
 
 def _refused(stays: Curator, screen: Screen) -> None:

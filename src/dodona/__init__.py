@@ -10,18 +10,22 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from dodona.adaptive.holdout import ReusableHoldout
+    from dodona.adaptive.oracle import StatisticalQueryOracle
     from dodona.domain.attribute import Boolean, Category, Date, Integer, Number
     from dodona.domain.domain import Domain
     from dodona.domain.schema import Schema
     from dodona.domain.unit import Unit
+    from dodona.offline.release import release
+    from dodona.offline.workload import Workload
     from dodona.opening import create_ledger, rehearse
     from dodona.opening import open_dataset as open  # noqa: A004  the surface: dodona.open
     from dodona.policy import Analyst, Budget
     from dodona.query.query import Query
 
 __all__ = [
-    "Analyst", "Boolean", "Budget", "Category", "Date", "Domain", "Integer", "Number", "Query", "Schema", "Unit",
-    "create_ledger", "open", "rehearse",
+    "Analyst", "Boolean", "Budget", "Category", "Date", "Domain", "Integer", "Number", "Query", "ReusableHoldout",
+    "Schema", "StatisticalQueryOracle", "Unit", "Workload", "create_ledger", "open", "rehearse", "release",
 ]  # fmt: skip
 
 __version__ = "0.1.0"
@@ -30,6 +34,8 @@ _LAZY = {
     "open": ("dodona.opening", "open_dataset"),
     "rehearse": ("dodona.opening", "rehearse"),
     "create_ledger": ("dodona.opening", "create_ledger"),
+    "release": ("dodona.offline.release", "release"),
+    "Workload": ("dodona.offline.workload", "Workload"),
     "Budget": ("dodona.policy", "Budget"),
     "Analyst": ("dodona.policy", "Analyst"),
     "Query": ("dodona.query.query", "Query"),
@@ -41,6 +47,8 @@ _LAZY = {
     "Date": ("dodona.domain.attribute", "Date"),
     "Integer": ("dodona.domain.attribute", "Integer"),
     "Number": ("dodona.domain.attribute", "Number"),
+    "ReusableHoldout": ("dodona.adaptive.holdout", "ReusableHoldout"),
+    "StatisticalQueryOracle": ("dodona.adaptive.oracle", "StatisticalQueryOracle"),
 }
 
 

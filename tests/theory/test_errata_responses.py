@@ -9,6 +9,7 @@ import pytest
 from scipy.stats import binom
 
 from dodona.domain.neighbours import Neighbours
+from dodona.errors import InvalidArgument
 from dodona.mechanisms import Coins, Laplace, RandomizedResponse
 from dodona.mechanisms.gaussian_delta import Calibration, calibrated, continuous
 from dodona.mechanisms.theorems import laplace_error
@@ -144,3 +145,14 @@ def test_row_31_answers_are_independent_and_not_identically_distributed() -> Non
         )
         mean = (true * HONESTY + (n - true) * (1 - HONESTY)) / n
         assert np.sum(law[np.abs(np.arange(n + 1) / n - mean) >= room]) <= failing
+
+
+def test_row_32_one_coding_one_first_row_and_one_order_of_arguments() -> None:
+    sick = [1, 0, 0, 1, 0]
+    turned = [1 - bit for bit in sick]
+    assert sum(sick) / 5 == 1 - sum(turned) / 5 != sum(turned) / 5  # the other coding counts the healthy
+    everybody = sum(1 for _ in range(5 + 1)) / 5  # the sum from 0 to n of a question that holds for all
+    assert everybody > 1 == sum(1 for _ in range(1, 5 + 1)) / 5
+    # Lap(b, μ) and Lap(0, b): in the first order the second has the scale 0, which no mechanism takes.
+    with pytest.raises(InvalidArgument, match="scale"):
+        Laplace(scale=0)

@@ -10,7 +10,10 @@ from dodona import __version__
 from dodona.cli import ledger
 from dodona.cli.account import budget, history
 from dodona.cli.ask import ask, quote
+from dodona.cli.attack import attack
 from dodona.cli.audit import audit
+from dodona.cli.plan import plan
+from dodona.cli.release import release
 
 app = typer.Typer(help="A private oracle for data.", no_args_is_help=True, add_completion=False)
 
@@ -32,6 +35,6 @@ def main(
     del version  # its callback has shown it
 
 
-for _command in (ask, quote, budget, history, audit):
+for _command in (ask, quote, budget, history, audit, attack, plan, release):
     app.command()(_command)
 app.add_typer(ledger.app, name="ledger")

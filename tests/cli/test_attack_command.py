@@ -1,0 +1,70 @@
+"""`dodona attack` as people and programs call it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from dodona.cli.main import app
+
+WIDE = {"COLUMNS": "200", "TERM": "dumb"}
+
+
+def called(*arguments: str):
+    return CliRunner().invoke(app, list(arguments), env=WIDE)
+
+
+def test_help_lists_the_command_and_its_options():
+    assert "attack" in called("--help").stdout
+    shown = called("attack", "--help").stdout
+    assert all(option in shown for option in ("--json", "--plot", "--epsilon", "--delta", "--people", "--only"))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--only", "nonsense"), "invalid-argument: only = 'nonsense'"),
+        (("--plot", "nowhere/attack.png"), "invalid-argument: plot = 'nowhere/attack.png'"),
+        (("--plot", "attack.txt"), ".png, .svg, .pdf"),
+        (("--people", "5000"), "this attack is for 1 to 1000 people"),
+        (("--epsilon", "much"), "invalid-argument: epsilon = 'much'"),
+        (("--delta", "little"), "invalid-argument: delta = 'little'"),
+        (("--seed", "-1"), "invalid-argument: seed = -1"),
+        (("--unknown",), "No such option"),
+    ],
+)
+def test_a_wrong_call_is_explained_and_exits_with_2(arguments: tuple[str, ...], said: str):
+    done = called("attack", *arguments)
+    assert done.exit_code == 2
+    assert said in done.stderr
+    assert done.stdout == ""
+
+
+@pytest.mark.slow
+def test_json_is_the_last_line_and_progress_goes_elsewhere():
+    command = [sys.executable, "-m", "dodona.cli", "attack", "--json", "--only", "linkage", "--delta", "1e-10"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert len(done.stdout.splitlines()) == 1
+    figures = json.loads(done.stdout)
+    assert figures["passed"] is True
+    assert (figures["epsilon"], figures["delta"]) == (1.0, 1e-10)
+    found = {one["target"]: one for one in figures["attacks"]}
+    assert found["exact"]["share"] == found["mutant"]["share"] == 1
+    assert found["dodona"]["bound"] == pytest.approx(0.1252, abs=1e-4)
+    assert found["under-noised"]["beyond"] is True
+    assert found["dodona"]["beyond"] is False
+
+
+@pytest.mark.slow
+def test_a_table_and_a_picture_are_made(tmp_path: Path):
+    picture = tmp_path / "attack.png"
+    done = called("attack", "--only", "averaging", "--plot", str(picture))
+    assert done.exit_code == 0, done.output
+    assert "Dodona, its noise taken out" in done.stdout
+    assert "400/400" in done.stdout
+    assert picture.read_bytes().startswith(b"\x89PNG")

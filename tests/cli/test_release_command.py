@@ -1,0 +1,156 @@
+"""`dodona release`: quote, release, take up again, and refuse, from the command line."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pyarrow.csv as pc
+import pyarrow.parquet as pq
+import pytest
+from typer.testing import CliRunner
+
+import dodona
+from dodona.cli.main import app
+
+DATASET = """format = 1
+dataset = "stays"
+[source]
+kind = "csv"
+path = "stays.csv"
+table = "stays"
+[unit]
+protects = "row"
+neighbours = "add-remove"
+size = 2000
+[budget]
+epsilon = "2"
+delta = "1e-6"
+[ledger]
+path = "stays.ledger"
+[columns.sex]
+kind = "category"
+labels = ["female", "male"]
+otherwise = "female"
+[columns.emergency]
+kind = "boolean"
+otherwise = false
+[columns.days]
+kind = "integer"
+lower = 0
+upper = 9
+otherwise = 0
+"""
+WORKLOAD = """format = 1
+dataset = "stays.toml"
+share = "1/2"
+[[workload]]
+ways = 2
+[output]
+path = "made-up.parquet"
+report = "report.html"
+"""
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    chance = np.random.default_rng(4)
+    rows = [
+        f"{'male' if chance.random() < 0.3 else 'female'},{'true' if days > 4 else 'false'},{days}"
+        for days in chance.integers(0, 10, 2000)
+    ]
+    (tmp_path / "stays.csv").write_text("sex,emergency,days\n" + "\n".join(rows) + "\n", encoding="utf-8")
+    (tmp_path / "stays.toml").write_text(DATASET, encoding="utf-8")
+    (tmp_path / "workload.toml").write_text(WORKLOAD, encoding="utf-8")
+    dodona.create_ledger(tmp_path / "stays.toml")
+    return tmp_path
+
+
+def run(place: Path, *options: str) -> tuple[int, str]:
+    found = CliRunner().invoke(app, ["release", str(place / "workload.toml"), *options])
+    return found.exit_code, found.output
+
+
+def test_a_quote_costs_nothing_and_a_release_writes_rows_and_a_report(place: Path):
+    code, told = run(place, "--quote", "--json")
+    assert code == 0
+    assert float(eval(json.loads(told)["share"])) == pytest.approx(0.5, rel=1e-6)  # noqa: S307  a fraction
+    assert not (place / "made-up.parquet").exists()
+    code, told = run(place, "--json")
+    figures = json.loads(told.strip().splitlines()[-1])
+    assert code == 0
+    assert figures["rows"] == 2000
+    assert figures["paid"] == figures["charges"] > 3
+    table = pq.read_table(place / "made-up.parquet")
+    assert set(table.column("sex").to_pylist()) <= {"female", "male"}
+    assert 400 < sum(one == "male" for one in table.column("sex").to_pylist()) < 800
+    assert "Error against noise floor" in (place / "report.html").read_text(encoding="utf-8")
+    code, told = run(place, "--json")
+    again = json.loads(told.strip().splitlines()[-1])
+    assert (code, again["paid"]) == (0, 0)
+
+
+def test_the_owners_page_is_made_only_where_both_options_are_given(place: Path):
+    code, told = run(place, "--owner-report", str(place / "owner.html"))
+    assert code == 2
+    assert "go together" in told
+    code, told = run(place, "--compare", str(place / "stays.csv"), "--owner-report", str(place / "owner.html"))
+    assert code == 0, told
+    assert "OWNER ONLY" in (place / "owner.html").read_text(encoding="utf-8")
+    assert "OWNER ONLY" not in (place / "report.html").read_text(encoding="utf-8")
+    assert pc.read_csv(place / "stays.csv").num_rows == 2000
+
+
+def test_a_release_past_the_budget_is_refused_and_nothing_is_charged(place: Path):
+    text = WORKLOAD.replace('share = "1/2"', 'epsilon = "5"')
+    (place / "workload.toml").write_text(text, encoding="utf-8")
+    code, told = run(place)
+    assert code == 3
+    assert "release-too-dear" in told
+    assert "Nothing was charged" in told
+    with dodona.open(place / "stays.toml") as stays:
+        assert stays.budget.charges == 0
+
+
+def test_words_are_for_people(place: Path):
+    code, told = run(place, "--quote")
+    assert code == 0
+    assert "Method annealed: takes 50% of the budget" in told
+    code, told = run(place)
+    assert code == 0
+    assert "A model of sex, emergency, days" in told
+    assert "2,000 rounded rows" in told
+
+
+def test_a_mistake_in_the_file_is_told_with_its_line(place: Path):
+    (place / "workload.toml").write_text(WORKLOAD.replace("ways = 2", "ways = 9"), encoding="utf-8")
+    code, told = run(place)
+    assert code == 2
+    assert "workload.toml:5:" in told
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        (
+            'share = "1/2"',
+            'share = "1/2"\nmethod = "blr"\nsettings = {rows = 20}',
+            ("release-universe-too-large", "'annealed' or 'mwem'"),
+        ),
+        ('share = "1/2"', 'share = "1/2"\nmethod = "blr"\nsettings = {rows = 2, within = 0.1}', ("rows", "within")),
+        ('share = "1/2"', 'share = "1/2"\nepsilon = "1"', ("share", "epsilon")),
+        ("ways = 2", 'by = ["sex", "height"]', ("height", "workload.toml:5:")),
+        ("made-up.parquet", "made-up.doc", (".parquet", ".csv")),
+    ],
+)
+def test_what_cannot_be_released_is_refused_in_words_and_nothing_is_charged(place: Path, old, new, said):
+    text = WORKLOAD.replace(old, new)
+    assert text != WORKLOAD
+    (place / "workload.toml").write_text(text, encoding="utf-8")
+    code, told = run(place)
+    assert code == 2
+    assert all(words in told for words in said), told
+    assert "Nothing was charged" in told
+    with dodona.open(place / "stays.toml") as stays:
+        assert stays.budget.charges == 0
