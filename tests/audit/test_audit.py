@@ -89,8 +89,8 @@ def test_a_part_of_the_audit_can_be_run_and_tells_how_far_it_is():
     heard: list[tuple[int, int, str]] = []
     done = audited(QUICK, only="coin", told=lambda *words: heard.append(words))
     assert {finding.mechanism for finding in done.findings} == {"coins"}
-    assert [capture.mutant.name for capture in done.captures] == ["first coin biased"]
-    assert [(finished, total) for finished, total, _ in heard] == [(1, 3), (2, 3), (3, 3)]
+    assert [capture.mutant.name for capture in done.captures] == ["first coin biased", "true bit set by two coins"]
+    assert [(finished, total) for finished, total, _ in heard] == [(1, 4), (2, 4), (3, 4), (4, 4)]
 
 
 def test_a_name_that_nothing_has_is_refused():

@@ -64,5 +64,5 @@ def test_a_table_and_a_picture_are_made(tmp_path: Path):
     done = called("audit", "--reduced", "--only", "coin", "--plot", str(picture))
     assert done.exit_code == 0, done.output
     assert "first coin biased" in done.stdout
-    assert "0 violations; 1 of 1 mutants caught" in done.stdout
+    assert "0 violations; 2 of 2 mutants caught" in done.stdout
     assert picture.read_bytes().startswith(b"\x89PNG")

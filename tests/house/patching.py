@@ -31,7 +31,8 @@ def run(patch: Patch, names: Sequence[str]) -> int:
         # Faulty machine code and failing examples must not reach the caches of honest runs.
         os.environ["NUMBA_CACHE_DIR"] = scratch
         os.environ["HYPOTHESIS_STORAGE_DIRECTORY"] = scratch
-        code = int(pytest.main(["-x", "-q", "-p", "no:cacheprovider", *names]))
+        # Asserts stay plain: to explain how two long lists differ can take longer than all the tests.
+        code = int(pytest.main(["-x", "-q", "--assert=plain", "-p", "no:cacheprovider", *names]))
     return code if finder.used else NEVER_IMPORTED
 
 

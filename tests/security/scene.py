@@ -24,6 +24,7 @@ from dodona.errors import DodonaError
 from dodona.ledger import memory
 from dodona.ledger.contract import Ledger
 from dodona.ledger.opening import Terms
+from dodona.online.answering import RUNGS
 from dodona.online.curator import Curator
 from dodona.online.dataset import Dataset
 from dodona.online.request import Request
@@ -87,14 +88,18 @@ def ledger(neighbours: Neighbours = Neighbours.ADD_REMOVE, *, delta: str = "1e-6
     return memory.create(Terms(datasets={"stays": declared.digest}, neighbours=neighbours, budget=budget))
 
 
-def curator(told: Source, kept: Ledger, neighbours: Neighbours = Neighbours.ADD_REMOVE) -> Curator:
-    return Curator(Dataset(name="stays", schema=schema(neighbours), source=told, ledger=kept, default=_DEFAULT))
+def curator(
+    told: Source, kept: Ledger, neighbours: Neighbours = Neighbours.ADD_REMOVE, *, rungs: frozenset[str] = RUNGS
+) -> Curator:
+    dataset = Dataset(name="stays", schema=schema(neighbours), source=told, ledger=kept, default=_DEFAULT)
+    return Curator(dataset, rungs=rungs)
 
 
 def of(rows: Sequence[Row], neighbours: Neighbours = Neighbours.ADD_REMOVE, **options: Any) -> Curator:  # noqa: ANN401
-    """A curator of rows; a δ of 0 makes all noise Laplace."""
+    """A curator of rows; a δ of 0 makes all noise Laplace, and without rungs every question is measured."""
     engine, delta = options.get("engine", "memory"), options.get("delta", "1e-6")
-    return curator(source(rows, engine=engine, neighbours=neighbours), ledger(neighbours, delta=delta), neighbours)
+    told, kept = source(rows, engine=engine, neighbours=neighbours), ledger(neighbours, delta=delta)
+    return curator(told, kept, neighbours, rungs=options.get("rungs", RUNGS))
 
 
 def charge(asked: Curator, question: object, **price: object) -> Event | str:

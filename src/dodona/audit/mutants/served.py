@@ -157,7 +157,7 @@ MUTANTS = (
                 _ANSWERING,
                 "        receipt = ledger.reserve(",
                 "        from dodona.trusted.release import exact\n\n"
-                "        exact(source, planned.measurement.query)\n"
+                "        exact(source, order.measurement.query)\n"
                 "        receipt = ledger.reserve(",
             ),
         ),
