@@ -7,10 +7,9 @@ from __future__ import annotations
 
 import hashlib
 import threading
-from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Self
 
 import duckdb  # noqa: TID251  the adapter
 import numpy as np
@@ -26,16 +25,13 @@ from dodona.backends.duckdb_opening import (
     table_of,
     take_in,
 )
+from dodona.backends.engine import answers
 from dodona.backends.faults import SourceUnfit
 from dodona.backends.files import found_files
 from dodona.backends.frame import arrow_table
-from dodona.backends.histogram import Histogram, planned
-from dodona.backends.totals import Whole, fitted, joined
-from dodona.domain.attribute import cells
 from dodona.domain.schema import Schema
-from dodona.query.predicate import Predicate
-from dodona.query.query import Block, Key, Query
-from dodona.sql.render import Statement, Table, conditional, digest, histogram, statement
+from dodona.query.query import Query
+from dodona.sql.render import Statement, Table, digest
 from dodona.sql.render_dialect import DUCKDB
 from dodona.trusted.faults import SourceFailed
 from dodona.trusted.source import Sealed
@@ -73,8 +69,7 @@ class DuckDBSource:
         """Open CSV files with a line of names: a path, or a pattern. An empty field is missing."""
         files = found_files(path)
         connection = connected(threads=threads)
-        table, person = table_of(connection, schema, comma_separated(files))
-        taken = take_in(connection, schema, table, person)
+        taken = take_in(connection, schema, table_of(connection, schema, comma_separated(files)))
         shut(connection, [])
         return cls(connection, schema, taken, version=version)
 
@@ -108,8 +103,7 @@ class DuckDBSource:
         taken, coded = arrow_table(schema, frame)
         connection = connected(threads=threads)
         connection.register("frame", taken)
-        table, person = table_of(connection, schema, "frame", coded=coded)
-        own = take_in(connection, schema, table, person)
+        own = take_in(connection, schema, table_of(connection, schema, "frame", coded=coded))
         connection.unregister("frame")
         shut(connection, [])
         return cls(connection, schema, own, version=version)
@@ -118,22 +112,16 @@ class DuckDBSource:
     def _opened(
         cls, connection: Connection, schema: Schema, source: str, *, files: Sequence[str], version: str
     ) -> Self:
-        table, person = table_of(connection, schema, source)
+        table = table_of(connection, schema, source)
         hold_readable(connection, schema, source)
-        if person is not None:
-            table, files = take_in(connection, schema, table, person), []
+        if table.person is not None:  # which rows count is found once, not with every question
+            table, files = take_in(connection, schema, table), []
         shut(connection, files)
         return cls(connection, schema, table, version=version)
 
     def exact(self, query: Query) -> Sealed:
         """Return all answers of a query, sealed."""
-        plan = planned(query, rows=self._schema.unit.size)
-        found = dict[int, Whole]()
-        for names, places in plan.histograms:
-            found |= self._histogram(query, names).answers(query, plan, places)
-        for answered, asked in _statements(self._table, query.blocks, plan.single):
-            found.update(zip(answered, self._sums(asked), strict=True))
-        return Sealed(joined([found[place] for place in range(len(query.blocks))]))
+        return answers(query, self._table, rows=self._schema.unit.size, fetch=self._fetched)
 
     def fingerprint(self) -> str:
         """Return a digest of all that an answer can depend on: the cells of the rows, in any order.
@@ -150,22 +138,6 @@ class DuckDBSource:
         with self._lock:
             self._connection.close()
 
-    def _histogram(self, query: Query, names: Sequence[str]) -> Histogram:
-        shape = tuple(cells(query.domain[name]) for name in names)
-        columns = self._fetched(histogram(self._table, names))
-        counts = np.zeros(int(np.prod(shape, dtype=np.int64)), dtype=np.int64)
-        counts[columns[0]] = columns[1]
-        return Histogram(tuple(names), counts.reshape(shape))
-
-    def _sums(self, asked: Statement) -> list[Whole]:
-        """Return the answers of each weight of a statement, for all of its groups."""
-        group, *columns = self._fetched(asked)
-        found = list[Any]()
-        for scales in asked.scales:
-            own, columns = columns[: len(scales)], columns[len(scales) :]
-            found.append(_total(group, own, scales, groups=asked.groups))
-        return found
-
     def _fetched(self, asked: Statement) -> list[NDArray[np.int64]]:
         """Return the columns of a statement's answer."""
         with self._lock:
@@ -176,37 +148,3 @@ class DuckDBSource:
         if columns is None:  # raised here and not above, so that the engine's own words do not travel with it
             raise SourceFailed
         return [np.asarray(column, dtype=np.int64) for column in columns.values()]
-
-
-def _statements(table: Table, blocks: Sequence[Block], places: Sequence[int]) -> list[tuple[list[int], Statement]]:
-    """Return statements for blocks, and which places each of them answers; what can be asked in one pass is."""
-    alike = defaultdict[tuple[Predicate, tuple[Key, ...]], list[int]](list)
-    for place in places:
-        alike[blocks[place].where, blocks[place].keys].append(place)
-    alone = [own for (_, keys), own in alike.items() if not keys]
-    found = list[tuple[list[int], Statement]]()
-    for (where, keys), own in alike.items():
-        if keys or len(alone) <= _FEW_CONDITIONS:
-            found.append((own, statement(table, where, keys, [blocks[place].weight for place in own])))
-    if len(alone) > _FEW_CONDITIONS:
-        listed = [place for own in alone for place in own]
-        for start in range(0, len(listed), _CONDITIONS_AT_ONCE):
-            own = listed[start : start + _CONDITIONS_AT_ONCE]
-            found.append((own, conditional(table, [blocks[place] for place in own])))
-    return found
-
-
-def _total(
-    group: NDArray[np.int64], columns: Sequence[NDArray[np.int64]], scales: Sequence[int], *, groups: int
-) -> Whole:
-    """Return what limbs are worth together, one number a group; groups that did not come up have 0."""
-    *high, low = columns
-    if scales[-1] == 1 and not any(limb.any() for limb in high):
-        dense = np.zeros(groups, dtype=np.int64)
-        dense[group] = low
-        return dense
-    total = [0] * groups
-    limbs = zip(*(column.tolist() for column in columns), strict=True)
-    for place, parts in zip(group.tolist(), limbs, strict=True):
-        total[place] = sum(scale * part for scale, part in zip(scales, parts, strict=True))
-    return fitted(total)

@@ -12,8 +12,8 @@ import duckdb  # noqa: TID251  the adapter
 from dodona.backends.faults import SourceUnfit
 from dodona.domain.attribute import Attribute, cells
 from dodona.domain.schema import Schema
+from dodona.sql import render_cap
 from dodona.sql.render import Table
-from dodona.sql.render_cells import code
 from dodona.sql.render_column import Form, Reading, accepted, reading
 from dodona.sql.render_dialect import DUCKDB
 
@@ -118,42 +118,33 @@ def hold_readable(connection: Connection, schema: Schema, source: str) -> None:
     )
 
 
-def table_of(
-    connection: Connection, schema: Schema, source: str, *, coded: frozenset[str] = frozenset()
-) -> tuple[Table, str | None]:
-    """Return how each declared column of a table is read, and SQL for who a row is of."""
+def table_of(connection: Connection, schema: Schema, source: str, *, coded: frozenset[str] = frozenset()) -> Table:
+    """Return how each declared column of a table is read, and who a row is of."""
     columns = described(connection, source)
     readings = {attribute.name: _reading(attribute, columns, source, coded) for attribute in schema.domain}
     person = schema.unit.id
     if person is None:
-        return Table(source, readings, DUCKDB), None
+        return Table(source, readings, DUCKDB)
     kind = _type(columns, person, "who a row is of")
     raw = _raw(person, kind, source)
-    return Table(source, readings, DUCKDB), f"nullif({raw}, 'NaN')" if kind in {"FLOAT", "DOUBLE"} else raw
+    return Table(source, readings, DUCKDB, f"nullif({raw}, 'NaN')" if kind in {"FLOAT", "DOUBLE"} else raw)
 
 
-def take_in(connection: Connection, schema: Schema, table: Table, person: str | None) -> Table:
-    """Return the table as codes in memory, with the rows that count: of a person, the first by all codes."""
-    codes = {name: f"CAST({code(own)} AS {_width(own.attribute)})" for name, own in table.readings.items()}
-    listed = [f"{text} AS c{place}" for place, text in enumerate(codes.values())]
-    chosen = ""
-    if person is not None:
-        order = ", ".join(f"c{place}" for place in range(len(listed)))
-        chosen = (
-            f" WHERE {person} IS NOT NULL"
-            f" QUALIFY row_number() OVER (PARTITION BY {person} ORDER BY {order}) <= {schema.unit.rows}"
-        )
-    sql = f"CREATE TABLE coded AS SELECT {', '.join(listed) or '0 AS nothing'} FROM {table.source}{chosen}"  # noqa: S608
+def take_in(connection: Connection, schema: Schema, table: Table) -> Table:
+    """Return the table as codes in memory, with the rows that count."""
+    rows = render_cap.coded(table) if table.person is None else render_cap.counting(table, schema.unit.rows)
+    narrow = [
+        f"CAST(c{place} AS {_width(own.attribute)}) AS c{place}" for place, own in enumerate(table.readings.values())
+    ]
+    if table.person is not None:
+        narrow.append(render_cap.PERSON)
+    sql = f"CREATE TABLE coded AS SELECT {', '.join(narrow) or 'nothing'} FROM ({rows}) AS taken"  # noqa: S608
     try:
         connection.execute(sql)
     except duckdb.Error:
         pass
     else:
-        own = {
-            name: reading(old.attribute, f"c{place}", Form.CODE, DUCKDB)
-            for place, (name, old) in enumerate(table.readings.items())
-        }
-        return Table("coded", own, DUCKDB)
+        return render_cap.as_codes(table, "coded")
     raise SourceUnfit(
         "The rows of the table cannot be read. Check that each line has as many fields as the first, that the text is "
         "UTF-8, and that there is memory for one number a row and column."

@@ -39,6 +39,8 @@ class Table:
     source: str
     readings: Mapping[str, Reading]
     dialect: Dialect
+    person: str | None = None
+    """SQL for who a row is of, NULL where it is nobody's; None where each row is protected by itself."""
 
 
 @dataclass(frozen=True, slots=True)
