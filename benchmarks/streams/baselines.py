@@ -17,6 +17,7 @@ from benchmarks.streams.stream import Products, Stream
 from dodona import direct
 from dodona.belief.residual import Known
 from dodona.domain.neighbours import Neighbours
+from dodona.domain.unit import Unit
 from dodona.mechanisms.gaussian import Gaussian
 from dodona.mechanisms.laplace import Laplace
 from dodona.mechanisms.measurement import Noise
@@ -134,7 +135,7 @@ class Baselines:
         if design is None:
             endless = Cost(math.inf, math.inf, math.inf)
             return Run(cost=endless, max_error=None, beyond=None, coverage=None, rungs={})
-        cost = cost_of([design.event(Neighbours.REPLACE)], budget=self.budget)
+        cost = cost_of([design.event(Unit.each_row(Neighbours.REPLACE))], budget=self.budget)
         trail = _flat(cost, len(stream.asked))
         if cells.size > MOST_CELLS_RUN:
             return Run(cost=cost, max_error=None, beyond=None, coverage=None, rungs={}, trail=trail)

@@ -22,6 +22,7 @@ from dodona.accuracy import Accuracy
 from dodona.belief.allotment import Target, allotted
 from dodona.belief.residual import Factor, Product
 from dodona.domain.neighbours import Neighbours
+from dodona.domain.unit import Unit
 from dodona.mechanisms.gaussian import Gaussian
 from dodona.mechanisms.laplace import Laplace
 from dodona.mechanisms.measurement import Noise
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
 Law = type[Laplace | Gaussian]
 COUNT = Sensitivity.count(Neighbours.REPLACE)
 HISTOGRAM = Sensitivity.histogram(Neighbours.REPLACE)
+_ROWS = Unit.each_row(Neighbours.REPLACE)
 _NEAR = 1e-5
 _WIDE = 64
 _NEIGHBOURING = 4
@@ -113,12 +115,12 @@ def residuals(stream: Stream, numbers: Iterable[int] | None = None) -> tuple[Par
     variance = Fraction(deviation(within=stream.within, failing=stream.failing) ** 2).limit_denominator(10**6)
     known = classes(stream)
     targets = [Target(_product(known, places), variance) for places in _worst(questions, chosen)]
-    return allotted(targets, Neighbours.REPLACE)
+    return allotted(targets, _ROWS)
 
 
 def residual_event(parts: Sequence[Part]) -> Event:
     """Return what residuals cost together, where rows are replaced."""
-    return UnevenGaussianEvent(ratio_of(parts, Neighbours.REPLACE), Neighbours.REPLACE)
+    return UnevenGaussianEvent(ratio_of(parts, _ROWS), Neighbours.REPLACE)
 
 
 def _worst(questions: Products, numbers: Iterable[int]) -> list[tuple[tuple[int, int], ...]]:

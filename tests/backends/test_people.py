@@ -12,6 +12,7 @@ import pytest
 from dodona.domain.attribute import Category, Integer
 from dodona.domain.encoding import encode
 from dodona.domain.schema import Schema
+from dodona.query.predicate import among
 from dodona.query.query import Query
 from tests.backends.scene import BACKENDS, Made, values
 
@@ -71,3 +72,55 @@ def test_rows_of_nobody_do_not_count(backend, tmp_path: Path) -> None:
     made = Made(schema, {"i": [0, 1, 2], "who": [None, None, "ada"]}, {"i": pa.int64(), "who": pa.string()})
     source, _ = backend(made, tmp_path)
     assert values(source, Query.histogram(schema.domain, ["i"])) == [0, 0, 1, 0, 0, 0]
+
+
+def counted_by_hand(made: Made, meant: set[int]) -> tuple[int, list[int]]:
+    """How many people have a row that counts, and is meant, in all and by their second column."""
+    first, second = (encode(attribute, made.columns[attribute.name]).tolist() for attribute in made.schema.domain)
+    rows = defaultdict[str, list[tuple[int, int]]](list)
+    for pair, who in zip(zip(first, second, strict=True), made.columns["who"], strict=True):
+        if who is not None:
+            rows[who].append(pair)
+    kept = {who: sorted(own)[: made.schema.unit.rows] for who, own in rows.items()}
+    groups = [{s for i, s in own if i in meant} for own in kept.values()]
+    return sum(map(bool, groups)), [sum(code in own for own in groups) for code in range(4)]
+
+
+@BACKEND
+@pytest.mark.parametrize("cap", [1, 3, 1000])
+def test_people_are_counted_once_however_many_rows_they_have(backend, cap: int, tmp_path: Path) -> None:
+    source, held = backend(people(cap, cap), tmp_path)
+    domain = held.schema.domain
+    for meant in ({0, 1, 2, 3, 4, 5}, {1, 4}, {3}):
+        where = among(domain["i"], meant)
+        alone, groups = counted_by_hand(held, meant)
+        both = Query.people(domain, (), where).stacked(Query.people(domain, "s", where), Query.count(domain, where))
+        found = values(source, both)
+        assert found[:5] == [alone, *groups]
+        assert values(source, Query.people(domain, "s", where)) == groups
+
+
+@BACKEND
+@pytest.mark.parametrize("cap", [1, 4])
+def test_a_person_with_ten_thousand_rows_moves_no_more_than_the_cap(backend, cap: int, tmp_path: Path) -> None:
+    without = people(9, cap)
+    generator = np.random.default_rng(1)
+    many = 10_000
+    added = {
+        "i": generator.integers(0, 4, many).tolist(),
+        "s": generator.choice(["a", "b"], many).tolist(),
+        "who": ["busy"] * many,
+    }
+    whole = Made(without.schema, {name: [*own, *added[name]] for name, own in without.columns.items()}, without.types)
+    domain = without.schema.domain
+    query = Query.histogram(domain, ["i", "s"]).stacked(Query.sum(domain, "i"), Query.people(domain, "s"))
+    (tmp_path / "without").mkdir()
+    (tmp_path / "with").mkdir()
+    before = np.array(values(backend(without, tmp_path / "without")[0], query))
+    after = np.array(values(backend(whole, tmp_path / "with")[0], query))
+    rows, total, counted = np.split(after - before, [24, 25])
+    assert rows.sum() == cap
+    assert (rows >= 0).all()
+    assert 0 <= total[0] <= 3 * cap
+    assert counted.sum() <= cap
+    assert set(counted.tolist()) <= {0, 1}

@@ -14,6 +14,7 @@ from dodona.belief.residual import Factor, Known, variance_shares
 from dodona.domain.attribute import Boolean, Category, Integer
 from dodona.domain.domain import Domain
 from dodona.domain.neighbours import Neighbours
+from dodona.domain.unit import Unit
 from dodona.errors import InvalidArgument
 from dodona.mechanisms.pattern import added, ratio_of
 from dodona.mechanisms.residual import Residuals
@@ -43,11 +44,13 @@ def error(parts, target):
 @settings(deadline=None, max_examples=50, phases=(Phase.explicit, Phase.reuse, Phase.generate))
 @given(targets)
 def test_one_target_is_met_exactly_at_the_price_of_the_closed_form(target):
-    parts = allotted([target], Neighbours.ADD_REMOVE)
+    parts = allotted([target], Unit.each_row(Neighbours.ADD_REMOVE))
     assert error(parts, target) <= target.variance
     assert float(error(parts, target) / target.variance) > 1 - 1e-6
     least = sum(math.sqrt(added(own) * share) for own, share in variance_shares(target.product).items()) ** 2
-    assert float(ratio_of(parts, Neighbours.ADD_REMOVE)) == pytest.approx(least / float(target.variance), rel=1e-6)
+    assert float(ratio_of(parts, Unit.each_row(Neighbours.ADD_REMOVE))) == pytest.approx(
+        least / float(target.variance), rel=1e-6
+    )
     found = Known().learned(Residuals(DOMAIN, parts), [0] * len(Residuals(DOMAIN, parts).noises))
     assert found.estimate(target.product).variance == error(parts, target)
 
@@ -58,14 +61,14 @@ def test_no_other_allotment_that_meets_all_targets_costs_less(wanted, relation, 
     """40 random ones around it, none of which may be cheaper by more than two thousandths."""
     if not any(own.classes for target in wanted for own in variance_shares(target.product)):
         return
-    parts = allotted(wanted, relation)
+    parts = allotted(wanted, Unit.each_row(relation))
     assert all(error(parts, target) <= target.variance for target in wanted)
-    price = ratio_of(parts, relation)
+    price = ratio_of(parts, Unit.each_row(relation))
     rng = np.random.default_rng(seed)
     for _ in range(40):
         moved = [(own, value * Fraction(float(np.exp(rng.normal(0, 0.2))))) for own, value in parts]
         over = max(error(moved, target) / target.variance for target in wanted)
-        other = ratio_of([(own, value / over) for own, value in moved], relation)
+        other = ratio_of([(own, value / over) for own, value in moved], Unit.each_row(relation))
         assert float(price) <= float(other) * 1.002
 
 
@@ -78,17 +81,17 @@ def test_conjunctions_of_ten_bits_are_allotted_as_well_as_is_known():
         for size in (1, 2, 3)
         for chosen in combinations(ways, size)
     ]
-    parts = allotted(wanted, Neighbours.REPLACE)
+    parts = allotted(wanted, Unit.each_row(Neighbours.REPLACE))
     assert all(error(parts, target) <= 1 for target in wanted)
     known = {1: Fraction(4, 2), 2: Fraction(76, 40), 3: Fraction(292, 80)}
-    reference = ratio_of([(own, known[len(own.classes)]) for own, _ in parts], Neighbours.REPLACE)
-    assert float(ratio_of(parts, Neighbours.REPLACE)) <= 1.001 * float(reference)
+    reference = ratio_of([(own, known[len(own.classes)]) for own, _ in parts], Unit.each_row(Neighbours.REPLACE))
+    assert float(ratio_of(parts, Unit.each_row(Neighbours.REPLACE))) <= 1.001 * float(reference)
     assert float(reference) == pytest.approx(2 * 13.2, rel=0.02)
 
 
 def test_a_public_number_of_rows_is_not_bought():
     target = Target((Factor(WAYS[0], (1, 0, 0, 0)),), Fraction(9))
-    ((residual, variance),) = allotted([target], Neighbours.REPLACE)
+    ((residual, variance),) = allotted([target], Unit.each_row(Neighbours.REPLACE))
     assert residual.attributes == ("sex",)
     assert float(variance) == pytest.approx(12, rel=1e-6)  # its share is 3/4
 
@@ -96,7 +99,7 @@ def test_a_public_number_of_rows_is_not_bought():
 @pytest.mark.parametrize("wanted", [[], [Target((), Fraction(1))]])
 def test_targets_that_are_known_already_are_refused(wanted):
     with pytest.raises(InvalidArgument, match="not known already"):
-        allotted(wanted, Neighbours.REPLACE)
+        allotted(wanted, Unit.each_row(Neighbours.REPLACE))
 
 
 @pytest.mark.parametrize("variance", [0, -1, 0.5, True])

@@ -196,9 +196,7 @@ def test_residuals_are_released_as_any_measurement():
         )
     )
     measured = measurement([Fraction(1, 400)] * len(SETS))
-    receipt = ledger.reserve(
-        measured.event(schema.unit.neighbours), analyst=None, key=None, purpose=measured.purpose, version="1"
-    )
+    receipt = ledger.reserve(measured.event(schema.unit), analyst=None, key=None, purpose=measured.purpose, version="1")
     released = release(measured, receipt, ledger=ledger, source=source, unit=schema.unit)
     cells, variance = Known().learned(measured, [int(value) for value in released.values]).marginal(WAYS)
     expected = np.zeros(SIZES)

@@ -14,6 +14,7 @@ from dodona.accounting.record import from_json, to_json
 from dodona.domain.attribute import Boolean, Category, Integer
 from dodona.domain.domain import Domain
 from dodona.domain.neighbours import Neighbours
+from dodona.domain.unit import Unit
 from dodona.errors import InvalidArgument
 from dodona.mechanisms.pattern import farthest, ratio_of, replaced
 from dodona.mechanisms.residual import Residuals, root_above
@@ -58,20 +59,27 @@ def walked(parts, relation):
 @settings(deadline=None, max_examples=60, phases=FOUND)
 @given(several, st.sampled_from(Neighbours))
 def test_the_price_is_exactly_that_of_a_walk_through_all_neighbours(parts, relation):
-    assert ratio_of(parts, relation) == walked(parts, relation)
+    assert ratio_of(parts, Unit.each_row(relation)) == walked(parts, relation)
 
 
 def test_an_attribute_that_is_classed_in_two_ways_may_differ_in_one_of_them():
     """The worst pair differs in the second way to class the sex, and in urgency, and not in the first way."""
     first, second, urgent = WAYS["sex"][1], WAYS["sex"][2], WAYS["urgent"][0]
     parts = [(Residual(own), Fraction(1)) for own in ((first, urgent), (second,), (urgent,))]
-    assert ratio_of(parts, Neighbours.REPLACE) == walked(parts, Neighbours.REPLACE) == sum(map(farthest, dict(parts)))
+    assert (
+        ratio_of(parts, Unit.each_row(Neighbours.REPLACE))
+        == walked(parts, Neighbours.REPLACE)
+        == sum(map(farthest, dict(parts)))
+    )
 
 
 @settings(deadline=None, max_examples=40, phases=FOUND)
 @given(several)
 def test_beyond_the_limit_the_price_is_a_bound(parts):
-    exact, bound = ratio_of(parts, Neighbours.REPLACE), ratio_of(parts, Neighbours.REPLACE, limit=0)
+    exact, bound = (
+        ratio_of(parts, Unit.each_row(Neighbours.REPLACE)),
+        ratio_of(parts, Unit.each_row(Neighbours.REPLACE), limit=0),
+    )
     assert exact <= bound
     assert bound == sum(farthest(residual) / variance for residual, variance in parts)
 
@@ -82,7 +90,7 @@ def test_one_residual_moves_farthest_in_its_attribute_of_fewest_classes(residual
     moves = [replaced(residual, differs) for differs in product((False, True), repeat=len(residual.classes))]
     assert max(moves) == farthest(residual)
     if residual.classes:
-        assert ratio_of([(residual, Fraction(3))], Neighbours.REPLACE) == farthest(residual) / 3
+        assert ratio_of([(residual, Fraction(3))], Unit.each_row(Neighbours.REPLACE)) == farthest(residual) / 3
 
 
 def bits(number):
@@ -111,7 +119,7 @@ def test_conjunctions_of_bits_cost_what_counting_by_hand_says(number, rows):
     """All one-, two- and three-way residuals; the variances are those of the rows themselves."""
     _, ways = bits(number)
     parts = [(Residual(chosen), rows[size - 1] / 2**size) for size in (1, 2, 3) for chosen in combinations(ways, size)]
-    assert ratio_of(parts, Neighbours.REPLACE) / 2 == by_number(number, rows)
+    assert ratio_of(parts, Unit.each_row(Neighbours.REPLACE)) / 2 == by_number(number, rows)
 
 
 def test_ten_bits_cost_the_known_figures():
@@ -125,11 +133,11 @@ def test_one_running_sum_for_each_pattern_never_passes_the_sum_of_the_prices():
     bought, charged = [], Fraction(0)
     for place, residual in enumerate(sets):
         part = (residual, Fraction(place + 2, 3))
-        before = ratio_of(bought, Neighbours.REPLACE) if bought else Fraction(0)
+        before = ratio_of(bought, Unit.each_row(Neighbours.REPLACE)) if bought else Fraction(0)
         bought.append(part)
-        charged += ratio_of(bought, Neighbours.REPLACE) - before
-    assert charged == ratio_of(bought, Neighbours.REPLACE)
-    assert charged < sum(ratio_of([part], Neighbours.REPLACE) for part in bought)
+        charged += ratio_of(bought, Unit.each_row(Neighbours.REPLACE)) - before
+    assert charged == ratio_of(bought, Unit.each_row(Neighbours.REPLACE))
+    assert charged < sum(ratio_of([part], Unit.each_row(Neighbours.REPLACE)) for part in bought)
 
 
 def divergence(shift, variance, order):
@@ -167,7 +175,7 @@ def test_no_pair_of_rows_tells_more_than_the_event_says(relation, variance, orde
     worst = max(
         sum(known[abs(int(move)), law] for move, law in zip(column, laws, strict=True)) for column in (table - others).T
     )
-    claimed = float(measured.event(relation).renyi(Fraction(order)))
+    claimed = float(measured.event(Unit.each_row(relation)).renyi(Fraction(order)))
     assert worst <= claimed * (1 + 1e-9)
     if relation is Neighbours.ADD_REMOVE and variance > 1:
         assert worst >= 0.99 * claimed
@@ -190,15 +198,15 @@ def test_a_root_is_exact_or_rounded_up(square):
 
 
 def test_an_event_comes_back_from_the_ledger_s_text():
-    event = Residuals(DOMAIN, ((Residual((WAYS["age"][0],)), Fraction(7, 3)),)).event(Neighbours.REPLACE)
+    event = Residuals(DOMAIN, ((Residual((WAYS["age"][0],)), Fraction(7, 3)),)).event(Unit.each_row(Neighbours.REPLACE))
     assert from_json(to_json(event)) == event == UnevenGaussianEvent(Fraction(6, 7), Neighbours.REPLACE)
 
 
 def test_the_number_of_rows_is_not_sold_where_it_is_public():
     counted = Residuals(DOMAIN, ((Residual(), Fraction(2)),))
-    assert counted.event(Neighbours.ADD_REMOVE).ratio == Fraction(1, 2)
+    assert counted.event(Unit.each_row(Neighbours.ADD_REMOVE)).ratio == Fraction(1, 2)
     with pytest.raises(InvalidArgument, match="is public where rows are replaced"):
-        counted.event(Neighbours.REPLACE)
+        counted.event(Unit.each_row(Neighbours.REPLACE))
 
 
 @pytest.mark.parametrize("parts", [(), ((Residual(), 0),), ((Residual(), 0.5),), ((Residual(), True),)])

@@ -17,6 +17,7 @@ from dodona.accounting.event import Event, GaussianEvent, Kind, LaplaceEvent, Pu
 from dodona.accounting.filter import Accountant, Spent, budget_filter
 from dodona.belief.residual import product_of, variance_shares
 from dodona.domain.neighbours import Neighbours
+from dodona.domain.unit import Unit
 from dodona.mechanisms.gaussian import Gaussian
 from dodona.mechanisms.laplace import Laplace
 
@@ -91,7 +92,7 @@ def test_weights_promise_the_error_at_their_price_and_not_at_less():
     asked = {"rows": 100_000, "universe": 1_024, "questions": 5_000, "failing": 1e-3, "budget": "approximate"}
     design = prices.weights(share=0.05, **asked)
     assert design.within <= 0.05
-    assert cost(design.event(REPLACE)).certified > 10
+    assert cost(design.event(Unit.each_row(REPLACE))).certified > 10
     assert prices.weights(share=1e-9, **asked) is None
 
 

@@ -30,7 +30,7 @@ UNIVERSE = (("first", 2), ("second", 2))
 
 def chosen(epsilon: Fraction, draws: int) -> tuple[np.ndarray, Databases]:
     """How often each of the 20 databases of three rows was drawn."""
-    moved = database_scores(WORKLOAD.query, 3, SCHEMA.unit.neighbours)
+    moved = database_scores(WORKLOAD.query, 3, SCHEMA.unit)
     selection = Databases(WORKLOAD.query, UNIVERSE, 3, 20, Exponential.for_privacy(epsilon, moved))
     scores = np.array(selection.scores(np.bincount(TABLE, minlength=4).astype(np.int64)))
     unit = 1 / selection.choice.scale

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from dodona.domain.neighbours import Neighbours
+from dodona.domain.unit import Unit
 from dodona.mechanisms.databases import Databases, database_scores
 from dodona.mechanisms.distances import Distances, distance_scores
 from dodona.mechanisms.excesses import Excesses, excess_scores
@@ -77,16 +78,18 @@ def worst(selection: Scored, relation: Neighbours) -> tuple[float, float]:
 
 def distances(relation: Neighbours) -> Distances:
     factors = (1, 3, 2)
-    choice = Exponential.for_privacy(EPSILON, distance_scores(QUERY, factors, relation))
+    choice = Exponential.for_privacy(EPSILON, distance_scores(QUERY, factors, Unit.each_row(relation)))
     return Distances(QUERY, (2, 0, 1, 1, 0, 0, 1, 1), factors, (0, 2, -1), choice)
 
 
 def excesses(relation: Neighbours) -> Excesses:
-    return Excesses(QUERY, (2, 0, 1, 1, 0, 0, 1, 1), Exponential.for_privacy(EPSILON, excess_scores(QUERY, relation)))
+    return Excesses(
+        QUERY, (2, 0, 1, 1, 0, 0, 1, 1), Exponential.for_privacy(EPSILON, excess_scores(QUERY, Unit.each_row(relation)))
+    )
 
 
 def small_databases(relation: Neighbours) -> Databases:
-    choice = Exponential.for_privacy(EPSILON, database_scores(QUERY, 3, relation))
+    choice = Exponential.for_privacy(EPSILON, database_scores(QUERY, 3, Unit.each_row(relation)))
     return Databases(QUERY, UNIVERSE, 3, 3, choice)
 
 
@@ -97,7 +100,7 @@ MADE = [distances, excesses, small_databases]
 @pytest.mark.parametrize("made", MADE)
 def test_no_pair_of_neighbours_tells_more_than_the_event_says(made, relation: Neighbours):
     selection = made(relation)
-    claimed = float(selection.event(relation).epsilon)
+    claimed = float(selection.event(Unit.each_row(relation)).epsilon)
     assert claimed == pytest.approx(float(EPSILON))
     loss, span = worst(selection, relation)
     assert loss <= claimed + 1e-9
@@ -121,10 +124,12 @@ def test_a_planted_fault_in_the_sensitivity_is_seen():
         (2, 0, 1, 1, 0, 0, 1, 1),
         factors,
         (0, 2, -1),
-        Exponential.for_privacy(EPSILON, distance_scores(QUERY, (1, 1, 1), relation)),
+        Exponential.for_privacy(EPSILON, distance_scores(QUERY, (1, 1, 1), Unit.each_row(relation))),
     )
     assert worst(forgot, relation)[1] > float(EPSILON) * 1.2
-    few = Databases(QUERY, UNIVERSE, 3, 3, Exponential.for_privacy(EPSILON, database_scores(QUERY, 1, relation)))
+    few = Databases(
+        QUERY, UNIVERSE, 3, 3, Exponential.for_privacy(EPSILON, database_scores(QUERY, 1, Unit.each_row(relation)))
+    )
     assert worst(few, relation)[1] > float(EPSILON) * 1.2
 
 
@@ -135,21 +140,23 @@ def test_a_belief_that_looks_at_the_table_is_seen():
     laws = []
     for held in (one, other):
         believed = tuple((table @ np.array([2, 1, 0, 0]) if held is one else table @ held - 9).tolist())
-        choice = Exponential.for_privacy(EPSILON, distance_scores(QUERY, (1, 3, 2), relation))
+        choice = Exponential.for_privacy(EPSILON, distance_scores(QUERY, (1, 3, 2), Unit.each_row(relation)))
         laws.append(log_law(Distances(QUERY, believed, (1, 3, 2), (0, 0, 0), choice), table @ held))
     assert float(np.abs(laws[0] - laws[1]).max()) > float(EPSILON)
 
 
 def test_a_choice_by_permute_and_flip_has_its_own_price():
-    choice = PermuteAndFlip.for_privacy(EPSILON, distance_scores(QUERY, (1, 1, 1), Neighbours.ADD_REMOVE))
+    choice = PermuteAndFlip.for_privacy(
+        EPSILON, distance_scores(QUERY, (1, 1, 1), Unit.each_row(Neighbours.ADD_REMOVE))
+    )
     selection = Distances(QUERY, (0,) * 8, (1, 1, 1), (0, 0, 0), choice)
-    event = selection.event(Neighbours.ADD_REMOVE)
+    event = selection.event(Unit.each_row(Neighbours.ADD_REMOVE))
     assert event.epsilon == EPSILON
     assert float(event.rho()) == pytest.approx(float(EPSILON) * math.tanh(float(EPSILON) / 2))
 
 
 def test_the_exponential_choice_costs_an_eighth_of_the_square():
-    event = distances(Neighbours.REPLACE).event(Neighbours.REPLACE)
+    event = distances(Neighbours.REPLACE).event(Unit.each_row(Neighbours.REPLACE))
     assert float(event.rho()) <= float(EPSILON) ** 2 / 8
     assert float(event.rho()) == pytest.approx(float(EPSILON) ** 2 / 8, rel=0.02)
 

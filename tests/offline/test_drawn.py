@@ -7,6 +7,7 @@ import pytest
 
 from dodona.backends.memory import MemorySource
 from dodona.domain.neighbours import Neighbours
+from dodona.domain.unit import Unit
 from dodona.ledger import memory
 from dodona.ledger.opening import Terms
 from dodona.policy import Budget
@@ -32,7 +33,7 @@ def test_what_is_chosen_follows_the_audited_law(made):
     )
     ledger, source = memory.create(terms), MemorySource(declared, tiny_columns(TABLE))
     selection = made(Neighbours.REPLACE)
-    event, found = selection.event(Neighbours.REPLACE), []
+    event, found = selection.event(Unit.each_row(Neighbours.REPLACE)), []
     for _ in range(DRAWS):
         receipt = ledger.reserve(event, analyst=None, key=None, purpose=selection.purpose, version=source.version)
         found.append(choose(selection, receipt, ledger=ledger, source=source, unit=declared.unit).values[0])
@@ -52,7 +53,11 @@ def test_another_belief_needs_another_receipt():
     paid, other = distances(Neighbours.REPLACE), distances(Neighbours.REPLACE)
     object.__setattr__(other, "believed", (3, *paid.believed[1:]))
     receipt = ledger.reserve(
-        paid.event(Neighbours.REPLACE), analyst=None, key=None, purpose=paid.purpose, version=source.version
+        paid.event(Unit.each_row(Neighbours.REPLACE)),
+        analyst=None,
+        key=None,
+        purpose=paid.purpose,
+        version=source.version,
     )
     with pytest.raises(Unpaid):
         choose(other, receipt, ledger=ledger, source=source, unit=declared.unit)

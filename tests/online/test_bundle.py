@@ -16,6 +16,7 @@ from dodona.belief.lattice import Lattice
 from dodona.domain.attribute import Boolean, Category
 from dodona.domain.domain import Domain
 from dodona.domain.neighbours import Neighbours
+from dodona.domain.unit import Unit
 from dodona.mechanisms.gaussian import Gaussian
 from dodona.mechanisms.laplace import Laplace
 from dodona.mechanisms.pattern import ratio_of
@@ -51,7 +52,7 @@ def told(measurement, size):
 @pytest.mark.parametrize("classes", [BITS[:1], CLASSES[:1], BITS, CLASSES[:2], (*BITS, CLASSES[1])])
 def test_every_sum_of_a_table_is_within_its_room(law, neighbours, failing, room, classes):
     size = math.prod(own.number for own in classes)
-    found = table(DOMAIN, neighbours, classes, law, room=room, failing=failing)
+    found = table(DOMAIN, Unit.each_row(neighbours), classes, law, room=room, failing=failing)
     if found is None:  # no noise that is drawn is small enough
         assert room <= 12
         return
@@ -62,7 +63,7 @@ def test_every_sum_of_a_table_is_within_its_room(law, neighbours, failing, room,
 @pytest.mark.parametrize("law", [Laplace, Gaussian])
 @pytest.mark.parametrize("failing", [1e-3, 1e-12])
 def test_every_sum_of_a_larger_table_is_within_its_room(law, failing):
-    found = table(DOMAIN, REPLACE, CLASSES, law, room=2000.0, failing=failing)
+    found = table(DOMAIN, Unit.each_row(REPLACE), CLASSES, law, room=2000.0, failing=failing)
     size = 4 * 5 * 4 * 32
     noise, rows = found.noises[0], Rows(0.0)
     numbers = (*range(1, 200, 9), *range(200, size // 2 + 1, 53), size // 2)
@@ -73,7 +74,8 @@ def test_where_rows_are_added_their_number_is_measured_with_the_table():
     found = table(DOMAIN, ADDED, CLASSES[:2], Laplace, room=300.0, failing=0.01)
     assert [block.values for block in found.query.blocks] == [20, 1]
     assert [
-        block.values for block in table(DOMAIN, REPLACE, CLASSES[:2], Laplace, room=9.0, failing=0.1).query.blocks
+        block.values
+        for block in table(DOMAIN, Unit.each_row(REPLACE), CLASSES[:2], Laplace, room=9.0, failing=0.1).query.blocks
     ] == [20]
 
 
@@ -118,22 +120,26 @@ def test_a_lattice_meets_its_targets_and_tops_up_what_is_known(first, second, ne
     for wanted, variance in ((first, 4000.0), (first | second, 4000.0), (first | second, 4000.0 / tighter)):
         if not wanted:
             continue
-        fresh = lattice(neighbours, wanted, variance, Lattice(total=0 if neighbours is REPLACE else None))
-        parts = lattice(neighbours, wanted, variance, known) or ()
-        whole = ratio_of(fresh, neighbours)
-        topped = ratio_of(parts, neighbours) if parts else Fraction(0)
+        fresh = lattice(
+            Unit.each_row(neighbours), wanted, variance, Lattice(total=0 if neighbours is REPLACE else None)
+        )
+        parts = lattice(Unit.each_row(neighbours), wanted, variance, known) or ()
+        whole = ratio_of(fresh, Unit.each_row(neighbours))
+        topped = ratio_of(parts, Unit.each_row(neighbours)) if parts else Fraction(0)
         assert topped <= whole  # what is known is never paid for again
         price += float(topped)
         bought(known, parts)
         for sides in wanted:
             facet = Facet(tuple(own for own, _ in sides), tuple(members for _, members in sides))
             assert known.tell(facet).variance <= variance * (1 + 2e-8)
-    assert lattice(neighbours, first | second, 4000.0 / tighter, known) is None or not (first | second)
+    assert lattice(Unit.each_row(neighbours), first | second, 4000.0 / tighter, known) is None or not (first | second)
 
 
 def test_sets_of_the_same_sizes_have_the_same_variance_as_the_one_that_stands_for_them():
     known = Lattice(total=0)
-    bought(known, lattice(REPLACE, frozenset((((CLASSES[0], 0b11), (CLASSES[1], 0b111)),)), 500.0, known))
+    bought(
+        known, lattice(Unit.each_row(REPLACE), frozenset((((CLASSES[0], 0b11), (CLASSES[1], 0b111)),)), 500.0, known)
+    )
     found = {
         round(
             known.tell(Facet(CLASSES[:2], (sum(1 << own for own in one), sum(1 << own for own in other)))).variance, 6
@@ -147,8 +153,8 @@ def test_sets_of_the_same_sizes_have_the_same_variance_as_the_one_that_stands_fo
 
 def test_residuals_whose_shortest_rows_would_get_draws_below_scale_4_are_not_bought():
     wide = frozenset((((CLASSES[3], (1 << 16) - 1),),))
-    assert lattice(REPLACE, wide, 16.0, Lattice(total=0)) is None
-    parts = lattice(REPLACE, wide, 16.0 * 8, Lattice(total=0))
+    assert lattice(Unit.each_row(REPLACE), wide, 16.0, Lattice(total=0)) is None
+    parts = lattice(Unit.each_row(REPLACE), wide, 16.0 * 8, Lattice(total=0))
     assert all(float(variance) * 2 >= 16 for _, variance in parts)
 
 
@@ -156,7 +162,7 @@ def test_nothing_is_bought_for_no_target_for_too_many_and_below_what_is_drawn():
     one = frozenset((((CLASSES[0], 0b1),),))
     many = frozenset(((own, 1),) for own in (Classes.split(DOMAIN["d"], codes) for codes in range(1, 4099)))
     known = Lattice(total=0)
-    assert lattice(REPLACE, frozenset(), 400.0, known) is None
-    assert lattice(REPLACE, one, 15.9, known) is None
-    assert lattice(REPLACE, many, 400.0, known) is None
-    assert np.isfinite(float(ratio_of(lattice(REPLACE, one, 400.0, known), REPLACE)))
+    assert lattice(Unit.each_row(REPLACE), frozenset(), 400.0, known) is None
+    assert lattice(Unit.each_row(REPLACE), one, 15.9, known) is None
+    assert lattice(Unit.each_row(REPLACE), many, 400.0, known) is None
+    assert np.isfinite(float(ratio_of(lattice(Unit.each_row(REPLACE), one, 400.0, known), Unit.each_row(REPLACE))))

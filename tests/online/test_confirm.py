@@ -10,6 +10,7 @@ import pytest
 from dodona.answer.claim import Checked
 from dodona.answer.estimate import as_number
 from dodona.domain.neighbours import Neighbours
+from dodona.domain.unit import Unit
 from dodona.errors import Halted, InvalidArgument
 from dodona.mechanisms.sparse_vector import SparseVector
 from dodona.online.answering import RUNGS
@@ -52,7 +53,7 @@ def test_a_prediction_beyond_its_interval_is_confirmed_no_more_often_than_is_sai
 def test_an_epoch_keeps_half_of_the_room_as_threshold_and_wastes_a_tenth_of_an_answer_at_most(
     room, failing, neighbours
 ):
-    epoch = epoch_for(room, failing, neighbours)
+    epoch = epoch_for(room, failing, Unit.each_row(neighbours))
     assert epoch is not None
     law = epoch.law(room, failing)
     assert law is not None
@@ -67,12 +68,12 @@ def test_an_epoch_keeps_half_of_the_room_as_threshold_and_wastes_a_tenth_of_an_a
 
 
 def test_a_larger_room_leaves_a_larger_threshold_and_too_small_a_room_none():
-    epoch = epoch_for(200.0, 0.01, Neighbours.REPLACE)
+    epoch = epoch_for(200.0, 0.01, Unit.each_row(Neighbours.REPLACE))
     thresholds = [epoch.law(room, 0.01).threshold for room in (150.0, 200.0, 400.0)]
     assert thresholds == sorted(thresholds)
     assert thresholds[2] - thresholds[1] == 200
     assert epoch.law(50.0, 0.01) is None
-    assert draft_for(1e-9, 0.01, Neighbours.REPLACE) is None
+    assert draft_for(1e-9, 0.01, Unit.each_row(Neighbours.REPLACE)) is None
 
 
 def opened(kept, rows, mechanism, purpose=CONFIRMING, paid_for=None):

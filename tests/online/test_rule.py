@@ -77,10 +77,10 @@ class Market:
         singles = [
             Measurement(Query(self.domain, (block,)), (widest(law, room, CONFIDENCE),)) for law in (Laplace, Gaussian)
         ]
-        costs = [self.price(own.event(self.neighbours)) for own in singles]
+        costs = [self.price(own.event(Unit.each_row(self.neighbours))) for own in singles]
         bundle = self.rule.choose(self.wanted(block, room), min(costs), self.price, self.left)
         chosen = singles[costs.index(min(costs))] if bundle is None else bundle.measurement(self.domain)
-        cost = self.price(chosen.event(self.neighbours))
+        cost = self.price(chosen.event(Unit.each_row(self.neighbours)))
         self.bought.append((None if bundle is None else bundle.level, cost, min(costs)))
         receipt = Receipt(
             id=str(len(self.bought)),
@@ -89,7 +89,7 @@ class Market:
             key=None,
             purpose=chosen.purpose,
             version="1",
-            event=chosen.event(self.neighbours),
+            event=chosen.event(Unit.each_row(self.neighbours)),
         )
         if isinstance(chosen, Residuals):
             self.knowledge.learn_residuals(receipt, chosen, [0] * len(chosen.noises))

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from dodona.domain.neighbours import Neighbours
+from dodona.domain.unit import Unit
 from dodona.mechanisms import Laplace, SparseVector
 from dodona.mechanisms.estimate_checker import EstimateChecker
 from dodona.online.weights.design import Design
@@ -75,7 +76,7 @@ def test_row_9_telling_the_value_that_was_compared_breaks_privacy():
         tables = [laws.sparse_law(mechanism, [move] * many + [0], [0] * (many + 1), gaps=0) for move in (0, 1)]
         told = tuple(["below"] * many + [0])
         assert abs(math.log(tables[0][told] / tables[1][told])) <= price
-    assert float(fresh.event(Neighbours.REPLACE).epsilon or 0) == 2 * price + 1 / 8
+    assert float(fresh.event(Unit.each_row(Neighbours.REPLACE)).epsilon or 0) == 2 * price + 1 / 8
 
 
 def test_row_36_a_checker_with_a_noiseless_threshold_loses_more_with_every_question():

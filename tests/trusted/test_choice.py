@@ -8,6 +8,7 @@ import pytest
 
 from dodona.audit.cases.scene import schema_of
 from dodona.domain.neighbours import Neighbours
+from dodona.domain.unit import Unit
 from dodona.mechanisms.exponential import Exponential
 from dodona.mechanisms.permute_and_flip import PermuteAndFlip
 from dodona.mechanisms.selection import Selection
@@ -27,7 +28,7 @@ SHARP = Fraction(1, 1000)
 def test_the_numbers_of_the_largest_scores_leave_one_after_the_other(law: type[Exponential | PermuteAndFlip]):
     ledger, source, calls = scene(source=Fixed([5, 90, -3, 1 << 80, 40]))
     selection = Selection(SEXES, law(scale=SHARP), 3)
-    receipt = paid(ledger, selection.event(Neighbours.ADD_REMOVE), selection.purpose)
+    receipt = paid(ledger, selection.event(Unit.each_row(Neighbours.ADD_REMOVE)), selection.purpose)
     chosen = choose(selection, receipt, ledger=ledger, source=source, unit=SCHEMA.unit)
     assert chosen.values == (3, 1, 4)
     assert calls == ["reserve", "redeem", "exact", "record"]
@@ -37,7 +38,7 @@ def test_the_numbers_of_the_largest_scores_leave_one_after_the_other(law: type[E
 def test_scores_that_are_further_apart_than_64_bits_are_no_error(law: type[Exponential | PermuteAndFlip]):
     ledger, source, _ = scene(source=Fixed([-(1 << 90), 1 << 90, 0, 0, 0]))
     selection = Selection(SEXES, law(scale=1))
-    receipt = paid(ledger, selection.event(Neighbours.ADD_REMOVE), selection.purpose)
+    receipt = paid(ledger, selection.event(Unit.each_row(Neighbours.ADD_REMOVE)), selection.purpose)
     assert choose(selection, receipt, ledger=ledger, source=source, unit=SCHEMA.unit).values == (1,)
 
 
@@ -48,9 +49,9 @@ def test_a_receipt_for_something_else_buys_no_choice(law: type[Exponential | Per
     two = Selection(SEXES, law(scale=1), 2)
     one, wider = Selection(SEXES, law(scale=1)), Selection(SEXES, law(scale=2), 2)
     for event, purpose in (
-        (one.event(Neighbours.REPLACE), two.purpose),
-        (wider.event(Neighbours.REPLACE), two.purpose),
-        (two.event(Neighbours.REPLACE), one.purpose),
+        (one.event(Unit.each_row(Neighbours.REPLACE)), two.purpose),
+        (wider.event(Unit.each_row(Neighbours.REPLACE)), two.purpose),
+        (two.event(Unit.each_row(Neighbours.REPLACE)), one.purpose),
     ):
         with pytest.raises(Unpaid):
             choose(two, paid(ledger, event, purpose), ledger=ledger, source=source, unit=unit)
@@ -60,7 +61,7 @@ def test_a_receipt_for_something_else_buys_no_choice(law: type[Exponential | Per
 def test_a_source_that_fails_keeps_the_charge_and_tells_nothing():
     ledger, source, calls = scene(source=Fixed([1]))
     selection = Selection(SEXES, Exponential(scale=1))
-    receipt = paid(ledger, selection.event(Neighbours.ADD_REMOVE), selection.purpose)
+    receipt = paid(ledger, selection.event(Unit.each_row(Neighbours.ADD_REMOVE)), selection.purpose)
     with pytest.raises(SourceFailed):
         choose(selection, receipt, ledger=ledger, source=source, unit=SCHEMA.unit)
     assert calls == ["reserve", "redeem", "exact"]
@@ -71,7 +72,7 @@ def test_a_source_that_fails_keeps_the_charge_and_tells_nothing():
 def test_a_choice_that_cannot_be_recorded_carries_no_exact_score():
     ledger, source, calls = scene(source=Fixed([5, 987_654_321, -3, 2, 40]), fails="record")
     selection = Selection(SEXES, Exponential(scale=SHARP), 2)
-    receipt = paid(ledger, selection.event(Neighbours.ADD_REMOVE), selection.purpose)
+    receipt = paid(ledger, selection.event(Unit.each_row(Neighbours.ADD_REMOVE)), selection.purpose)
     with pytest.raises(OSError, match="record") as raised:
         choose(selection, receipt, ledger=ledger, source=source, unit=SCHEMA.unit)
     assert calls[-1] == "record"

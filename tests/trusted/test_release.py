@@ -10,6 +10,7 @@ import pytest
 from dodona.accounting.event import LaplaceEvent
 from dodona.audit.cases.scene import schema_of
 from dodona.domain.neighbours import Neighbours
+from dodona.domain.unit import Unit
 from dodona.ledger.faults import ReceiptMismatch, ReceiptReused
 from dodona.mechanisms.gaussian import Gaussian
 from dodona.mechanisms.laplace import Laplace
@@ -37,7 +38,7 @@ def test_what_leaves_is_the_exact_answer_with_noise_of_the_charged_law():
     """Noise of the smallest scale is 0 but once in e^1000 draws."""
     ledger, source, _ = scene()
     both = measured(COUNT.stacked(SEXES), HARDLY, HARDLY)
-    receipt = paid(ledger, both.event(Neighbours.ADD_REMOVE), digest(both.query))
+    receipt = paid(ledger, both.event(Unit.each_row(Neighbours.ADD_REMOVE)), digest(both.query))
     assert release(both, receipt, ledger=ledger, source=source, unit=SCHEMA.unit).values == (6, 2, 2, 0, 1, 1)
 
 
@@ -57,7 +58,7 @@ def test_every_value_has_noise_of_its_own_and_of_its_blocks_law():
 def test_nothing_is_read_before_the_receipt_is_used_and_nothing_is_told_before_it_is_recorded():
     ledger, source, calls = scene()
     one = measured(COUNT, Laplace(scale=1))
-    receipt = paid(ledger, one.event(Neighbours.ADD_REMOVE), digest(COUNT))
+    receipt = paid(ledger, one.event(Unit.each_row(Neighbours.ADD_REMOVE)), digest(COUNT))
     released = release(one, receipt, ledger=ledger, source=source, unit=SCHEMA.unit)
     assert calls == ["reserve", "redeem", "exact", "record"]
     assert ledger.releases() == ((receipt, released),)
@@ -67,7 +68,7 @@ def test_nothing_is_read_before_the_receipt_is_used_and_nothing_is_told_before_i
 def test_a_ledger_that_fails_ends_the_release(step: str):
     ledger, source, calls = scene(fails=step)
     one = measured(COUNT, Laplace(scale=1))
-    receipt = paid(ledger, one.event(Neighbours.ADD_REMOVE), digest(COUNT))
+    receipt = paid(ledger, one.event(Unit.each_row(Neighbours.ADD_REMOVE)), digest(COUNT))
     with pytest.raises(OSError, match=step):
         release(one, receipt, ledger=ledger, source=source, unit=SCHEMA.unit)
     assert ("exact" in calls) == (step == "record")
@@ -78,7 +79,7 @@ def test_a_receipt_for_less_than_the_query_costs_buys_nothing(neighbours: Neighb
     """Whatever planned it: the distance is computed again, under the unit's own relation."""
     ledger, source, calls = scene(neighbours)
     one = measured(SEXES, Laplace(scale=1))
-    right = one.event(neighbours)
+    right = one.event(Unit.each_row(neighbours))
     assert right == LaplaceEvent(1 if neighbours is Neighbours.ADD_REMOVE else 2, 1, neighbours)
     wrong = LaplaceEvent(3 - right.distance, 1, neighbours)
     for event, purpose, version in (
@@ -96,7 +97,7 @@ def test_a_receipt_for_less_than_the_query_costs_buys_nothing(neighbours: Neighb
 def test_a_receipt_buys_one_release():
     ledger, source, calls = scene()
     one = measured(COUNT, Laplace(scale=1))
-    receipt = paid(ledger, one.event(Neighbours.ADD_REMOVE), digest(COUNT))
+    receipt = paid(ledger, one.event(Unit.each_row(Neighbours.ADD_REMOVE)), digest(COUNT))
     release(one, receipt, ledger=ledger, source=source, unit=SCHEMA.unit)
     with pytest.raises(ReceiptReused):
         release(one, receipt, ledger=ledger, source=source, unit=SCHEMA.unit)
@@ -107,8 +108,8 @@ def test_a_receipt_of_another_ledger_buys_nothing():
     other, *_ = scene()
     ledger, source, calls = scene()
     one = measured(COUNT, Laplace(scale=1))
-    paid(other, one.event(Neighbours.ADD_REMOVE), "something that was asked before")
-    receipt = paid(other, one.event(Neighbours.ADD_REMOVE), digest(COUNT))
+    paid(other, one.event(Unit.each_row(Neighbours.ADD_REMOVE)), "something that was asked before")
+    receipt = paid(other, one.event(Unit.each_row(Neighbours.ADD_REMOVE)), digest(COUNT))
     with pytest.raises(ReceiptMismatch):
         release(one, receipt, ledger=ledger, source=source, unit=SCHEMA.unit)
     assert "exact" not in calls

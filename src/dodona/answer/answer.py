@@ -147,8 +147,14 @@ class Answer:
     def population(self) -> Self:
         """The answer for the population that the rows were sampled from: intervals with the sampling error.
 
-        A count or sum is what a table of as many rows would have on average.
+        A count or sum is what a table of as many rows would have on average. Rows are taken to be drawn one by one, so
+        it is refused where a person may have several.
         """
+        if self.view.rows > 1:
+            raise InvalidRequest(
+                "Rows of one person are not drawn independently, so no interval for the population is known. Ask of "
+                "a dataset with one row a person: rows = 1 in [unit]."
+            )
         found = self._seen(replace(self.view, against=Against.POPULATION))
         _ = found.rows  # what has no such interval is refused here, and not when it is printed
         return found
@@ -203,6 +209,7 @@ def answer_of(  # noqa: PLR0913  all that is known of an answer comes together h
     head: str | None = None,
     version: str | None = None,
     size: int | None = None,
+    rows: int = 1,
     warnings: tuple[str, ...] = (),
     stale: bool = False,
 ) -> Answer:
@@ -218,12 +225,13 @@ def answer_of(  # noqa: PLR0913  all that is known of an answer comes together h
         version=version,
         stale=stale,
         notes=warnings,
-        view=_view(confidence, size),
+        view=_view(confidence, size, rows),
     )
 
 
 @lru_cache(maxsize=256)
-def _view(confidence: float, size: int | None) -> View:
+def _view(confidence: float, size: int | None, rows: int) -> View:
     """Return the view of single intervals against the table; answers share it."""
     failure(confidence)
-    return View(confidence=float(confidence), size=None if size is None else number_of(size, argument="size"))
+    public = None if size is None else number_of(size, argument="size")
+    return View(confidence=float(confidence), size=public, rows=number_of(rows, argument="rows"))

@@ -25,6 +25,8 @@ class View:
     rounded: bool = False
     size: int | None = None
     """How many rows there are about: public."""
+    rows: int = 1
+    """How many of them may be one person's."""
 
 
 def failing_of(view: View, measured: Evidence) -> float:

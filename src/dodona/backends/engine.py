@@ -16,7 +16,8 @@ from dodona.backends.totals import Whole, fitted, joined
 from dodona.domain.attribute import cells
 from dodona.query.predicate import Predicate
 from dodona.query.query import Block, Key, Query
-from dodona.sql.render import Statement, Table, conditional, histogram, statement
+from dodona.query.weight import People
+from dodona.sql.render import Statement, Table, conditional, histogram, people, statement
 from dodona.trusted.source import Sealed
 
 if TYPE_CHECKING:
@@ -60,10 +61,14 @@ def _sums(asked: Statement, fetch: Fetch) -> list[Whole]:
 def _statements(table: Table, blocks: Sequence[Block], places: Sequence[int]) -> list[tuple[list[int], Statement]]:
     """Return statements for blocks, and which places each of them answers; what can be asked in one pass is."""
     alike = defaultdict[tuple[Predicate, tuple[Key, ...]], list[int]](list)
-    for place in places:
-        alike[blocks[place].where, blocks[place].keys].append(place)
-    alone = [own for (_, keys), own in alike.items() if not keys]
     found = list[tuple[list[int], Statement]]()
+    for place in places:
+        block = blocks[place]
+        if isinstance(block.weight, People):
+            found.append(([place], people(table, block.where, block.keys)))
+        else:
+            alike[block.where, block.keys].append(place)
+    alone = [own for (_, keys), own in alike.items() if not keys]
     for (where, keys), own in alike.items():
         if keys or len(alone) <= _FEW_CONDITIONS:
             found.append((own, statement(table, where, keys, [blocks[place].weight for place in own])))

@@ -22,7 +22,7 @@ from dodona.domain.domain import Domain
 from dodona.query.bits import bits
 from dodona.query.predicate import Among, box
 from dodona.query.query import Block, Query
-from dodona.query.weight import Constant
+from dodona.query.weight import Constant, People
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -59,11 +59,12 @@ def planned(query: Query, *, rows: int) -> Plan:
         return Plan((), everyone)
     places = defaultdict[frozenset[str], list[int]](list)
     looked_at = tuple(block.attributes for block in query.blocks)
+    single = [place for place, block in enumerate(query.blocks) if isinstance(block.weight, People)]
     for place, names in enumerate(looked_at):
-        places[names].append(place)
+        if place not in single:  # who a row is of is not in its cell
+            places[names].append(place)
     most = min(MOST_CELLS, max(_LEAST_CELLS, 4 * rows))
     histograms = list[tuple[tuple[str, ...], tuple[int, ...]]]()
-    single = list[int]()
     for names, sets in _packed(query.domain, places, most=most):
         own = [place for each in sets for place in places[each]]
         product = _product(query.domain, names)

@@ -7,14 +7,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dodona.backends.cap import kept_rows
+from dodona.backends.cap import kept_rows, numbered
 from dodona.backends.faults import SourceUnfit
 from dodona.backends.histogram import Histogram, planned
 from dodona.backends.totals import Whole, answer, joined
 from dodona.domain.attribute import cells
 from dodona.domain.encoding import encode
 from dodona.domain.schema import Schema
-from dodona.query.query import Query
+from dodona.errors import InvariantBroken
+from dodona.query.predicate import holds
+from dodona.query.query import Block, Query, group_of
+from dodona.query.weight import People
 from dodona.trusted.source import Sealed
 
 if TYPE_CHECKING:
@@ -45,10 +48,12 @@ class MemorySource:
                 )
         if len({len(columns[name]) for name in needed}) > 1:
             raise SourceUnfit("The columns differ in length. Give each of them one value for each row.")
+        self._people: NDArray[np.int64] | None = None
         codes = {attribute.name: encode(attribute, columns[attribute.name]) for attribute in schema.domain}
         if person is not None:
             kept = kept_rows(schema, codes, columns[person])
             codes = {name: own[kept] for name, own in codes.items()}
+            self._people = numbered(columns[person])[kept]
         self._codes = codes
         self._rows = len(next(iter(codes.values()))) if codes else 0
 
@@ -62,12 +67,25 @@ class MemorySource:
         for names, places in plan.histograms:
             found |= self._histogram(query, names).answers(query, plan, places)
         for place in plan.single:
-            found[place] = answer(query.blocks[place], self._codes, counts=None, rows=self._rows)
+            block = query.blocks[place]
+            if isinstance(block.weight, People):
+                found[place] = self._counted(block)
+            else:
+                found[place] = answer(block, self._codes, counts=None, rows=self._rows)
         return Sealed(joined([found[place] for place in range(len(query.blocks))]))
 
     def close(self) -> None:
         """Let go of the table."""
         self._codes = {}
+
+    def _counted(self, block: Block) -> NDArray[np.int64]:
+        """Return how many people have a row in each group."""
+        if self._people is None:
+            raise InvariantBroken("People are counted where the table does not tell them apart.")
+        meant = np.broadcast_to(holds(block.where, self._codes), (self._rows,))
+        groups = np.broadcast_to(group_of(block.keys, self._codes), (self._rows,))
+        pairs = np.unique(np.stack([groups[meant], self._people[meant]]), axis=1)
+        return np.bincount(pairs[0], minlength=block.values).astype(np.int64)
 
     def _histogram(self, query: Query, names: Sequence[str]) -> Histogram:
         shape = tuple(cells(query.domain[name]) for name in names)

@@ -12,6 +12,7 @@ import numpy as np
 
 from dodona.belief.residual import Product, variance_shares
 from dodona.domain.neighbours import Neighbours
+from dodona.domain.unit import Unit
 from dodona.errors import InvalidArgument
 from dodona.mechanisms.pattern import Part, Patterns, added, cases_of, farthest
 from dodona.query.residual import Residual
@@ -42,18 +43,18 @@ class Target:
             raise InvalidArgument("variance", value, "write a fraction above 0")
 
 
-def allotted(targets: Sequence[Target], neighbours: Neighbours) -> tuple[Part, ...]:
+def allotted(targets: Sequence[Target], unit: Unit) -> tuple[Part, ...]:
     """Return the residuals that meet all targets, each with the variance that makes them together cost least.
 
     For one target, where rows are added or removed, it is the closed form σ_A² = T·√(p_A/v_A)/Σ_B √(p_B·v_B), p_A being
     the price of a residual of variance 1 and v_A its share. Else it is within a thousandth of the least price, as long
-    as patterns times residuals are at most 2^19. Where rows are replaced their number is public, and is no part of it.
+    as patterns times residuals are at most 2^19. Where the number of rows is public, it is no part of it.
 
     Theorem: residual-allotment
     """
     shares = [variance_shares(target.product) for target in targets]
     residuals = tuple(dict.fromkeys(residual for own in shares for residual in own))
-    if neighbours is Neighbours.REPLACE:
+    if unit.fixed:
         residuals = tuple(residual for residual in residuals if residual.classes)
     if not residuals:
         raise InvalidArgument("targets", len(targets), "write a target that is not known already")
@@ -63,17 +64,17 @@ def allotted(targets: Sequence[Target], neighbours: Neighbours) -> tuple[Part, .
         for residual, share in own.items():
             if residual in places:
                 line[places[residual]] = float(share / target.variance)
-    kinds = _kinds(residuals, table, neighbours)
+    kinds = _kinds(residuals, table, unit)
     errors = table @ np.eye(max(kinds) + 1)[kinds]
-    spread = _balanced(_prices(residuals, kinds, neighbours), errors[(errors > 0).any(axis=1)])
+    spread = _balanced(_prices(residuals, kinds, unit), errors[(errors > 0).any(axis=1)])
     rounded = {own: _down(Fraction(float(spread[kind]))) for own, kind in zip(residuals, kinds, strict=True)}
     largest = max(_variance(own, rounded) / target.variance for own, target in zip(shares, targets, strict=True))
     return tuple((residual, _down(own / largest)) for residual, own in rounded.items())
 
 
-def _kinds(residuals: Sequence[Residual], table: NDArray[np.float64], neighbours: Neighbours) -> list[int]:
+def _kinds(residuals: Sequence[Residual], table: NDArray[np.float64], unit: Unit) -> list[int]:
     """Return a number for each residual: of many, those that look alike share one, and so a variance."""
-    if neighbours is Neighbours.ADD_REMOVE or Patterns.of(residuals).size * len(residuals) <= MOST_ENTRIES:
+    if unit.neighbours is Neighbours.ADD_REMOVE or Patterns.of(residuals).size * len(residuals) <= MOST_ENTRIES:
         return list(range(len(residuals)))
     seen: dict[tuple[tuple[int, ...], str], int] = {}
     alike = (
@@ -83,20 +84,25 @@ def _kinds(residuals: Sequence[Residual], table: NDArray[np.float64], neighbours
     return [seen.setdefault(kind, len(seen)) for kind in alike]
 
 
-def _prices(residuals: Sequence[Residual], kinds: Sequence[int], neighbours: Neighbours) -> NDArray[np.float64]:
+def _prices(residuals: Sequence[Residual], kinds: Sequence[int], unit: Unit) -> NDArray[np.float64]:
     """Return what the residuals of each kind cost at variance 1, one row a pattern."""
-    if neighbours is Neighbours.ADD_REMOVE:
-        return np.array([[float(added(residual)) for residual in residuals]])
+    alone = np.zeros((1, max(kinds) + 1))
+    np.add.at(alone[0], list(kinds), [float(added(residual)) for residual in residuals])
+    if unit.neighbours is Neighbours.ADD_REMOVE:
+        return alone
     patterns = Patterns.of(residuals)
     number = max(kinds) + 1
     if patterns.size * number > MOST_KINDS:
         every = np.zeros((1, number))
-        np.add.at(every[0], list(kinds), [float(farthest(residual)) for residual in residuals])
+        moved = [max(farthest(own), Fraction(0) if unit.fixed else added(own)) for own in residuals]
+        np.add.at(every[0], list(kinds), [float(own) for own in moved])
         return every
     table = np.zeros((*patterns.shape, number))
     for residual, kind in zip(residuals, kinds, strict=True):
         table[..., kind] += np.array([float(case) for case in cases_of(residual)])[patterns.places(residual)]
     flat = table.reshape(-1, number)
+    if not unit.fixed:  # a row may also come, or go, where people are replaced
+        flat = np.concatenate([flat, alone])
     return np.unique(flat[flat.any(axis=1)].round(12), axis=0)
 
 

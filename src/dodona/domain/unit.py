@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Self
 
 from dodona.domain.neighbours import Neighbours
 from dodona.errors import InvalidArgument
@@ -39,6 +40,19 @@ class Unit:
             raise InvalidArgument("rows", rows, "leave it out, or name the column of people as id")
         if id is not None and (type(id) is not str or not id.isprintable() or not 0 < len(id) <= _LONGEST_ID):
             raise InvalidArgument("id", id, "write the name of the column that tells people apart")
+
+    @classmethod
+    def each_row(cls, neighbours: Neighbours | str, *, size: int = 1) -> Self:
+        """Return the unit that protects each row by itself; prices do not depend on the size."""
+        return cls(neighbours=neighbours, size=size)
+
+    @property
+    def fixed(self) -> bool:
+        """Whether all neighbours have as many rows, so that their number is public.
+
+        A person who is replaced may have had more rows, or fewer, than the one who comes.
+        """
+        return self.neighbours is Neighbours.REPLACE and self.id is None
 
 
 def _relation(value: Neighbours | str) -> Neighbours:

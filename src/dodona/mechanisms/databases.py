@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from dodona.accounting.event import Event
-from dodona.domain.neighbours import Neighbours
+from dodona.domain.unit import Unit
 from dodona.errors import InvalidArgument
 from dodona.exact import whole
 from dodona.mechanisms.exponential import Exponential
 from dodona.query.canonical import digest
-from dodona.query.effect import sensitivity_of
+from dodona.query.people import effect_of
 from dodona.query.query import Query, block_weights, group_of
 from dodona.query.sensitivity import Sensitivity
 from dodona.query.weight import ONE
@@ -89,12 +89,12 @@ class Databases:
         """How many multisets there are."""
         return databases(self.size_of_universe, self.rows)
 
-    def event(self, neighbours: Neighbours) -> Event:
+    def event(self, unit: Unit) -> Event:
         """Return what it costs: one row moves a score by `rows` at most, whichever way.
 
         Theorem: blr-privacy
         """
-        return self.choice.event(database_scores(self.query, self.rows, neighbours))
+        return self.choice.event(database_scores(self.query, self.rows, unit))
 
     @cached_property
     def answers(self) -> NDArray[np.int64]:
@@ -168,12 +168,12 @@ def databases(cells: int, rows: int) -> int:
     return math.comb(cells + rows - 1, rows)
 
 
-def database_scores(query: Query, rows: int, neighbours: Neighbours) -> Sensitivity:
-    """Return how far one row moves the scores at most.
+def database_scores(query: Query, rows: int, unit: Unit) -> Sensitivity:
+    """Return how far a unit moves the scores at most.
 
     Theorem: blr-privacy
     """
-    return Sensitivity.scores(rows * sensitivity_of(query, neighbours).linf, neighbours)
+    return Sensitivity.scores(rows * effect_of(query, unit).linf, unit.neighbours)
 
 
 def _arrangements(cells: tuple[int, ...]) -> int:

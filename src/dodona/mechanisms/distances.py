@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from dodona.accounting.event import Event
-from dodona.domain.neighbours import Neighbours
+from dodona.domain.unit import Unit
 from dodona.errors import InvalidArgument
 from dodona.exact import whole
 from dodona.mechanisms.exponential import Exponential
 from dodona.mechanisms.selection import Choice
 from dodona.query.canonical import digest
-from dodona.query.effect import sensitivity_of
+from dodona.query.people import effect_of
 from dodona.query.query import Query
 from dodona.query.sensitivity import Sensitivity
 
@@ -63,12 +63,12 @@ class Distances:
             whole(min(found), argument=name, lower=limits[name][0], upper=limits[name][1])
             whole(max(found), argument=name, lower=limits[name][0], upper=limits[name][1])
 
-    def event(self, neighbours: Neighbours) -> Event:
-        """Return what it costs: a row moves a distance by the block's l1 sensitivity at most.
+    def event(self, unit: Unit) -> Event:
+        """Return what it costs: a unit moves a distance by the block's l1 sensitivity at most.
 
         Theorem: distance-choice
         """
-        return self.choice.event(distance_scores(self.query, self.factors, neighbours))
+        return self.choice.event(distance_scores(self.query, self.factors, unit))
 
     def scores(self, values: Whole) -> Whole:
         """Return the score of each block."""
@@ -93,13 +93,13 @@ class Distances:
         return f"{name} {self.choice.scale} x 1 by distance"
 
 
-def distance_scores(query: Query, factors: Sequence[int], neighbours: Neighbours) -> Sensitivity:
-    """Return how far one row moves the scores at most: factor times l1 sensitivity, in the worst block.
+def distance_scores(query: Query, factors: Sequence[int], unit: Unit) -> Sensitivity:
+    """Return how far a unit moves the scores at most: factor times l1 sensitivity, in the worst block.
 
     Theorem: distance-choice
     """
     moved = (
-        factor * sensitivity_of(Query(query.domain, (block,)), neighbours).l1
+        factor * effect_of(Query(query.domain, (block,)), unit).l1
         for factor, block in zip(factors, query.blocks, strict=True)
     )
-    return Sensitivity.scores(max(moved), neighbours)
+    return Sensitivity.scores(max(moved), unit.neighbours)

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from typing import ClassVar, Protocol, final
 
 from dodona.accounting.event import Event, Together
-from dodona.domain.neighbours import Neighbours
+from dodona.domain.unit import Unit
 from dodona.errors import Halted, InvalidArgument
 from dodona.mechanisms.gaussian import Gaussian
 from dodona.mechanisms.laplace import Laplace
 from dodona.mechanisms.sparse_vector import SparseVector
-from dodona.query.sensitivity import Sensitivity
+from dodona.query.people import count_effect, score_effect
 
 
 class Verdict(Protocol):
@@ -63,15 +63,15 @@ class EstimateChecker:
         """How many fresh answers it tells before it halts."""
         return self.test.positives - 1
 
-    def event(self, neighbours: Neighbours) -> Event:
+    def event(self, unit: Unit) -> Event:
         """Return the price of the whole run, charged when it is opened, however many estimates are checked.
 
         A distance moves both ways with a count, so the test has no discount for monotone answers.
         """
-        tests = self.test.event(Sensitivity.scores(1, neighbours))
+        tests = self.test.event(score_effect(unit))
         parts = tests.parts if isinstance(tests, Together) else ((tests, 1),)
         if self.updates:
-            parts = (*parts, (self.answer.event(Sensitivity.count(neighbours)), self.updates))
+            parts = (*parts, (self.answer.event(count_effect(unit)), self.updates))
         return Together(parts)
 
     def fresh(

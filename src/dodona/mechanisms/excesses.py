@@ -8,12 +8,12 @@ from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar
 
 from dodona.accounting.event import Event
-from dodona.domain.neighbours import Neighbours
+from dodona.domain.unit import Unit
 from dodona.errors import InvalidArgument
 from dodona.mechanisms.exponential import Exponential
 from dodona.mechanisms.selection import Choice
 from dodona.query.canonical import digest
-from dodona.query.effect import sensitivity_of
+from dodona.query.people import effect_of
 from dodona.query.query import Query
 from dodona.query.sensitivity import Sensitivity
 
@@ -40,12 +40,12 @@ class Excesses:
         if len(self.believed) != self.query.values or any(type(one) is not int for one in self.believed):
             raise InvalidArgument("believed", len(self.believed), f"write {self.query.values} whole numbers")
 
-    def event(self, neighbours: Neighbours) -> Event:
+    def event(self, unit: Unit) -> Event:
         """Return what it costs: scores go both ways.
 
         Theorem: distance-choice
         """
-        return self.choice.event(excess_scores(self.query, neighbours))
+        return self.choice.event(excess_scores(self.query, unit))
 
     def scores(self, values: Whole) -> Whole:
         """Return by how much each answer is above, then by how much each is below."""
@@ -65,9 +65,9 @@ class Excesses:
         return f"{name} {self.choice.scale} x 1 by excess"
 
 
-def excess_scores(query: Query, neighbours: Neighbours) -> Sensitivity:
-    """Return how far one row moves the scores at most.
+def excess_scores(query: Query, unit: Unit) -> Sensitivity:
+    """Return how far a unit moves the scores at most.
 
     Theorem: distance-choice
     """
-    return Sensitivity.scores(sensitivity_of(query, neighbours).linf, neighbours)
+    return Sensitivity.scores(effect_of(query, unit).linf, unit.neighbours)

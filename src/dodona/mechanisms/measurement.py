@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from itertools import groupby
 
 from dodona.accounting.event import Event, Together
-from dodona.domain.neighbours import Neighbours
+from dodona.domain.unit import Unit
 from dodona.errors import InvalidArgument
 from dodona.mechanisms.gaussian import Gaussian
 from dodona.mechanisms.laplace import Laplace
 from dodona.query.canonical import digest
-from dodona.query.effect import sensitivity_of
+from dodona.query.people import effect_of
 from dodona.query.query import Query
 from dodona.query.recent import Recent
 
@@ -42,10 +42,10 @@ class Measurement:
         """The noises as a text that `noises_from` reads."""
         return spelled(self.noises)
 
-    def event(self, neighbours: Neighbours) -> Event:
+    def event(self, unit: Unit) -> Event:
         """Return what it costs: blocks with the same noise together, as one vector.
 
-        Theorem: sensitivity
+        Theorem: sensitivity, people
         """
         parts: dict[Noise, list[int]] = {}
         same: dict[int, list[int]] = {}  # blocks mostly share one object, which is found faster than one that is equal
@@ -55,7 +55,7 @@ class Measurement:
                 numbers = same[id(noise)] = parts.setdefault(noise, [])
             numbers.append(number)
         queries = _parted(self.query, tuple(map(tuple, parts.values())))
-        events = [noise.event(sensitivity_of(query, neighbours)) for noise, query in zip(parts, queries, strict=True)]
+        events = [noise.event(effect_of(query, unit)) for noise, query in zip(parts, queries, strict=True)]
         return events[0] if len(events) == 1 else Together(tuple((event, 1) for event in events))
 
 

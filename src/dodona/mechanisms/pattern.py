@@ -11,11 +11,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import product
-from typing import TYPE_CHECKING, assert_never
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from dodona.domain.neighbours import Neighbours
+from dodona.domain.unit import Unit
 from dodona.query.residual import Classes, Residual
 
 if TYPE_CHECKING:
@@ -30,18 +31,19 @@ Part = tuple[Residual, Fraction]
 """A residual, and its variance σ²: a row of squared length N gets noise of variance σ²·N."""
 
 
-def ratio_of(parts: Sequence[Part], neighbours: Neighbours, *, limit: int = MOST_PATTERNS) -> Fraction:
+def ratio_of(parts: Sequence[Part], unit: Unit, *, limit: int = MOST_PATTERNS) -> Fraction:
     """Return the largest Σ change²/variance over all neighbours: twice the zCDP price. Exact within the limit.
 
-    Theorem: residual-measurement, pattern-price
+    Of a person all rows may move it the same way; one who is replaced may have had none in the place of some.
+
+    Theorem: residual-measurement, pattern-price, people
     """
-    match neighbours:
-        case Neighbours.ADD_REMOVE:
-            return sum((added(residual) / variance for residual, variance in parts), Fraction(0))
-        case Neighbours.REPLACE:
-            return _worst(parts, limit)
-        case _:
-            assert_never(neighbours)
+    found = Fraction(0)
+    if not unit.fixed:
+        found = sum((added(residual) / variance for residual, variance in parts), Fraction(0))
+    if unit.neighbours is Neighbours.REPLACE:
+        found = max(found, _worst(parts, limit))
+    return unit.rows**2 * found
 
 
 def added(residual: Residual) -> Fraction:

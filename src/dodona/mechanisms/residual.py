@@ -12,7 +12,7 @@ import numpy as np
 
 from dodona.accounting.event import UnevenGaussianEvent
 from dodona.domain.domain import Domain
-from dodona.domain.neighbours import Neighbours
+from dodona.domain.unit import Unit
 from dodona.errors import InvalidArgument
 from dodona.mechanisms.gaussian import Gaussian
 from dodona.mechanisms.pattern import Part, ratio_of
@@ -77,24 +77,24 @@ class Residuals:
             start += size
         return np.concatenate(found)
 
-    def event(self, neighbours: Neighbours) -> UnevenGaussianEvent:
+    def event(self, unit: Unit) -> UnevenGaussianEvent:
         """Return what all of them cost together.
 
-        Theorem: residual-measurement, pattern-price
+        Theorem: residual-measurement, pattern-price, people
         """
-        return event_of(self.parts, neighbours)
+        return event_of(self.parts, unit)
 
 
-def event_of(parts: Sequence[Part], neighbours: Neighbours) -> UnevenGaussianEvent:
+def event_of(parts: Sequence[Part], unit: Unit) -> UnevenGaussianEvent:
     """Return what residuals with these variances cost together, before their noise is made.
 
-    Theorem: residual-measurement, pattern-price
+    Theorem: residual-measurement, pattern-price, people
     """
-    ratio = ratio_of(parts, neighbours)
+    ratio = ratio_of(parts, unit)
     if ratio == 0:
         accepted = "the number of rows is public where rows are replaced; measure a residual of some attribute"
         raise InvalidArgument("parts", "the number of rows alone", accepted)
-    return UnevenGaussianEvent(ratio, neighbours)
+    return UnevenGaussianEvent(ratio, unit.neighbours)
 
 
 def residuals_from(mechanism: str, query: Query) -> Residuals | None:

@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from dodona.accounting.event import Event, Together
-from dodona.domain.neighbours import Neighbours
+from dodona.domain.unit import Unit
 from dodona.errors import InvalidArgument
 from dodona.exact import whole
 from dodona.mechanisms.exponential import Exponential
 from dodona.mechanisms.permute_and_flip import PermuteAndFlip
 from dodona.query.canonical import digest
-from dodona.query.effect import sensitivity_of
+from dodona.query.people import effect_of
 from dodona.query.query import Query
 from dodona.query.sensitivity import Sensitivity
 
@@ -58,7 +58,7 @@ class Scored(Protocol):
     def spelled(self) -> str:
         """The mechanism as a text."""
 
-    def event(self, neighbours: Neighbours) -> Event:
+    def event(self, unit: Unit) -> Event:
         """Return what it costs."""
 
     def scores(self, values: Whole) -> Whole:
@@ -79,12 +79,12 @@ class Selection:
             raise InvalidArgument("candidates", "several units", "compare counts with counts and sums of one column")
         whole(self.count, argument="count", lower=1, upper=self.query.values)
 
-    def event(self, neighbours: Neighbours) -> Event:
+    def event(self, unit: Unit) -> Event:
         """Return what it costs: each choice once.
 
         Theorem: choice-privacy
         """
-        one = self.choice.event(scores_of(self.query, neighbours))
+        one = self.choice.event(scores_of(self.query, unit))
         return one if self.count == 1 else Together(((one, self.count),))
 
     @property
@@ -108,10 +108,10 @@ class Selection:
         return f"{name} {self.choice.scale} x {self.count}"
 
 
-def scores_of(query: Query, neighbours: Neighbours) -> Sensitivity:
+def scores_of(query: Query, unit: Unit) -> Sensitivity:
     """Return the sensitivity of the answers as scores: only the largest change of one matters."""
-    found = sensitivity_of(query, neighbours)
-    return Sensitivity.scores(found.linf, neighbours, monotone=found.monotone)
+    found = effect_of(query, unit)
+    return Sensitivity.scores(found.linf, unit.neighbours, monotone=found.monotone)
 
 
 def stacked(queries: Iterable[Query]) -> Query:

@@ -66,7 +66,7 @@ def _round(
         for block, noise, factor in zip(blocks, noises, factors, strict=True)
     ]
     query = run.asked(blocks)
-    choice = run.currency.choice(_CHOICE * part, distance_scores(query, factors, run.neighbours))
+    choice = run.currency.choice(_CHOICE * part, distance_scores(query, factors, run.unit))
     found = run.choose(f"{number} choose", Distances(query, believed, factors, tuple(lost), choice))
     if found is None:
         return fitted, True

@@ -15,6 +15,7 @@ from dodona.offline.faults import UniverseTooLarge
 from dodona.offline.method import Blr
 from dodona.offline.mwem import Promise
 from dodona.offline.run import Run
+from dodona.query.people import effect_of
 
 
 def blr(run: Run, method: Blr) -> tuple[Dense, Promise | None]:
@@ -33,7 +34,7 @@ def chosen_among(run: Run, rows: int) -> Databases:
     workload = run.workload
     support = workload.support
     universe = tuple(zip(support.domain.names, support.shape, strict=True))
-    moved = database_scores(workload.query, rows, run.neighbours)
+    moved = database_scores(workload.query, rows, run.unit)
     epsilon = math.sqrt(8 * run.total) if run.currency.unit == "ρ" else run.total
     scale = rounded_scale_up(2 * moved.linf / (epsilon * (1 - 1e-9)))
     return Databases(workload.query, universe, rows, run.size, Exponential(scale=scale))
@@ -42,7 +43,8 @@ def chosen_among(run: Run, rows: int) -> Databases:
 def planned(run: Run, method: Blr) -> tuple[int, Promise]:
     """Return how many rows a database has, and the promise; refuse more databases than can be walked through."""
     questions, cells = run.workload.query.values, run.workload.support.size
-    epsilon = math.sqrt(8 * run.total) if run.currency.unit == "ρ" else run.total
+    loss = math.sqrt(8 * run.total) if run.currency.unit == "ρ" else run.total
+    epsilon = loss / effect_of(run.workload.query, run.unit).linf  # what is left of it for one row of a person
     if method.rows is not None:
         rows = method.rows
     elif method.within is not None:

@@ -60,7 +60,7 @@ def mwem(run: Run, method: Mwem) -> tuple[Fitted, Mixture | None]:
 def _worst(run: Run, belief: Belief, blocks: list[Block], number: int, part: float) -> Block | None:
     """Return the block that is farthest from the belief, chosen for a part of the budget; None where it was lost."""
     query, ones, none = run.asked(blocks), (1,) * len(blocks), (0,) * len(blocks)
-    choice = run.currency.choice(part, distance_scores(query, ones, run.neighbours))
+    choice = run.currency.choice(part, distance_scores(query, ones, run.unit))
     found = run.choose(f"{number} choose", Distances(query, run.believed(belief, blocks), ones, none, choice))
     return None if found is None else blocks[found]
 
@@ -87,7 +87,7 @@ def guaranteed(run: Run, method: Guaranteed) -> tuple[Mixture, Promise | None]:
     rounds, promise = planned(run, method)
     kept: Promise | None = promise
     step = mwem_step(universe=universe, rounds=rounds)
-    choice = run.currency.choice(run.total * (1 - 1e-9) / rounds, excess_scores(query, run.neighbours))
+    choice = run.currency.choice(run.total * (1 - 1e-9) / rounds, excess_scores(query, run.unit))
     belief: Belief = Dense.uniform(run.workload.support)
     mean = Mean()
     ends = list(accumulate(block.values for block in query.blocks))
@@ -109,19 +109,19 @@ def guaranteed(run: Run, method: Guaranteed) -> tuple[Mixture, Promise | None]:
 def planned(run: Run, method: Guaranteed) -> tuple[int, Promise]:
     """Return the number of rounds with the best promise, and that promise.
 
-    Beliefs are rounded to whole rows before they are compared, which a row of the promise covers.
+    Beliefs are rounded to whole rows before they are compared, which a row of the promise covers. Where a person has
+    several rows, a choice misses so many times as much.
     """
+    moved = excess_scores(run.workload.query, run.unit)
 
     def within(rounds: int) -> float:
-        event = run.currency.choice(run.total / rounds, excess_scores(run.workload.query, run.neighbours)).event(
-            excess_scores(run.workload.query, run.neighbours)
-        )
+        event = run.currency.choice(run.total / rounds, moved).event(moved)
         error = mwem_error(
             run.size,
             universe=run.workload.support.size,
             questions=run.workload.query.values,
             rounds=rounds,
-            epsilon=float(event.epsilon),
+            epsilon=float(event.epsilon) / moved.linf,
             confidence=method.confidence,
         )
         return error + 1 / run.size

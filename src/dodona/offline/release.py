@@ -31,7 +31,7 @@ from dodona.online.curator import Curator
 from dodona.online.dataset import Dataset
 
 if TYPE_CHECKING:
-    from dodona.domain.neighbours import Neighbours
+    from dodona.domain.unit import Unit
 
 _CLOSE = Fraction(1, 1000)
 """The whole budget's own ε is taken for all of it: two ways to convert it differ by less than this."""
@@ -203,7 +203,7 @@ def _total(
     if (epsilon is None) == (share is None):
         raise InvalidRequest("Write one of epsilon=, a price, and share=, a part of the whole budget.")
     ledger = dataset.ledger
-    whole = _whole(ledger, dataset.schema.unit.neighbours, currency)
+    whole = _whole(ledger, dataset.schema.unit, currency)
     if epsilon is not None:
         price = epsilon_of(epsilon)
         asked = price if currency.unit == "ε" else Fraction(zcdp_limit(price, ledger.state().total.delta))
@@ -218,16 +218,16 @@ def _refused(asked: Fraction, left: Fraction) -> float:
     raise ReleaseTooDear(asked=float(asked), left=float(left))
 
 
-def _whole(ledger: Ledger, neighbours: Neighbours, currency: Currency) -> Fraction:
+def _whole(ledger: Ledger, unit: Unit, currency: Currency) -> Fraction:
     """Return the whole budget in the currency."""
     if currency.unit == "ε":
         total = ledger.state().total
         return total.epsilon - total.plans[0]
-    return 1 / ledger.share(UnevenGaussianEvent(Fraction(2), neighbours))  # an event of ρ = 1
+    return 1 / ledger.share(UnevenGaussianEvent(Fraction(2), unit.neighbours))  # an event of ρ = 1
 
 
 def _share(run: Run, price: float) -> Fraction:
-    whole = _whole(run.till.dataset.ledger, run.neighbours, run.currency)
+    whole = _whole(run.till.dataset.ledger, run.unit, run.currency)
     return Fraction(price) / whole
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dodona.belief.components import Components
-from dodona.domain.neighbours import Neighbours
+from dodona.domain.unit import Unit
 from dodona.mechanisms.measurement import Measurement, noises_from
 from dodona.mechanisms.selection import Scored
 from dodona.offline.currency import Currency
@@ -19,7 +19,7 @@ from dodona.offline.faults import WorkloadUnfit
 from dodona.offline.fitting import Seen
 from dodona.offline.till import Bought, Till
 from dodona.offline.workload import Workload, plain
-from dodona.query.effect import sensitivity_of
+from dodona.query.people import effect_of
 from dodona.query.query import Block, Query
 from dodona.query.sensitivity import Sensitivity
 from dodona.query.spelling import to_json
@@ -68,13 +68,13 @@ class Run:
         return max(1, self.till.dataset.schema.unit.size)
 
     @property
-    def neighbours(self) -> Neighbours:
-        """The relation that prices hold under."""
-        return self.till.dataset.schema.unit.neighbours
+    def unit(self) -> Unit:
+        """Who is protected: what prices hold for."""
+        return self.till.dataset.schema.unit
 
     def sensitivity(self, blocks: Sequence[Block]) -> Sensitivity:
-        """Return how far one row moves the counts of some blocks."""
-        return sensitivity_of(self.asked(blocks), self.neighbours)
+        """Return how far a unit moves the counts of some blocks."""
+        return effect_of(self.asked(blocks), self.unit)
 
     def asked(self, blocks: Sequence[Block]) -> Query:
         """Return blocks as a question to the table."""

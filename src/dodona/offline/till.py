@@ -59,7 +59,7 @@ class Till:
         if earlier is not None:
             return earlier
         dataset = self.dataset
-        receipt = self._receipt(step, asked.event(dataset.schema.unit.neighbours), asked.purpose)
+        receipt = self._receipt(step, asked.event(dataset.schema.unit), asked.purpose)
         if receipt is None:
             return self._lost(step)
         with paid():

@@ -17,7 +17,7 @@ from dodona.domain.partition import Partition
 from dodona.offline.faults import WorkloadUnfit
 from dodona.query.predicate import EVERYTHING
 from dodona.query.query import MOST_VALUES, Block, Query
-from dodona.query.weight import ONE
+from dodona.query.weight import ONE, People
 
 if TYPE_CHECKING:
     from dodona.belief.refit import Belief
@@ -39,6 +39,10 @@ class Workload:
         """Refuse what is no count, stands twice, or asks about nothing."""
         seen = set[Block]()
         for place, block in enumerate(self.query.blocks):
+            if isinstance(block.weight, People):
+                raise WorkloadUnfit(
+                    f"workload[{place}] counts people. Count rows: synthetic rows are nobody's."
+                )
             if block.weight != ONE:
                 raise WorkloadUnfit(f"workload[{place}] adds up values. Write counts, or marginals with `by`.")
             if not block.attributes:

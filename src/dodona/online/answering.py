@@ -236,6 +236,7 @@ class Answering:
             head=head,
             version=self._dataset.source.version,
             size=self._dataset.schema.unit.size,
+            rows=self._dataset.schema.unit.rows,
         )
 
     def _price(self, order: Order) -> Price:

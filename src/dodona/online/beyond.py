@@ -21,7 +21,7 @@ from dodona.query.expression import KeyOf, Total
 from dodona.query.predicate import EVERYTHING
 from dodona.query.query import Query
 from dodona.query.question import Question
-from dodona.query.weight import extremes
+from dodona.query.weight import People, extremes
 
 _DOUBLED = 60
 _HALVED = 12
@@ -75,6 +75,8 @@ class Beyond:
         if not all(isinstance(own, Total | KeyOf) for own in expressions) or question.having or question.order:
             return None
         if any(not isinstance(column.expression, Total) for column, _ in shaped_columns(question)):
+            return None
+        if any(isinstance(block.weight, People) for block in question.query.blocks):
             return None
         model, rows = self.follower.follow(), self.follower.rows
         if model.predict(question.query, rows) is None:  # parts all classes that are needed, once

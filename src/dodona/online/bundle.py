@@ -16,7 +16,7 @@ from dodona.belief.lattice import Lattice
 from dodona.belief.measurements import variance_of
 from dodona.belief.residual import Factor, variance_shares
 from dodona.domain.domain import Domain
-from dodona.domain.neighbours import Neighbours
+from dodona.domain.unit import Unit
 from dodona.mechanisms.gaussian import Gaussian
 from dodona.mechanisms.laplace import Laplace
 from dodona.mechanisms.measurement import Measurement, Noise
@@ -46,7 +46,7 @@ _SHARES = (0.01, 0.03, 0.1, 0.3)  # of the variance, that may be left to the num
 
 
 def lattice(
-    neighbours: Neighbours, targets: Targets, variance: float, known: Lattice, *, within: Targets = frozenset()
+    unit: Unit, targets: Targets, variance: float, known: Lattice, *, within: Targets = frozenset()
 ) -> tuple[Part, ...] | None:
     """Return the residuals that meet targets with this variance at the least price, less what is known already.
 
@@ -60,7 +60,7 @@ def lattice(
     rows = sum(residual.number for residual in _needed(targets))
     if rows > MOST_ROWS:
         return None
-    plan = _shared(targets, within, neighbours) or planned(targets, neighbours)
+    plan = _shared(targets, within, unit) or planned(targets, unit)
     if any(own * Fraction(variance) * 2 ** len(residual.classes) < _LEAST_SQUARE for residual, own in plan):
         return None
     parts = [_topped(residual, own * Fraction(variance), known) for residual, own in plan]
@@ -74,13 +74,13 @@ def cases(targets: Iterable[tuple[object, ...]]) -> int:
 
 
 @lru_cache(maxsize=1 << 10)
-def _shared(targets: Targets, within: Targets, neighbours: Neighbours) -> tuple[Part, ...] | None:
+def _shared(targets: Targets, within: Targets, unit: Unit) -> tuple[Part, ...] | None:
     """Return what a wider lattice has of the residuals of some targets; None where it does not meet them."""
-    plan = dict(planned(within, neighbours)) if within else {}
+    plan = dict(planned(within, unit)) if within else {}
     found: dict[Residual, Fraction] = {}
     for sides in targets:
         shares = variance_shares(_product(sides))
-        needed = [own for own in shares if own.classes or neighbours is Neighbours.ADD_REMOVE]
+        needed = [own for own in shares if own.classes or not unit.fixed]
         if any(own not in plan for own in needed) or sum(shares[own] * plan[own] for own in needed) > 1:
             return None
         found |= {own: plan[own] for own in needed}
@@ -88,10 +88,10 @@ def _shared(targets: Targets, within: Targets, neighbours: Neighbours) -> tuple[
 
 
 @lru_cache(maxsize=256)
-def planned(targets: Targets, neighbours: Neighbours) -> tuple[Part, ...]:
+def planned(targets: Targets, unit: Unit) -> tuple[Part, ...]:
     """Return what meets the targets with variance 1."""
     listed = sorted(targets, key=lambda own: [(side.attribute, members) for side, members in own])
-    return allotted([Target(_product(own), Fraction(1)) for own in listed], neighbours)
+    return allotted([Target(_product(own), Fraction(1)) for own in listed], unit)
 
 
 @lru_cache(maxsize=256)
@@ -132,7 +132,7 @@ def bell_variance(room: float, failing: float) -> float:
 
 
 def table(  # noqa: PLR0913  the law, and what it must meet
-    domain: Domain, neighbours: Neighbours, classes: Iterable[Classes], law: Law, *, room: float, failing: float
+    domain: Domain, unit: Unit, classes: Iterable[Classes], law: Law, *, room: float, failing: float
 ) -> Measurement | None:
     """Return a table of counts of which every sum of some is within the room; None where there are too many.
 
@@ -145,7 +145,7 @@ def table(  # noqa: PLR0913  the law, and what it must meet
     if not 1 < size <= MOST_CELLS:
         return None
     block = block_of(Residual(ordered), domain)
-    if neighbours is Neighbours.REPLACE:
+    if unit.fixed:
         noise = _widest(law.__name__, size, room, failing, None)
         return None if noise is None else Measurement(Query(domain, (block,)), (noise,))
     best: Measurement | None = None
@@ -154,7 +154,7 @@ def table(  # noqa: PLR0913  the law, and what it must meet
         if noises is None:
             continue
         found = Measurement(Query(domain, (block, Block())), noises)
-        if best is None or _cost(found, neighbours) < _cost(best, neighbours):
+        if best is None or _cost(found, unit) < _cost(best, unit):
             best = found
     return best
 
@@ -220,6 +220,6 @@ def _scale(scale: float) -> Fraction:
     return rounded_scale_down(max(scale, float(SMALLEST)))
 
 
-def _cost(measurement: Measurement, neighbours: Neighbours) -> float:
-    event = measurement.event(neighbours)
+def _cost(measurement: Measurement, unit: Unit) -> float:
+    event = measurement.event(unit)
     return float(event.epsilon) if event.epsilon is not None else float(event.rho())

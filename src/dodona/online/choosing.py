@@ -43,13 +43,13 @@ def chosen(  # noqa: PLR0913  a choice has this many sides
     """Return the names of the candidates with the largest answers; each of `count` choices costs ε/count alone."""
     names, query = _candidates(read, candidates)
     times = whole(count, argument="count", lower=1, upper=len(names))
-    neighbours, ledger = dataset.schema.unit.neighbours, dataset.ledger
+    unit, ledger = dataset.schema.unit, dataset.ledger
     total = ledger.state().total
     # Under Rényi prices the exponential mechanism costs a quarter of what permute-and-flip does.
     law = PermuteAndFlip if total.accountant is Accountant.PURE else Exponential
-    choice = law.for_privacy(epsilon_of(epsilon) / times, scores_of(query, neighbours))
+    choice = law.for_privacy(epsilon_of(epsilon) / times, scores_of(query, unit))
     selection = Selection(query, choice, times)
-    event, version = selection.event(neighbours), dataset.source.version
+    event, version = selection.event(unit), dataset.source.version
     earlier = _earlier(dataset, selection, version) if key is None else _fetched(dataset, selection, key, analyst)
     if earlier is None:
         receipt = ledger.reserve(event, analyst=analyst, key=key, purpose=selection.purpose, version=version)

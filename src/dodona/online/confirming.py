@@ -112,11 +112,11 @@ class Confirmer:
         if self._open is not None and self._open.check.open:
             return self._open.epoch
         self._open = None
-        neighbours = self.dataset.schema.unit.neighbours
-        draft = draft_for(room, failing, neighbours)
+        unit = self.dataset.schema.unit
+        draft = draft_for(room, failing, unit)
         if draft is None or not self._could_pay(self._priced(draft.event)):
             return None
-        epoch = epoch_for(room, failing, neighbours)
+        epoch = epoch_for(room, failing, unit)
         return epoch if epoch is not None and self._has_paid(epoch, failing) else None
 
     def _judged(self, epoch: Epoch, query: Query, room: float, failing: float) -> tuple[Checked | None, int, float]:

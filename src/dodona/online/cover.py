@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dodona.domain.neighbours import Neighbours
+from dodona.domain.unit import Unit
 from dodona.online.bundle import Targets, planned
 from dodona.online.purchase import Side
 from dodona.query.residual import Classes, Residual
@@ -29,7 +29,7 @@ _ROUNDS = 6
 _NEAR = 1e-3
 
 
-def covered(products: Iterable[tuple[Side, ...]], neighbours: Neighbours) -> tuple[Targets, float]:
+def covered(products: Iterable[tuple[Side, ...]], unit: Unit) -> tuple[Targets, float]:
     """Return products that stand for all, and by how much the variance of some is larger than theirs at most.
 
     Theorem: residual-allotment
@@ -38,7 +38,7 @@ def covered(products: Iterable[tuple[Side, ...]], neighbours: Neighbours) -> tup
     targets = frozenset(_sides(scope, _hardest(scope, lines)) for scope, lines in sizes.items())
     missed = 1.0
     for _ in range(_ROUNDS):
-        variances = {residual: float(own) for residual, own in planned(targets, neighbours)}
+        variances = {residual: float(own) for residual, own in planned(targets, unit)}
         worst = {scope: _variances(scope, lines, variances) for scope, lines in sizes.items()}
         missed = max(float(own.max()) for own in worst.values())
         if missed <= 1 + _NEAR:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import get_args
 
 from dodona.domain.schema import Schema
-from dodona.errors import InvalidArgument, Refused
+from dodona.errors import InvalidArgument
 from dodona.ledger.contract import Ledger
 from dodona.online.after import After
 from dodona.online.request import Request
@@ -28,18 +28,6 @@ class Dataset:
     """What becomes of questions that the budget cannot buy."""
 
     def __post_init__(self) -> None:
-        """Refuse people as the unit, as prices are those of rows; and what is no choice."""
+        """Refuse what is no choice."""
         if self.after not in get_args(After):
             raise InvalidArgument("after", self.after, 'write "refuse" or "model"')
-        if self.schema.unit.id is not None:
-            raise UnitNotServed
-
-
-class UnitNotServed(Refused):
-    """Rows are protected, and not yet people."""
-
-    code = "unit-not-served"
-
-    def __init__(self) -> None:
-        """Say what to do."""
-        super().__init__('protects = "person" is not served by this version. With one row a person write "row".')

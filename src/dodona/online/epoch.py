@@ -9,10 +9,11 @@ from functools import lru_cache
 from dodona.accounting.event import Event
 from dodona.answer.claim import Checked
 from dodona.answer.law import upper_quantile
-from dodona.domain.neighbours import Neighbours
+from dodona.domain.unit import Unit
 from dodona.errors import InvalidArgument
 from dodona.mechanisms.scale import rounded_scale_down
 from dodona.mechanisms.sparse_vector import SparseVector
+from dodona.query.people import score_effect
 from dodona.query.sensitivity import Sensitivity
 
 _RATIOS = (1.0, 1.2, 1.4, 1.6, 1.8, 2.0)  # of the question's noise to that of the threshold
@@ -51,15 +52,15 @@ class Epoch:
 
 
 @lru_cache(maxsize=1 << 12)
-def draft_for(room: float, failing: float, neighbours: Neighbours) -> Epoch | None:
+def draft_for(room: float, failing: float, unit: Unit) -> Epoch | None:
     """Return about the cheapest epoch for counts of this accuracy; None where no such noise is drawn.
 
     Its noise passes half of the room so rarely that the threshold can be half of the room: no more often than an
     answer may be wrong. And so rarely that right predictions which are refused, by noise alone, waste no more than a
     tenth of what a single answer costs, a check. It is found for continuous noise, which is quick.
     """
-    sensitivity = Sensitivity.scores(1, neighbours)
-    single, rare = math.log(1 / failing) / room, failing
+    sensitivity = score_effect(unit)
+    single, rare = unit.rows * math.log(1 / failing) / room, failing
     for _ in range(_STEPS):
         scales = min(
             ((scale := _scale(room / 2, rare, ratio), ratio * scale) for ratio in _RATIOS),
@@ -73,15 +74,15 @@ def draft_for(room: float, failing: float, neighbours: Neighbours) -> Epoch | No
 
 
 @lru_cache(maxsize=1 << 8)
-def epoch_for(room: float, failing: float, neighbours: Neighbours) -> Epoch | None:
+def epoch_for(room: float, failing: float, unit: Unit) -> Epoch | None:
     """Return the draft with so little noise that half of the room is kept as a threshold, by a bound that is proved."""
-    found = draft_for(room, failing, neighbours)
+    found = draft_for(room, failing, unit)
     for _ in range(_STEPS):
         law = None if found is None else found.law(room, failing)
         if found is None or (law is not None and law.threshold >= room / 2):
             return found
         first, second = found.scales
-        found = _epoch(_LESS * first, _LESS * second, Sensitivity.scores(1, neighbours))
+        found = _epoch(_LESS * first, _LESS * second, score_effect(unit))
     return None
 
 

@@ -30,7 +30,7 @@ from dodona.online.purchase import Asked, Purchase
 from dodona.query.predicate import EVERYTHING
 from dodona.query.query import Block, Query
 from dodona.query.residual import Classes
-from dodona.query.weight import ONE
+from dodona.query.weight import ONE, People
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -106,6 +106,8 @@ class Knowledge:
 
     def tell(self, block: Block, facet: Facet | None, enough: Callable[[Found], bool]) -> Found | None:
         """Return a block's values as they follow from what was released, if that is accurate enough."""
+        if isinstance(block.weight, People):  # how many people a cell has does not add up over cells
+            return None
         for way in (self._from_lattice, self._from_tables, self._as_released, self._from_singles):
             found = way(block, facet)
             if found is not None and enough(found):
@@ -165,6 +167,8 @@ class Knowledge:
     def _learn_block(
         self, receipt: Receipt, measured: Measurement, block: Block, noise: Noise, values: Sequence[int]
     ) -> None:
+        if isinstance(block.weight, People):
+            return
         facet = self.facet(block)
         if block.weight == ONE:
             classes = _as_asked(block, facet) if facet is not None and facet.grouped else None

@@ -32,8 +32,8 @@ from dodona.online.scales import (
     noises_within,
     widest,
 )
-from dodona.query.effect import sensitivity_of
 from dodona.query.expression import Total
+from dodona.query.people import effect_of
 from dodona.query.query import Block, Query
 from dodona.query.question import Column, Question
 
@@ -166,13 +166,13 @@ class Planner:
         start = 0
         for question in asked:
             if single_total(question) is not None:
-                scales[start] = cost_of_one(law.__name__, sensitivity_of(question.query, self.unit.neighbours))
+                scales[start] = cost_of_one(law.__name__, effect_of(question.query, self.unit))
             else:
                 for _, shape in shaped_columns(question):
                     own = {start + block: relative * len(shape) for block, relative in shape.items()}
                     merge(scales, self._even(law, query, own))
             start += len(question.query.blocks)
-        factor = self._factor(law, measured(law, scales, query).event(self.unit.neighbours), request)
+        factor = self._factor(law, measured(law, scales, query).event(self.unit), request)
         scales = {block: scale * factor for block, scale in scales.items()}
         if max(scales.values()) > LARGEST:  # less noise would cost more than was allowed
             raise InvalidArgument("epsilon", str(request.epsilon), "write more: noise is drawn up to a scale of 10^12")
@@ -182,7 +182,7 @@ class Planner:
         """Return scales at which the column's own blocks cost one unit."""
         blocks = tuple(query.blocks[block] for block in scales)
         measurement = measured(law, dict(enumerate(scales.values())), Query(query.domain, blocks))
-        price = cost(measurement.event(self.unit.neighbours))
+        price = cost(measurement.event(self.unit))
         return {block: scale * price for block, scale in scales.items()}
 
     def _factor(self, law: Law, event: Event, request: Request) -> float:
@@ -200,7 +200,7 @@ class Planner:
         return predicted(question, column, own, confidence=request.confidence, rows=self.unit.size)
 
     def _planned(self, measurement: Measurement) -> Planned:
-        event = measurement.event(self.unit.neighbours)
+        event = measurement.event(self.unit)
         return Planned(measurement, event, self.share(event))
 
 

@@ -94,11 +94,11 @@ class Rule:
         products = [own for own in sides if own is not None]
         scopes = {tuple(own for own, _ in product) for product in products}
         if len(products) == len(sides) and any(products) and cases(scopes) <= MOST_CASES:
-            targets, missed = covered(products, self.unit.neighbours)
+            targets, missed = covered(products, self.unit)
             variance = bell_variance(room, failing) / missed
-            found = lattice(self.unit.neighbours, targets, variance, self.knowledge.lattice)
+            found = lattice(self.unit, targets, variance, self.knowledge.lattice)
             if found is not None:
-                event = event_of(found, self.unit.neighbours)
+                event = event_of(found, self.unit)
                 yield Bundle(Level.LATTICE, found, event, price(event))
         yield from self._table(Level.TABLE, tuple(asked.finest.values()), tightest, price)
 
@@ -135,8 +135,8 @@ class Rule:
             fewer = known is not None and known[0] <= targets and known[1] == known_as
             if fewer and known is not None and known[2] is not None and price(known[2].event) > most(level):
                 return  # fewer targets cost more than that already
-            found = lattice(self.unit.neighbours, targets, variance, self.knowledge.lattice)
-            bundle = None if found is None else Bundle(level, found, event_of(found, self.unit.neighbours), math.inf)
+            found = lattice(self.unit, targets, variance, self.knowledge.lattice)
+            bundle = None if found is None else Bundle(level, found, event_of(found, self.unit), math.inf)
             known = self._known[level] = (targets, known_as, bundle)
         if known[2] is not None:
             yield replace(known[2], price=price(known[2].event))
@@ -144,9 +144,9 @@ class Rule:
     def _table(self, level: Level, classes: tuple[Classes, ...], wanted: Wanted, price: Price) -> Iterator[Bundle]:
         best: Bundle | None = None
         for law in (Laplace, Gaussian):
-            found = table(self.domain, self.unit.neighbours, classes, law, room=wanted.room, failing=wanted.failing)
+            found = table(self.domain, self.unit, classes, law, room=wanted.room, failing=wanted.failing)
             if found is not None:
-                event = found.event(self.unit.neighbours)
+                event = found.event(self.unit)
                 cost = price(event)
                 best = Bundle(level, found, event, cost) if best is None or cost < best.price else best
         if best is not None:
@@ -162,10 +162,10 @@ class Rule:
             return bundle
         closure = _closure(self.knowledge.asked.seen(wanted.facet), sides)
         variance, known = bell_variance(wanted.room, wanted.failing), self.knowledge.lattice
-        found = lattice(self.unit.neighbours, frozenset((_alike(sides),)), variance, known, within=closure)
+        found = lattice(self.unit, frozenset((_alike(sides),)), variance, known, within=closure)
         if found is None:
             return bundle
-        event = event_of(found, self.unit.neighbours)
+        event = event_of(found, self.unit)
         return Bundle(bundle.level, found, event, price(event)) if price(event) <= most else bundle
 
     def _widened(self, bundle: Bundle, wanted: Wanted, price: Price, left: float) -> Bundle:

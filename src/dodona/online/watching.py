@@ -11,8 +11,8 @@ from dodona.online.chance import paid
 from dodona.online.dataset import Dataset
 from dodona.online.planning import epsilon_alone
 from dodona.online.watch import Watch
+from dodona.query.people import count_effect
 from dodona.query.question import Question
-from dodona.query.sensitivity import Sensitivity
 from dodona.trusted.alerts import PURPOSE, Alerts
 
 _CONFIDENCE = 0.95
@@ -32,7 +32,7 @@ def watched(  # noqa: PLR0913  a watch has this many sides
     """Return an open watch on counts; `questions` says for how many its accuracy is stated, and more may be asked."""
     unit, ledger = dataset.schema.unit, dataset.ledger
     level = whole(threshold, argument="threshold", lower=-_FARTHEST, upper=_FARTHEST)
-    moved = Sensitivity.count(unit.neighbours)
+    moved = count_effect(unit)
     mechanism = SparseVector.for_privacy(epsilon, moved, questions=questions, positives=alerts, confidence=_CONFIDENCE)
     event = mechanism.event(moved)
     receipt = ledger.reserve(event, analyst=analyst, key=None, purpose=PURPOSE, version=dataset.source.version)

@@ -17,10 +17,13 @@ _MOST = 10_000
 def made_up(schema: Schema) -> dict[str, Sequence[object]]:
     """Return columns of invented values, the same every time; at most ten thousand rows."""
     rows = np.arange(min(_MOST, max(1, schema.unit.size)), dtype=np.uint64)
-    return {
+    found: dict[str, Sequence[object]] = {
         attribute.name: [_value(attribute, int(code)) for code in _codes(attribute, rows, place)]
         for place, attribute in enumerate(schema.domain, start=1)
     }
+    if schema.unit.id is not None:  # everybody has as many rows as count
+        found[schema.unit.id] = (rows // np.uint64(schema.unit.rows)).tolist()
+    return found
 
 
 def _codes(attribute: Attribute, rows: np.ndarray, place: int) -> np.ndarray:

@@ -14,7 +14,7 @@ from dodona.ledger import memory, place
 from dodona.ledger.opening import Terms
 from dodona.online.after import After
 from dodona.online.curator import Curator
-from dodona.online.dataset import Dataset, UnitNotServed
+from dodona.online.dataset import Dataset
 from dodona.online.request import Request
 from dodona.opening.file import DatasetFile
 from dodona.opening.made_up import made_up
@@ -52,7 +52,6 @@ def open_dataset(  # noqa: PLR0913  the surface
         return _from_file(DatasetFile.read(data), analyst)
     if schema is None or budget is None:
         raise InvalidRequest("A frame needs schema= and budget=: what its columns may hold, and what may be spent.")
-    _served(schema)
     terms = _terms(schema, budget, schema.table, () if analyst is None else (Analyst(analyst),))
     return Curator(
         Dataset(
@@ -86,7 +85,6 @@ def rehearse(data: object, /, *, schema: Schema | None = None, analyst: str | No
         schema = data
     if schema is None:
         raise InvalidRequest("A rehearsal needs a dataset file or a schema.")
-    _served(schema)
     terms = _terms(schema, budget, name, () if analyst is None else (Analyst(analyst),))
     source = MemorySource(schema, made_up(schema), version="rehearsal")
     return Curator(
@@ -104,11 +102,9 @@ def create_ledger(
     """
     if schema is None or budget is None:
         file = DatasetFile.read(path)
-        _served(file.schema)
         where = file.place
         place.create(where, file.terms, head=file.head_file)
         return where
-    _served(schema)
     place.create(path, _terms(schema, budget, schema.table, tuple(analysts)))
     return path
 
@@ -120,7 +116,6 @@ def ledger_of(path: str | Path, /) -> Ledger:
 
 
 def _from_file(file: DatasetFile, analyst: str | None) -> Curator:
-    _served(file.schema)
     ledger = ledger_of(file.path)
     try:
         source = _source(file)
@@ -168,8 +163,3 @@ def _frame_ledger(terms: Terms, schema: Schema, path: str | Path | None) -> Ledg
 
 def _terms(schema: Schema, budget: Budget, name: str, analysts: tuple[Analyst, ...]) -> Terms:
     return Terms(datasets={name: schema.digest}, neighbours=schema.unit.neighbours, budget=budget, analysts=analysts)
-
-
-def _served(schema: Schema) -> None:
-    if schema.unit.id is not None:
-        raise UnitNotServed

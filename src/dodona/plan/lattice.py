@@ -10,6 +10,7 @@ from itertools import combinations
 from dodona.belief.allotment import Target, allotted
 from dodona.belief.residual import Factor
 from dodona.domain.neighbours import Neighbours
+from dodona.domain.unit import Unit
 from dodona.mechanisms.gaussian import Gaussian
 from dodona.mechanisms.laplace import Laplace
 from dodona.mechanisms.pattern import ratio_of
@@ -79,7 +80,8 @@ def _ratio(workload: Marginals, neighbours: Neighbours) -> Fraction:
     # All cells of a marginal have the same variance: that of the first.
     firsts = [Factor(own, (1, *[0] * (own.number - 1))) for own in classes]
     targets = [Target(chosen, Fraction(1)) for chosen in combinations(firsts, workload.ways)]
-    return ratio_of(allotted(targets, neighbours), neighbours)
+    unit = Unit.each_row(neighbours)
+    return ratio_of(allotted(targets, unit), unit)
 
 
 def _number(workload: Marginals) -> int:

@@ -19,7 +19,7 @@ from dodona.domain.partition import Partition
 from dodona.query.bits import bits, splitting, told_apart
 from dodona.query.predicate import Among, And, Jointly, Or, Predicate
 from dodona.query.stack import Codes, Stack
-from dodona.query.weight import Cases, Constant, Value, Weight
+from dodona.query.weight import Cases, Constant, People, Value, Weight
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -132,7 +132,7 @@ def _add_predicate(predicate: Predicate, found: dict[str, Trait]) -> None:
 
 def _add_weight(weight: Weight, found: dict[str, Trait]) -> None:
     match weight:
-        case Constant():
+        case Constant() | People():
             pass
         case Value(name):
             found.setdefault(name, Trait()).values.add(weight)

@@ -27,7 +27,7 @@ from dodona.query.predicate import Among, And, Jointly, Or, Predicate
 from dodona.query.query import Block, Key, Query, block_weights, group_of
 from dodona.query.recent import Recent
 from dodona.query.stack import Stack
-from dodona.query.weight import Cases, Constant, Value, Weight
+from dodona.query.weight import Cases, Constant, People, Value, Weight
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -63,6 +63,8 @@ def _texts(query: Query) -> tuple[str, ...]:
 
 def block_text(block: Block, domain: Domain) -> str:
     """Return the canonical text of a block."""
+    if isinstance(block.weight, People):
+        return f"people {block_text(Block(block.where, block.keys), domain)}"
     weights = _direct(block.where, block.weight) or _jointly(block.where, block.weight)
     if weights is None:
         weights = walked(block, domain)
@@ -208,5 +210,7 @@ def _weight(weight: Weight) -> str:
         case Cases(branches, otherwise):
             texts = (f"{_formula(predicate)} {_weight(branch)}" for predicate, branch in branches)
             return f"cases({' '.join(texts)} {_weight(otherwise)})"
+        case People():
+            return "people"
         case _:
             assert_never(weight)

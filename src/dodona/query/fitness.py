@@ -11,7 +11,7 @@ from dodona.domain.domain import Domain
 from dodona.domain.partition import Partition
 from dodona.errors import InvalidArgument
 from dodona.query.predicate import MOST_COMBINATIONS, MOST_TOGETHER, Among, And, Jointly, Or, Predicate
-from dodona.query.weight import Cases, Constant, Value, Weight
+from dodona.query.weight import Cases, Constant, People, Value, Weight
 
 
 class Fitness:
@@ -75,13 +75,22 @@ class Fitness:
                 if size != self._domain[name].size:
                     raise self._other(name, f"{size} values")
                 self._whole(offset, factor, power)
+            case People():
+                pass
             case Cases(branches, otherwise):
                 for predicate, branch in branches:
                     self.predicate(predicate)
-                    self.weight(branch)
-                self.weight(otherwise)
+                    self._branch(branch)
+                self._branch(otherwise)
             case _:
                 assert_never(weight)
+
+    def _branch(self, weight: Weight) -> None:
+        """Refuse to count people in some rows and rows in others."""
+        if isinstance(weight, People):
+            accepted = "count people under a condition of their own"
+            raise InvalidArgument(f"blocks[{self.place}].weight", "People in cases", accepted)
+        self.weight(weight)
 
     def _whole(self, *numbers: object) -> None:
         """Refuse numbers that are not Python's own: those of numpy wrap when squared, and engines round fractions."""

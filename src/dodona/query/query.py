@@ -19,7 +19,7 @@ from dodona.query import weight as weights
 from dodona.query.fitness import Fitness
 from dodona.query.literal import EQUAL, Literal, compare, further_cell
 from dodona.query.predicate import EVERYTHING, Axes, Predicate, holds, masked, used
-from dodona.query.weight import ONE, Constant, Value, Weight, extremes, looked_at, weigh
+from dodona.query.weight import ONE, Constant, People, Value, Weight, extremes, looked_at, weigh
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -148,6 +148,12 @@ class Query:
         """
         found = weight if isinstance(weight, Weight) else _labelled(domain, weight)
         return cls(domain, (Block(where, (), found),))
+
+    @classmethod
+    def people(cls, domain: Domain, by: str | Iterable[str] = (), where: Predicate = EVERYTHING) -> Self:
+        """Return the question how many people have a row that is meant: in all, or in each group."""
+        names = (by,) if isinstance(by, str) else tuple(by)
+        return cls(domain, (Block(where, tuple(Partition.of(domain[name]) for name in names), People()),))
 
     def stacked(self, *others: Self) -> Self:
         """Return the question that asks all of them together; they must be over one domain."""

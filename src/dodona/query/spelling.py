@@ -19,9 +19,10 @@ from dodona.exact import exact
 from dodona.query import weight as weights
 from dodona.query.predicate import EVERYTHING, Among, And, Jointly, Or, Predicate
 from dodona.query.query import Block, Cases, Key, Query
-from dodona.query.weight import ONE, Constant, Value, Weight
+from dodona.query.weight import ONE, Constant, People, Value, Weight
 
 FORMAT = 1
+_PEOPLE = "people"
 _LONGEST = 1 << 28
 _LARGEST_UNIT = Fraction(10**150)
 Written = str | int | list["Written"] | dict[str, "Written"]
@@ -100,6 +101,8 @@ def _weight(weight: Weight) -> Written:
         case weights.Cases(branches, otherwise):
             cases: list[Written] = [[_predicate(predicate), _weight(branch)] for predicate, branch in branches]
             return {"cases": cases, "otherwise": _weight(otherwise)}
+        case People():
+            return _PEOPLE
         case _:
             assert_never(weight)
 
@@ -158,6 +161,8 @@ class _Reader:
         match found:
             case int():
                 return Constant(_whole(found))
+            case str() if found == _PEOPLE:
+                return People()
             case {"value": str(name), "offset": offset, "factor": factor, "power": power, **other} if not other:
                 return Value(name, self._domain[name].size, _whole(offset), _whole(factor), _whole(power))
             case {"cases": cases, "otherwise": otherwise, **other} if not other:

@@ -49,7 +49,15 @@ class Cases:
     otherwise: Weight
 
 
-Weight = Constant | Value | Cases
+@dataclass(frozen=True, slots=True)
+class People:
+    """A person counts once in each group that a row of theirs is in, however many rows there are.
+
+    It is no sum over rows, so no cell decides it. Only sources that know who a row is of can answer it.
+    """
+
+
+Weight = Constant | Value | Cases | People
 ONE = Constant(1)
 
 
@@ -72,6 +80,8 @@ def weigh(weight: Weight, axes: Axes) -> NDArray[np.int64]:
             for predicate, branch in reversed(branches):
                 result = np.where(holds(predicate, axes), weigh(branch, axes), result)
             return result
+        case People():
+            raise InvalidArgument("weight", "count(DISTINCT ...)", "ask it by itself: cells do not tell people apart")
         case _:
             assert_never(weight)
 
@@ -79,7 +89,7 @@ def weigh(weight: Weight, axes: Axes) -> NDArray[np.int64]:
 def looked_at(weight: Weight) -> frozenset[str]:
     """Return the names of the attributes that a weight depends on."""
     match weight:
-        case Constant():
+        case Constant() | People():
             return frozenset()
         case Value(name):
             return frozenset((name,))
@@ -95,6 +105,8 @@ def extremes(weight: Weight) -> tuple[int, int]:
     match weight:
         case Constant(number):
             return number, number
+        case People():
+            return 0, 1
         case Value(_, size, offset, factor, power):
             ends = [(offset + factor * code) ** power for code in (0, size - 1)]
             return min(0, *ends), max(0, *ends)

@@ -11,10 +11,11 @@ from dodona.domain.attribute import Boolean, Category
 from dodona.query.expression import Expression, Mean, Quantile, Spread, Total, Variation
 from dodona.query.predicate import Predicate, both
 from dodona.query.query import Block, Key
-from dodona.query.weight import ONE, Weight
+from dodona.query.weight import ONE, People, Weight
 from dodona.sql.arithmetic import constant_value
 from dodona.sql.condition import condition, scalar
 from dodona.sql.faults import InvalidSql
+from dodona.sql.grammar import DISTINCT
 from dodona.sql.quantile import FINEST, levels
 from dodona.sql.scalar import Scalar, Subject
 from dodona.sql.scope import Scope
@@ -102,6 +103,8 @@ def aggregate(scope: Scope, node: exp.Expr, blocks: Blocks) -> Expression:
     arguments = _arguments(inner) if ordered is None else _within(call, ordered)
     if call.name == "count" and len(arguments) == 1 and isinstance(arguments[0], exp.Star):
         return Total(blocks.number(where))
+    if call.name == "count" and len(arguments) == 1 and isinstance(arguments[0], exp.Distinct):
+        return Total(_people(call, arguments[0]))
     wanted = ("column", "part") if call.name in _QUANTILES else ("column",)
     if len(arguments) != len(wanted) or any(isinstance(part, exp.Star) for part in arguments):
         what = f"`{call.written}` is written with other arguments here."
@@ -114,6 +117,13 @@ def aggregate(scope: Scope, node: exp.Expr, blocks: Blocks) -> Expression:
     if call.name in {*_QUANTILES, *_EXTREMES, "median"}:
         return _quantile(call, value, _level(call, arguments))
     return _reckoned(call, value)
+
+
+def _people(call: _Call, distinct: exp.Distinct) -> int:
+    """Return the block that counts people, each once; DISTINCT is for nothing else."""
+    if not call.scope.person(distinct.expressions[0]):
+        raise call.scope.fault(distinct, *DISTINCT)
+    return call.blocks.number(call.where, People())
 
 
 def _arguments(call: exp.Expr) -> list[exp.Expr]:

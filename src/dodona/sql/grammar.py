@@ -66,6 +66,7 @@ NODES: Mapping[type[exp.Expr], frozenset[str]] = {
     exp.Is: _PAIR,
     exp.In: _CALL,
     exp.Tuple: frozenset(("expressions",)),
+    exp.Distinct: frozenset(("expressions",)),
     exp.Between: frozenset(("this", "low", "high")),
     exp.Like: frozenset(("this", "expression", "negate")),
     exp.ILike: frozenset(("this", "expression", "negate")),
@@ -119,7 +120,7 @@ _ONE_TABLE = "Declare the joined table as a view for the owner to serve, and ask
 _WINDOW = "A window function shows rows one by one, and rows are never shown."
 _GROUP = "Write an aggregate with GROUP BY, and ORDER BY over its answer."
 _UNION = ("Answers of several SELECTs are not put together.", "Ask them one by one, or group by a CASE.")
-_DISTINCT = (
+DISTINCT = (
     "DISTINCT tells whether a value occurs at all, which one person can decide.",
     "Write count(*) with GROUP BY: every declared group is answered, with noise.",
 )
@@ -188,7 +189,7 @@ TOGETHER = (exp.In, exp.EQ, exp.NEQ)
 """Where several values may stand together."""
 
 SUBJECTS: Mapping[type[exp.Expr], tuple[str, str]] = {
-    exp.Distinct: _DISTINCT,
+    exp.Distinct: DISTINCT,
     exp.Join: _JOIN,
     exp.Subquery: _NESTED,
     exp.Window: _OVER,

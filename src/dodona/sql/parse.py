@@ -137,7 +137,7 @@ def _check_tree(text: str, tree: exp.Select) -> None:
     waiting: list[tuple[exp.Expr, int]] = [(tree, 0)]
     for node, depth in waiting:
         allowed = NODES.get(type(node))
-        if allowed is None or (isinstance(node, exp.Tuple) and not isinstance(node.parent, TOGETHER)):
+        if allowed is None or _misplaced(node):
             raise InvalidSql(text, start_of(node, text), *_refusal(node))
         if depth > DEEPEST_TREE:
             raise InvalidSql(text, start_of(node, text), f"More than {DEEPEST_TREE} steps are chained here.", _SIMPLER)
@@ -152,6 +152,14 @@ def _check_tree(text: str, tree: exp.Select) -> None:
                 if isinstance(child, exp.Expr):
                     chained = isinstance(node, exp.Connector) and type(child) is type(node)
                     waiting.append((child, depth if chained else depth + 1))
+
+
+def _misplaced(node: exp.Expr) -> bool:
+    """Whether a node stands where it means nothing: several values, or DISTINCT but for one column that is counted."""
+    if isinstance(node, exp.Distinct):
+        counted = isinstance(node.parent, exp.Count) and len(node.expressions) == 1
+        return not counted or not isinstance(node.expressions[0], exp.Column)
+    return isinstance(node, exp.Tuple) and not isinstance(node.parent, TOGETHER)
 
 
 def _refusal(node: exp.Expr) -> tuple[str, str]:

@@ -19,10 +19,11 @@ import numpy as np
 
 from dodona.domain.attribute import Category, Integer
 from dodona.domain.partition import Partition
+from dodona.errors import InvariantBroken
 from dodona.query.bits import bits
 from dodona.query.predicate import EVERYTHING, Among, And, Jointly, Or, Predicate
 from dodona.query.query import Block, Key
-from dodona.query.weight import ONE, Cases, Constant, Value, Weight
+from dodona.query.weight import ONE, Cases, Constant, People, Value, Weight
 from dodona.sql.render_cells import FALSE, TRUE, at_least, by_cell, code, condition, present_code, there
 from dodona.sql.render_column import Form, Reading
 from dodona.sql.render_dialect import Dialect, whole_literal
@@ -84,6 +85,20 @@ def statement(table: Table, where: Predicate, keys: Sequence[Key], weights: Sequ
     number = _number([key.groups for key in keys], outer)
     sql = f"SELECT {number} AS g, {_named(columns)} FROM ({grouped}) AS grouped GROUP BY g"  # noqa: S608
     return Statement(sql, groups, scales)
+
+
+def people(table: Table, where: Predicate, keys: Sequence[Key]) -> Statement:
+    """Return the statement that counts in each group the different people who have a row there."""
+    if table.person is None:
+        raise InvariantBroken("People are counted where the table does not tell them apart.")
+    chosen = f" WHERE {predicate(table, where)}" if where != EVERYTHING else ""
+    groups = math.prod(key.groups for key in keys)
+    number = _number([key.groups for key in keys], [_group(table, key) for key in keys]) if keys else "0"
+    rows = f"SELECT {number} AS g, {table.person} AS who FROM {table.source}{chosen}"  # noqa: S608
+    counted = table.dialect.small.format("count(DISTINCT who)")
+    by = " GROUP BY g" if keys else ""
+    first = "g" if keys else "0 AS g"
+    return Statement(f"SELECT {first}, {counted} AS s0 FROM ({rows}) AS meant{by}", groups, ((1,),))  # noqa: S608
 
 
 def conditional(table: Table, blocks: Sequence[Block]) -> Statement:
@@ -261,5 +276,7 @@ def _weighed(table: Table, weight: Weight) -> str:
             parts = (f"WHEN {predicate(table, part)} THEN {_weighed(table, own)}" for part, own in branches)
             last = _weighed(table, otherwise)
             return f"CASE {' '.join(parts)} ELSE {last} END" if branches else last
+        case People():
+            raise InvariantBroken("People are counted by a statement of their own.")
         case _:
             assert_never(weight)

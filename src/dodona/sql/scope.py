@@ -66,8 +66,20 @@ class Scope:
 
     def column(self, node: exp.Expr) -> Attribute:
         """Return the attribute that a column names; capitals make no difference."""
+        name = self._named(node)
+        found = self.find(name)
+        if found is None:
+            raise self.fault(node, *self._unknown(name))
+        return found
+
+    def person(self, node: exp.Expr) -> bool:
+        """Whether a column names who a row is of."""
+        own = self.schema.unit.id
+        return own is not None and self._named(node).casefold() == own.casefold()
+
+    def _named(self, node: exp.Expr) -> str:
+        """Return the name of a column, which may be one of this table's alone."""
         identifier = node.this
-        name = identifier.name if isinstance(identifier, exp.Identifier) else node.name
         qualifier = node.args.get("table")
         if qualifier is not None:
             parent = node.args.get("db")
@@ -75,10 +87,7 @@ class Scope:
             if written.casefold() not in self.tables:
                 known = " or ".join(sorted(self.tables))
                 raise self.fault(node, f"No table here is called `{written}`.", f"Write {known}, or no table at all.")
-        found = self.find(name)
-        if found is None:
-            raise self.fault(node, *self._unknown(name))
-        return found
+        return identifier.name if isinstance(identifier, exp.Identifier) else node.name
 
     def find(self, name: str) -> Attribute | None:
         """Return the attribute of a name, None where there is none."""
@@ -90,7 +99,7 @@ class Scope:
     def _unknown(self, name: str) -> tuple[str, str]:
         person = self.schema.unit.id
         if person is not None and name.casefold() == person.casefold():
-            return f"`{name}` tells people apart, so nothing about it is answered.", "Leave it out."
+            return f"`{name}` tells people apart, so nothing about it is answered.", f"Write count(DISTINCT {name})."
         if any(isinstance(attribute, Category) and name in attribute.labels for attribute in self.schema.domain):
             return f"`{name[:60]}` is a label, and texts stand in single quotes.", f"Write '{name[:60]}'."
         names = self.schema.domain.names

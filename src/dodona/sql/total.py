@@ -10,7 +10,7 @@ from typing import assert_never
 from dodona.domain.attribute import Attribute, grid
 from dodona.query.bits import marginal
 from dodona.query.predicate import NOTHING, Among, And, Jointly, Predicate, both, complement
-from dodona.query.weight import Cases, Constant, Value, Weight
+from dodona.query.weight import Cases, Constant, People, Value, Weight
 from dodona.sql.scalar import Leaf, Scalar, Subject, number
 
 _MOST_NARROWED = 32  # branches whose complements are worked out to narrow the range of the last one
@@ -82,6 +82,8 @@ def largest(weight: Weight) -> int:
     match weight:
         case Constant(value):
             return abs(value)
+        case People():
+            return 1
         case Value(_, size, offset, factor, power):
             return int((abs(offset) + abs(factor) * size) ** power)
         case Cases(branches, otherwise):

@@ -12,7 +12,7 @@ from dodona.ledger.receipt import Receipt
 from dodona.mechanisms.estimate_checker import EstimateChecker
 from dodona.mechanisms.laplace import Laplace
 from dodona.mechanisms.sparse_vector import SparseVector
-from dodona.query.effect import sensitivity_of
+from dodona.query.people import count_effect, effect_of, score_effect
 from dodona.query.query import Query
 from dodona.query.sensitivity import Sensitivity
 from dodona.trusted.noise import one
@@ -34,7 +34,7 @@ class Alerts:
     ) -> None:
         """Use the receipt, which must be for the whole run, and draw the threshold's noise."""
         self._unit, self._source, self._positives = unit, source, mechanism.positives
-        hold(receipt, mechanism.event(Sensitivity.count(unit.neighbours)), PURPOSE, source)
+        hold(receipt, mechanism.event(count_effect(unit)), PURPOSE, source)
         ledger.redeem(receipt)
         self._watch = Watch(mechanism, lambda scale: one(Laplace(scale=scale)))
 
@@ -46,7 +46,7 @@ class Alerts:
     def ask(self, query: Query, threshold: int) -> Verdict:
         """Return whether one count, with noise, is at or above the threshold, with noise."""
         with suppress(Halted):
-            return self._watch.ask(_count(query, Sensitivity.count(self._unit.neighbours), self._source), threshold)
+            return self._watch.ask(_count(query, count_effect(self._unit), self._unit, self._source), threshold)
         raise Halted(self._positives)  # here, so that no exact count travels in the frames of an error
 
 
@@ -59,22 +59,22 @@ def checks(
 
     Theorem: private-multiplicative-weights
     """
-    hold(receipt, checker.event(unit.neighbours), CHECKING, source)
+    hold(receipt, checker.event(unit), CHECKING, source)
     ledger.redeem(receipt)
     watch = Watch(checker.test, lambda scale: one(Laplace(scale=scale)))
-    paid = Sensitivity.scores(1, unit.neighbours)  # of a distance, which moves both ways
+    paid = score_effect(unit)  # of a distance, which moves both ways
 
     def check(query: Query, estimate: int) -> int | None:
         with suppress(Halted):
-            return checker.fresh(_count(query, paid, source), estimate, watch=watch, draw=one)
+            return checker.fresh(_count(query, paid, unit, source), estimate, watch=watch, draw=one)
         raise Halted(checker.test.positives)  # here, so that no exact count travels in the frames of an error
 
     return check
 
 
-def _count(query: Query, paid: Sensitivity, source: Source) -> int:
+def _count(query: Query, paid: Sensitivity, unit: Unit, source: Source) -> int:
     """Return one exact count, which may not move more than was paid for."""
-    moved = sensitivity_of(query, paid.neighbours)
+    moved = effect_of(query, unit)
     if query.values != 1 or moved.linf > paid.linf or moved.monotone < paid.monotone:
         raise InvalidArgument("query", f"{query.values} answers", "ask for one count of rows")
     return int(exact(source, query)[0])

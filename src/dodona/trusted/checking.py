@@ -10,9 +10,8 @@ from dodona.ledger.contract import Ledger
 from dodona.ledger.receipt import Receipt
 from dodona.mechanisms.laplace import Laplace
 from dodona.mechanisms.sparse_vector import SparseVector
-from dodona.query.effect import sensitivity_of
+from dodona.query.people import effect_of, score_effect
 from dodona.query.query import Query
-from dodona.query.sensitivity import Sensitivity
 from dodona.trusted.noise import one
 from dodona.trusted.release import exact, hold
 from dodona.trusted.source import Source
@@ -36,7 +35,7 @@ class Check:
         """Use the receipt, which must be for the whole run, and draw the threshold's noise."""
         if mechanism.positives != 1 or mechanism.answer_scale is not None:
             raise InvalidArgument("mechanism", mechanism, "write a sparse vector of one positive, without answers")
-        self._moved, self._source = Sensitivity.scores(1, unit.neighbours), source
+        self._moved, self._source, self._unit = score_effect(unit), source, unit
         hold(receipt, mechanism.event(self._moved), CONFIRMING, source)
         ledger.redeem(receipt)
         self._watch = Watch(mechanism, lambda scale: one(Laplace(scale=scale)))
@@ -53,7 +52,7 @@ class Check:
         """
         if type(prediction) is not int:  # a fraction would be compared as one
             raise InvalidArgument("prediction", type(prediction), "write an integer")
-        moved = sensitivity_of(query, self._moved.neighbours)
+        moved = effect_of(query, self._unit)
         if query.values != 1 or moved.linf > self._moved.linf:
             raise InvalidArgument("query", f"{query.values} answers", "ask for one count of rows")
         with suppress(Halted):

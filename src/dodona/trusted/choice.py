@@ -39,7 +39,7 @@ def choose(  # noqa: PLR0913  everything that meets here is named
 
     Theorem: choice-privacy
     """
-    hold(receipt, selection.event(unit.neighbours), selection.purpose, source)
+    hold(receipt, selection.event(unit), selection.purpose, source)
     question, mechanism = to_json(selection.query), selection.spelled
     ledger.redeem(receipt)
     values = _chosen(selection, exact(source, selection.query))

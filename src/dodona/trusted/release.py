@@ -47,7 +47,7 @@ def release(  # noqa: PLR0913  everything that meets here is named
     Theorem: release
     """
     query = measurement.query
-    hold(receipt, measurement.event(unit.neighbours), measurement.purpose, source)
+    hold(receipt, measurement.event(unit), measurement.purpose, source)
     question, mechanism = to_json(query), measurement.mechanism
     ledger.redeem(receipt)
     values = noisy(exact(source, query), measurement)

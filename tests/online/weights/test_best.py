@@ -11,6 +11,7 @@ from dodona.accounting.conversion import zcdp_epsilon
 from dodona.accounting.event import GaussianEvent, PureEvent, Together
 from dodona.accounting.order import zcdp_limit
 from dodona.domain.neighbours import Neighbours
+from dodona.domain.unit import Unit
 from dodona.errors import InvalidArgument
 from dodona.mechanisms import Gaussian, Laplace, SparseVector
 from dodona.mechanisms.estimate_checker import EstimateChecker
@@ -47,7 +48,7 @@ def test_no_guarantee_is_above_the_known_table(rows, questions, universe, known)
 def test_a_design_is_within_its_price_and_spends_nearly_all_of_it(rows, questions, universe, known):
     del known
     design = best(rows, universe=universe, questions=questions, epsilon=1, delta="1e-6")
-    event = design.event(Neighbours.REPLACE)
+    event = design.event(Unit.each_row(Neighbours.REPLACE))
     assert isinstance(event, Together)
     (test, tests), (answer, answers) = event.parts
     assert isinstance(test, PureEvent)
@@ -76,7 +77,7 @@ def test_the_numbers_of_a_design_fit_together(rows, questions, universe, known):
 
 def test_a_pure_design_is_within_its_price_and_falls_as_the_cube_root():
     design = best(10**6, universe=1024, questions=10**6, epsilon=1, delta=0)
-    epsilon = design.event(Neighbours.REPLACE).epsilon
+    epsilon = design.event(Unit.each_row(Neighbours.REPLACE)).epsilon
     assert epsilon is not None
     assert 0.999 < epsilon <= 1
     larger = guarantee(10**9, universe=1024, questions=10**6, epsilon=1, delta=0)
@@ -162,8 +163,8 @@ def test_what_is_no_checker_is_refused():
 def test_a_checker_without_updates_costs_one_test():
     test = SparseVector(threshold_scale=2, question_scale=4)
     for neighbours in Neighbours:
-        event = EstimateChecker(test, Gaussian(scale=1), 5).event(neighbours)
+        event = EstimateChecker(test, Gaussian(scale=1), 5).event(Unit.each_row(neighbours))
         assert event.epsilon == 1  # also under add-remove: a distance is not monotone
         assert event.neighbours is neighbours
     twice = EstimateChecker(SparseVector(threshold_scale=2, question_scale=4, positives=2), Laplace(scale=4), 5)
-    assert twice.event(Neighbours.ADD_REMOVE).epsilon == 2 + Fraction(1, 4)
+    assert twice.event(Unit.each_row(Neighbours.ADD_REMOVE)).epsilon == 2 + Fraction(1, 4)

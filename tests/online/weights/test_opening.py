@@ -116,7 +116,7 @@ def test_the_whole_run_is_charged_once_before_the_first_question():
     weights = opened(data)
     assert source.reads == 0
     spent = kept.state().spent
-    event = weights.design.event(data.schema.unit.neighbours)
+    event = weights.design.event(data.schema.unit)
     assert spent == kept.share(event) == weights.price.share
     assert 0.7 < spent < 1
     assert isinstance(event, Together)
@@ -154,7 +154,7 @@ def test_the_history_says_what_was_opened():
 def test_a_pure_budget_is_charged_pure_losses():
     data, kept, _ = dataset(budget=Budget(4, 0, "pure"))
     weights = opened(data, epsilon=4, questions=20)
-    event = weights.design.event(data.schema.unit.neighbours)
+    event = weights.design.event(data.schema.unit)
     assert isinstance(event, Together)
     assert [type(part) for part, _ in event.parts] == [PureEvent, LaplaceEvent]
     assert 0.99 < kept.state().spent <= 1
@@ -208,7 +208,7 @@ def checker(threshold: int = 3, scale: int = 1) -> EstimateChecker:
 
 def test_a_question_that_a_row_moves_by_more_than_one_is_refused_before_it_is_read():
     data, kept, source = dataset(budget=Budget(100, "1e-6", "zcdp"))
-    event = checker().event(data.schema.unit.neighbours)
+    event = checker().event(data.schema.unit)
     receipt = kept.reserve(event, analyst=None, key=None, purpose=CHECKING, version="1")
     check = checks(checker(), receipt, ledger=kept, source=source, unit=data.schema.unit)
     for query in (
@@ -225,7 +225,7 @@ def test_a_question_that_a_row_moves_by_more_than_one_is_refused_before_it_is_re
 
 def test_what_is_refused_after_the_last_update_carries_no_exact_count():
     data, kept, source = dataset(budget=Budget(100, "1e-6", "zcdp"))
-    event = checker().event(data.schema.unit.neighbours)
+    event = checker().event(data.schema.unit)
     receipt = kept.reserve(event, analyst=None, key=None, purpose=CHECKING, version="1")
     check = checks(checker(), receipt, ledger=kept, source=source, unit=data.schema.unit)
     every = Query.count(data.schema.domain)
@@ -252,7 +252,7 @@ def held(fault: BaseException, number: int) -> list[str]:
 
 def test_a_receipt_for_less_opens_nothing():
     data, kept, source = dataset(budget=Budget(100, "1e-6", "zcdp"))
-    event = checker(scale=10).event(data.schema.unit.neighbours)
+    event = checker(scale=10).event(data.schema.unit)
     receipt = kept.reserve(event, analyst=None, key=None, purpose=CHECKING, version="1")
     with pytest.raises(Unpaid):
         checks(checker(), receipt, ledger=kept, source=source, unit=data.schema.unit)
@@ -266,7 +266,7 @@ def test_samples_through_the_ledger_prove_no_more_than_one_test_costs():
         data, kept, source = dataset(budget=Budget(10**4, "1e-6", "zcdp"), size=10, rows=rows)
         found = []
         for _ in range(400):
-            event = checker().event(data.schema.unit.neighbours)
+            event = checker().event(data.schema.unit)
             receipt = kept.reserve(event, analyst=None, key=None, purpose=CHECKING, version="1")
             check = checks(checker(), receipt, ledger=kept, source=source, unit=data.schema.unit)
             found.append(check(Query.count(data.schema.domain), 7) is not None)

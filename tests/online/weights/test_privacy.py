@@ -9,6 +9,7 @@ import pytest
 
 from dodona.audit.bound import certified_epsilon
 from dodona.domain.neighbours import Neighbours
+from dodona.domain.unit import Unit
 from dodona.mechanisms import Gaussian, Laplace, SparseVector
 from dodona.mechanisms.estimate_checker import EstimateChecker
 from dodona.online.weights.design import Design
@@ -72,7 +73,7 @@ def test_no_pair_of_tables_tells_more_than_the_event_says():
     """Every pair of histograms of six rows in three cells that differ in one row; Laplace answers, pure losses."""
     scale = Fraction(3, 2)
     mechanism = design(Laplace(scale=scale))
-    paid = mechanism.event(Neighbours.REPLACE).epsilon
+    paid = mechanism.event(Unit.each_row(Neighbours.REPLACE)).epsilon
     assert paid == 2 * (2 + 2) + 1 / scale
     known = {table: None for pair in neighbours() for table in pair}
     found = {table: transcripts(mechanism, table, lambda off: laws.laplace(off, 1.5)) for table in known}
@@ -84,7 +85,7 @@ def test_no_pair_of_tables_tells_more_than_the_event_says():
 @pytest.mark.parametrize("order", [Fraction(3, 2), Fraction(4), Fraction(6)])
 def test_gaussian_answers_are_within_their_price_at_every_order(order: Fraction):
     mechanism = design(Gaussian(scale=2))
-    paid = float(mechanism.event(Neighbours.REPLACE).renyi(order))
+    paid = float(mechanism.event(Unit.each_row(Neighbours.REPLACE)).renyi(order))
     normal = Gaussian(scale=2)
     found = {
         table: transcripts(mechanism, table, lambda off: np.array([normal.probability(int(one)) for one in off]))

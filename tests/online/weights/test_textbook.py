@@ -8,6 +8,7 @@ import pytest
 
 from dodona.accounting.order import zcdp_limit
 from dodona.domain.neighbours import Neighbours
+from dodona.domain.unit import Unit
 from dodona.errors import InvalidArgument
 from dodona.mechanisms import SparseVector
 from dodona.online.weights.noise import laplace_bound
@@ -89,11 +90,13 @@ def test_the_threshold_is_above_both_bounds(rows, epsilon):
 
 def test_designs_of_the_notes_are_within_their_price():
     for rows in (10**4, 10**6):
-        pure = cube_root(rows, universe=UNIVERSE, questions=QUESTIONS, epsilon=1).event(Neighbours.REPLACE)
+        pure = cube_root(rows, universe=UNIVERSE, questions=QUESTIONS, epsilon=1).event(
+            Unit.each_row(Neighbours.REPLACE)
+        )
         assert pure.epsilon is not None
         assert 0.999 < pure.epsilon <= 1
         both = square_root(rows, universe=UNIVERSE, questions=QUESTIONS, epsilon=1, delta="1e-6")
-        share = both.event(Neighbours.REPLACE).rho() / zcdp_limit(Fraction(1), Fraction(1, 10**6))
+        share = both.event(Unit.each_row(Neighbours.REPLACE)).rho() / zcdp_limit(Fraction(1), Fraction(1, 10**6))
         assert 0.9 < share <= 1
 
 

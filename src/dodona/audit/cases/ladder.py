@@ -82,7 +82,7 @@ class _Bought:
     def _once(self, ledger: Ledger, source: Source) -> tuple[int, ...]:
         bought, unit = self.measurement, schema_of(self.neighbours).unit
         receipt = ledger.reserve(
-            bought.event(self.neighbours), analyst=None, key=None, purpose=bought.purpose, version=source.version
+            bought.event(unit), analyst=None, key=None, purpose=bought.purpose, version=source.version
         )
         released = release(bought, receipt, ledger=ledger, source=source, unit=unit)
         return tuple(int(value) for value in released.values)
@@ -92,8 +92,8 @@ class _Bought:
 
 
 def _table(neighbours: Neighbours, tables: Tables) -> Case:
-    domain = schema_of(neighbours).domain
-    found = table(domain, neighbours, (Classes.of(domain["sex"]),), Laplace, room=_WITHIN, failing=0.05)
+    domain, unit = schema_of(neighbours).domain, schema_of(neighbours).unit
+    found = table(domain, unit, (Classes.of(domain["sex"]),), Laplace, room=_WITHIN, failing=0.05)
     if found is None:
         raise InvariantBroken("No table is within the room.")
     bought = _Bought(neighbours, tables, found, "0")
@@ -126,7 +126,8 @@ def _lattice(neighbours: Neighbours, tables: Tables) -> Case:
     def line() -> NDArray[np.float64]:
         first, second = (residuals.turned(_counted(residuals, neighbours, rows)) for rows in tables)
         scales = np.array([float(noise.scale) for noise in residuals.noises])
-        return (second - first).astype(np.float64) / scales**2
+        apart: NDArray[np.float64] = (second - first).astype(np.float64) / scales**2
+        return apart
 
     return Case(
         name="lattice of the ladder",

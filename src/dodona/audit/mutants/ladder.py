@@ -40,7 +40,7 @@ MUTANTS = (
         (
             replacing(
                 "dodona.trusted.rows",
-                "    if unit.neighbours is not Neighbours.REPLACE or unit.id is not None:",
+                "    if not unit.fixed:",
                 "    if unit.id is not None:",
             ),
         ),

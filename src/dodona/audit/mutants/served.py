@@ -109,11 +109,13 @@ MUTANTS = (
         (
             replacing(
                 "dodona.mechanisms.measurement",
-                "        events = [noise.event(sensitivity_of(query, neighbours)) for noise, query in "
+                "        events = [noise.event(effect_of(query, unit)) for noise, query in "
                 "zip(parts, queries, strict=True)]",
                 "        from dataclasses import replace\n\n"
+                "        from dodona.domain.neighbours import Neighbours\n"
+                "        from dodona.query.effect import sensitivity_of\n\n"
                 "        found = [sensitivity_of(query, Neighbours.ADD_REMOVE) for query in queries]\n"
-                "        found = [replace(one, neighbours=neighbours, monotone=False) for one in found]\n"
+                "        found = [replace(one, neighbours=unit.neighbours, monotone=False) for one in found]\n"
                 "        events = [noise.event(one) for noise, one in zip(parts, found, strict=True)]",
             ),
         ),
@@ -125,9 +127,9 @@ MUTANTS = (
         (
             replacing(
                 "dodona.online.planning",
-                "        event = measurement.event(self.unit.neighbours)",
+                "        event = measurement.event(self.unit)",
                 "        wider = tuple(type(noise)(scale=2 * noise.scale) for noise in measurement.noises)\n"
-                "        event = Measurement(measurement.query, wider).event(self.unit.neighbours)",
+                "        event = Measurement(measurement.query, wider).event(self.unit)",
             ),
             replacing(
                 _RELEASE,

@@ -9,6 +9,7 @@ from functools import lru_cache
 from dodona.accounting.order import zcdp_limit
 from dodona.accuracy import failure, number_of
 from dodona.domain.neighbours import Neighbours
+from dodona.domain.unit import Unit
 from dodona.errors import InvalidArgument
 from dodona.exact import Exact
 from dodona.mechanisms.estimate_checker import EstimateChecker
@@ -47,11 +48,19 @@ def guarantee(  # noqa: PLR0913  the sides of the promise
 
 
 def best(  # noqa: PLR0913  the sides of the promise
-    rows: int, *, universe: int, questions: int, epsilon: Exact, delta: Exact, confidence: float = 0.95
+    rows: int,
+    *,
+    universe: int,
+    questions: int,
+    epsilon: Exact,
+    delta: Exact,
+    confidence: float = 0.95,
+    together: int = 1,
 ) -> Design:
     """Return the design with the smallest promised error: η = 4γ, at most ln|X|/(2γ²) updates.
 
-    Answers are Gaussian and prices zCDP; for δ = 0 answers are Laplace and losses pure.
+    Answers are Gaussian and prices zCDP; for δ = 0 answers are Laplace and losses pure. `together` is how many rows
+    one person has at most, which move a count together.
 
     Theorem: weights-accuracy
     """
@@ -65,12 +74,16 @@ def best(  # noqa: PLR0913  the sides of the promise
         number_of(questions, argument="questions"),
         Pure(loss) if delta == 0 else Concentrated(zcdp_limit(loss, delta_of(delta))),
         failure(confidence),
+        number_of(together, argument="together"),
     )
 
 
 @lru_cache(maxsize=256)
-def _best(rows: int, universe: int, questions: int, currency: Currency, failing: float) -> Design:
+def _best(  # noqa: PLR0913, PLR0917  the sides of the promise
+    rows: int, universe: int, questions: int, paid: Currency, failing: float, together: int
+) -> Design:
     potential = math.log(universe) * _POTENTIAL
+    currency = paid.parted(together)
 
     def promised(position: float) -> float:
         updates = round(math.exp(position))
@@ -83,11 +96,23 @@ def _best(rows: int, universe: int, questions: int, currency: Currency, failing:
     middle = min(math.log(questions), last)
     found = [_lowest(promised, 0.0, middle, near=1e-4), _lowest(promised, middle, last, near=1e-4)]
     updates = round(math.exp(min(found, key=promised)))
-    return _designed(rows, universe, questions, updates, _gap(potential, updates), currency, failing)
+    unit = Unit(neighbours=Neighbours.REPLACE, size=rows, id=None if together == 1 else "person", rows=together)
+
+    def admitted(checker: EstimateChecker) -> bool:
+        return paid.admits(checker.event(unit))
+
+    return _designed(rows, universe, questions, updates, _gap(potential, updates), currency, failing, admitted)
 
 
 def _designed(  # noqa: PLR0913, PLR0917  all that was chosen
-    rows: int, universe: int, questions: int, updates: int, gap: float, currency: Currency, failing: float
+    rows: int,
+    universe: int,
+    questions: int,
+    updates: int,
+    gap: float,
+    currency: Currency,
+    failing: float,
+    admitted: Callable[[EstimateChecker], bool],
 ) -> Design:
     """Return the design in whole rows, with scales that are surely within the limit."""
     told = min(updates, questions)
@@ -103,7 +128,7 @@ def _designed(  # noqa: PLR0913, PLR0917  all that was chosen
             question_scale=rounded_scale_up(question),
             positives=told + 1,
         )
-        if currency.admits(EstimateChecker(test, answer, threshold=1).event(Neighbours.REPLACE)):
+        if admitted(EstimateChecker(test, answer, threshold=1)):
             break
         question *= 1 + _NEAR
     off = farthest(test, questions=questions, failing=failing * (1 - _DIRECTIONS))

@@ -21,6 +21,10 @@ class Concentrated:
 
     limit: Decimal
 
+    def parted(self, rows: int) -> Concentrated:
+        """Return what is left of it for one row, where so many move together."""
+        return Concentrated(self.limit / rows**2)
+
     def answer(self, gap: float, *, answers: int, failing: float) -> Gaussian:
         """Return noise that stays below the gap in all answers: P(|x| ≥ m) ≤ e^{-(m-1)²/2σ²}."""
         return Gaussian(scale=_scale(max(gap - 2, 0.5) / math.sqrt(2 * math.log(answers / failing))))
@@ -47,6 +51,10 @@ class Pure:
     """So much pure loss in all."""
 
     limit: Fraction
+
+    def parted(self, rows: int) -> Pure:
+        """Return what is left of it for one row, where so many move together."""
+        return Pure(self.limit / rows)
 
     def answer(self, gap: float, *, answers: int, failing: float) -> Laplace:
         """Return noise that stays below the gap in all answers: P(|x| ≥ m) ≤ e^{-(m-1)/b}."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from dodona.accounting.event import Event
-from dodona.domain.neighbours import Neighbours
+from dodona.domain.unit import Unit
 from dodona.mechanisms.estimate_checker import EstimateChecker
 
 
@@ -33,6 +33,6 @@ class Design:
         """The most updates that there are: a further one is refused."""
         return self.checker.updates
 
-    def event(self, neighbours: Neighbours) -> Event:
+    def event(self, unit: Unit) -> Event:
         """Return what it costs, in full, when it is opened."""
-        return self.checker.event(neighbours)
+        return self.checker.event(unit)

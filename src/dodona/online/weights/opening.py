@@ -14,7 +14,6 @@ from dodona.accounting.event import Event
 from dodona.answer.price import Price
 from dodona.domain.attribute import cells
 from dodona.domain.domain import Domain
-from dodona.domain.neighbours import Neighbours
 from dodona.errors import InvalidArgument, InvalidRequest
 from dodona.exact import Exact
 from dodona.online.chance import paid
@@ -89,8 +88,8 @@ def plan_weights(
 ) -> Planned:
     """Return what weights would cost and promise, from public facts alone.
 
-    Under add-remove the declared size must be no smaller than the number of rows, or the accuracy is not as promised:
-    rows that are missing to it are believed to be in a cell that no question counts. The price does not depend on it.
+    Where the number of rows is not public the declared size must be no smaller, or less is promised than told: rows
+    that are missing to it are believed to be in a cell that no question counts. The price does not depend on it.
     """
     schema, ledger = dataset.schema, dataset.ledger
     names = schema.domain.names if columns is None else tuple(columns)
@@ -99,7 +98,7 @@ def plan_weights(
     universe = math.prod(cells(schema.domain[name]) for name in names)
     if universe > MOST_CELLS:
         raise UniverseTooLarge(universe, MOST_CELLS)
-    spare = 1 if schema.unit.neighbours is Neighbours.ADD_REMOVE else 0
+    spare = 0 if schema.unit.fixed else 1
     delta = ledger.state().total.delta
     design = best(
         schema.unit.size,
@@ -108,10 +107,11 @@ def plan_weights(
         epsilon=epsilon,
         delta=delta,
         confidence=confidence,
+        together=schema.unit.rows,
     )
     if design.within >= 1:
         raise Hopeless(design.within)
-    event = design.event(schema.unit.neighbours)
+    event = design.event(schema.unit)
     return Planned(
         columns=names,
         spare=spare,

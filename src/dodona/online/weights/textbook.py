@@ -8,6 +8,7 @@ from fractions import Fraction
 from dodona.accounting.order import zcdp_limit
 from dodona.accuracy import failure, number_of
 from dodona.domain.neighbours import Neighbours
+from dodona.domain.unit import Unit
 from dodona.errors import InvalidArgument
 from dodona.exact import Exact
 from dodona.mechanisms.estimate_checker import EstimateChecker
@@ -54,7 +55,7 @@ def interactive_epsilon(alpha: float, *, rows: int, universe: int, questions: in
     Theorem: interactive-mechanism
     """
     design = interactive(alpha, rows=rows, universe=universe, questions=questions)
-    return design.event(Neighbours.REPLACE).epsilon or Fraction(0)
+    return design.event(Unit.each_row(Neighbours.REPLACE)).epsilon or Fraction(0)
 
 
 def cube_root(  # noqa: PLR0913  the sides of the promise
