@@ -71,7 +71,7 @@ def test_every_sum_of_a_larger_table_is_within_its_room(law, failing):
 
 
 def test_where_rows_are_added_their_number_is_measured_with_the_table():
-    found = table(DOMAIN, ADDED, CLASSES[:2], Laplace, room=300.0, failing=0.01)
+    found = table(DOMAIN, Unit.each_row(ADDED), CLASSES[:2], Laplace, room=300.0, failing=0.01)
     assert [block.values for block in found.query.blocks] == [20, 1]
     assert [
         block.values

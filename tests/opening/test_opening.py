@@ -4,7 +4,6 @@ import pytest
 import dodona
 from dodona.errors import InvalidRequest
 from dodona.ledger.faults import LedgerMissing, LedgerOfAnother
-from dodona.online.dataset import UnitNotServed
 from dodona.opening.version import VersionChanged
 from tests.opening.scene import TOML, rows, written
 
@@ -68,10 +67,33 @@ def test_a_schema_that_changed_is_refused(tmp_path):
         dodona.open(path, analyst="ada")
 
 
-def test_people_as_the_unit_are_refused_until_they_are_served(tmp_path):
-    text = TOML.replace('protects = "row"', 'protects = "person"\nid = "patient"\nrows = 4')
-    with pytest.raises(UnitNotServed):
-        dodona.create_ledger(written(tmp_path, text))
+PERSON = 'protects = "person"\nid = "patient"\nrows = 2'
+
+
+def test_people_are_protected_with_all_their_rows(tmp_path):
+    """Of a person with many rows two count; a count costs what two rows cost, and people are counted once."""
+    path = written(tmp_path, TOML.replace('protects = "row"', PERSON).replace('epsilon = "1"', 'epsilon = "100"'))
+    lines = [f"{'female' if row % 3 else 'male'},{row % 100},{min(row, 500)}" for row in range(1_000)]
+    (tmp_path / "stays.csv").write_text("\n".join(["sex,age,patient", *lines, "male,7,"]) + "\n", encoding="utf-8")
+    dodona.create_ledger(path)
+    with dodona.open(path, analyst="ada") as stays:
+        rows = stays.ask("SELECT count(*) FROM stays", within=20).value
+        assert abs(rows.value - 502) <= 60  # 500 patients with one row, and two rows of the busy one
+        people = stays.ask("SELECT count(DISTINCT patient) FROM stays", within=20)
+        assert abs(people.value.value - 501) <= 60
+        assert rows.value != people.value.value or stays.budget.charges == 2
+        cheaper = stays.quote("SELECT count(DISTINCT patient) FROM stays WHERE age < 50", within=20).price.share
+        assert cheaper < stays.quote("SELECT count(*) FROM stays WHERE age < 50", within=20).price.share
+        with pytest.raises(InvalidRequest, match=r"count\(DISTINCT patient\)"):
+            stays.ask("SELECT count(*) FROM stays WHERE patient = '3'")
+        with pytest.raises(InvalidRequest, match="not drawn independently"):
+            _ = stays.ask("SELECT count(*) FROM stays WHERE age > 50").population
+
+
+def test_a_rehearsal_of_people_has_people(tmp_path):
+    path = written(tmp_path, TOML.replace('protects = "row"', PERSON))
+    told = dodona.rehearse(path).ask("SELECT count(DISTINCT patient) FROM stays", within=30).value.value
+    assert abs(told - 500) <= 100
 
 
 def test_a_frame_keeps_its_ledger_in_memory_and_says_so():

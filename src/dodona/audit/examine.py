@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import assert_never
 
 from dodona.audit.bound import ERROR, Codes, certified_epsilon, certified_mu, certified_rho
-from dodona.audit.cases import choice, ladder, local, noise, path, served, sparse, watched
+from dodona.audit.cases import choice, ladder, local, noise, path, people, served, sparse, watched
 from dodona.audit.cases.case import Case, Currency
 
 
@@ -40,6 +40,7 @@ def all_cases() -> Iterator[Case]:
     """Return every case, the slow families first."""
     yield from watched.cases()
     yield from served.cases()
+    yield from people.cases()
     yield from ladder.cases()
     yield from sparse.cases()
     yield from choice.cases()

@@ -46,10 +46,12 @@ class Asked:
     """Above 0 noise is Gaussian where that is cheaper."""
     singly: bool = False
     """Whether each run has a charge of its own."""
+    person: str | None = None
+    """The column of people, where these are protected and not rows."""
 
     def event(self) -> Event:
         """Return the event that the ledger holds after one charge on the first table; of many runs, of all of them."""
-        ledger = ledger_of(schema_of(self.neighbours), self.delta)
+        ledger = ledger_of(schema_of(self.neighbours, person=self.person), self.delta)
         self._charge(self._curator(self.tables[0], ledger=ledger), key=None)
         return charged(ledger)
 
@@ -88,7 +90,7 @@ class Asked:
         return [tuple(number for answer in run for number in self.read(answer)) for run in runs]
 
     def _curator(self, rows: Rows, *, ledger: Ledger | None = None) -> Curator:
-        schema = schema_of(self.neighbours)
+        schema = schema_of(self.neighbours, person=self.person)
         kept = ledger_of(schema, self.delta) if ledger is None else ledger
         rungs = frozenset[str]() if self.singly else RUNGS  # one by one, each is measured and none is told again
         return served(schema, source_of(schema, rows), kept, rungs=rungs)

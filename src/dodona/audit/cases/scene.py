@@ -28,8 +28,10 @@ from dodona.trusted.source import Source
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-Row = tuple[str | None, float, float]
-"""A sex, a stay in days and an income."""
+Row = tuple[str | None, float, float] | tuple[str | None, float, float, str]
+"""A sex, a stay in days and an income; and whose row it is, where people are protected."""
+PERSON, CAP = "who", 2
+"""The column of people, and how many rows of one count."""
 INCOMES = ((1 << 29) - 16, 1 << 29)
 """Four of the largest fill 31 bits."""
 _SIZE = 8
@@ -37,8 +39,8 @@ _BUDGET = Fraction(10**4)
 _DEFAULT = Request(within="1%", epsilon=None, confidence=0.95)
 
 
-def schema_of(neighbours: Neighbours) -> Schema:
-    """Return what is public of the table; `other` may be nobody's sex."""
+def schema_of(neighbours: Neighbours, *, person: str | None = None) -> Schema:
+    """Return what is public of the table; `other` may be nobody's sex. With a column of people these are protected."""
     return Schema.of(
         "stays",
         Category("sex", ("female", "male", "other")),
@@ -46,16 +48,19 @@ def schema_of(neighbours: Neighbours) -> Schema:
         Integer("income", *INCOMES),
         size=_SIZE,
         neighbours=neighbours,
+        id=person,
+        rows=1 if person is None else CAP,
     )
 
 
 def source_of(schema: Schema, rows: Sequence[Row]) -> MemorySource:
     """Return the rows as a source."""
-    sexes, stays, incomes = zip(*rows, strict=True)
+    sexes, stays, incomes, *people = zip(*rows, strict=True)
     columns: dict[str, Sequence[object] | NDArray[np.float64]] = {
         "sex": sexes,
         "stay": np.array(stays, dtype=np.float64),
         "income": np.array(incomes, dtype=np.float64),
+        **dict.fromkeys([PERSON][: len(people)], people[0] if people else ()),
     }
     return MemorySource(schema, columns)
 

@@ -46,10 +46,10 @@ def joined(neighbours: Neighbours, rows: Rows, new: Row, *, old: Row = MALE) -> 
 
 def _counts(neighbours: Neighbours) -> Iterator[Case]:
     one = partial(Asked, neighbours=neighbours, tables=joined(neighbours, CROWD, FEMALE))
-    yield _case("count", one(texts=(COUNT,)), VALUE, LOWEST_BIT)
-    yield _case("count singly", one(texts=(COUNT,), singly=True), VALUE, share=80)
+    yield served_case("count", one(texts=(COUNT,)), VALUE, LOWEST_BIT)
+    yield served_case("count singly", one(texts=(COUNT,), singly=True), VALUE, share=80)
     male = "SELECT count(*) FROM stays WHERE sex = 'male'"
-    yield _case("pair of counts", one(texts=(COUNT, male)), DIFFERENCE, pair(_REACH), share=20)
+    yield served_case("pair of counts", one(texts=(COUNT, male)), DIFFERENCE, pair(_REACH), share=20)
     gaussian = one(texts=(COUNT,), delta="1e-6")
     yield Case(
         name="served count with Gaussian noise",
@@ -66,22 +66,22 @@ def _counts(neighbours: Neighbours) -> Iterator[Case]:
 def _groups(neighbours: Neighbours) -> Iterator[Case]:
     asked = partial(Asked, texts=(GROUPS,), neighbours=neighbours)
     moved = asked(tables=joined(neighbours, CROWD, FEMALE), read=_two, width=2)
-    yield _case("groups", moved, DIFFERENCE, pair(_REACH), share=20)
+    yield served_case("groups", moved, DIFFERENCE, pair(_REACH), share=20)
     rare = asked(tables=joined(neighbours, CROWD, _OTHER), read=_shown, width=3)
     features = (INDEX, _column("number of rows", 1), _column("value of the rare key", 2))
-    yield _case("rare group", rare, *features, share=20)
+    yield served_case("rare group", rare, *features, share=20)
     even = joined(neighbours, (FEMALE, *CROWD), MALE, old=FEMALE)
     top = Asked(
         texts=(f"{GROUPS} ORDER BY count(*) DESC LIMIT 1",), neighbours=neighbours, tables=even, read=_shown, width=3
     )
-    yield _case("top group", top, INDEX, share=20)
+    yield served_case("top group", top, INDEX, share=20)
 
 
 def _sums(neighbours: Neighbours) -> Iterator[Case]:
     stays = joined(neighbours, (_SHORT,) * 3 + (_LONG,) * 4, _LONG, old=_SHORT)
     asked = partial(Asked, neighbours=neighbours, tables=stays)
-    yield _case("sum", asked(texts=("SELECT sum(stay) FROM stays",)), VALUE, LOWEST_BIT, share=20)
-    yield _case(
+    yield served_case("sum", asked(texts=("SELECT sum(stay) FROM stays",)), VALUE, LOWEST_BIT, share=20)
+    yield served_case(
         "average",
         asked(texts=("SELECT avg(stay) FROM stays",), width=2),
         pair(_REACH),
@@ -92,10 +92,11 @@ def _sums(neighbours: Neighbours) -> Iterator[Case]:
     # With the new row the sum reaches 2^31.
     incomes = joined(neighbours, (_RICH,) * 3, _RICH, old=_POOR)
     wide = Asked(texts=("SELECT sum(income) FROM stays",), neighbours=neighbours, tables=incomes)
-    yield _case("sum of 32 bits", wide, VALUE, Feature("in steps of 2^26", _coarse), share=20)
+    yield served_case("sum of 32 bits", wide, VALUE, Feature("in steps of 2^26", _coarse), share=20)
 
 
-def _case(name: str, asked: Asked, *features: Feature, share: int = 10) -> Case:
+def served_case(name: str, asked: Asked, *features: Feature, share: int = 10) -> Case:
+    """Return the case of questions that were asked, at a pure price."""
     return Case(
         name=f"served {name}",
         mechanism="served",

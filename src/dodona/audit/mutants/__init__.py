@@ -1,6 +1,6 @@
 """The catalogue of faults that the audit must catch: data only, nothing of the product is imported."""
 
-from dodona.audit.mutants import choice, keystream, ladder, local, noise, price, served, sparse
+from dodona.audit.mutants import choice, keystream, ladder, local, noise, people, price, served, sparse
 from dodona.audit.mutants.mutant import Mutant
 
 MUTANTS: tuple[Mutant, ...] = (
@@ -11,5 +11,6 @@ MUTANTS: tuple[Mutant, ...] = (
     *price.MUTANTS,
     *served.MUTANTS,
     *ladder.MUTANTS,
+    *people.MUTANTS,
     *local.MUTANTS,
 )

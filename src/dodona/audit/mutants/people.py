@@ -1,0 +1,33 @@
+"""Faults where people are protected: more of their rows count, or fewer are paid for."""
+
+from __future__ import annotations
+
+from dodona.audit.mutants.mutant import Mutant
+from dodona.audit.patch import replacing
+
+MUTANTS = (
+    Mutant(
+        "person priced as a row",
+        "all rows of a person count, up to the cap, and one is paid for",
+        (replacing("dodona.query.people", "    return _times(one, unit.rows)", "    return _times(one, 1)"),),
+        ("served count of a person's rows", "served groups of a person's rows"),
+    ),
+    Mutant(
+        "cap not kept",
+        "all rows of a person count, however many there are",
+        (
+            replacing(
+                "dodona.backends.cap",
+                "    kept[order] = place < schema.unit.rows",
+                "    kept[order] = place < 2**40",
+            ),
+        ),
+        ("served count of a person's rows",),
+    ),
+    Mutant(
+        "person in several groups priced as in one",
+        "a person is counted in each group, and one group is paid for",
+        (replacing("dodona.query.people", "    return min(moved, block.values)", "    return 1"),),
+        ("served people in groups",),
+    ),
+)
