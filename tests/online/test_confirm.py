@@ -136,7 +136,7 @@ def checks(curator):
 
 @pytest.mark.parametrize("neighbours", ["replace", "add-remove"])
 def test_where_columns_hardly_depend_on_each_other_predictions_are_confirmed_for_less(neighbours):
-    """The price is .64 of that without checks, with a deviation of .14 (28 runs): a mean of four above .95 is 4.4 off."""
+    """The price is .64 of that without checks, deviating by .14 (28 runs): a mean of four above .95 is 4.4 off."""
     rows = table(1, turns=250, neighbours=neighbours)
     without = rows.ledger()
     play(rows.curator(without, rungs=ALONE - {"confirm"}), rows.questions)

@@ -1,0 +1,62 @@
+"""Counting people: DISTINCT is for the column that tells them apart, and for nothing else."""
+
+import pytest
+
+from dodona.domain.attribute import Category, Integer
+from dodona.domain.schema import Schema
+from dodona.query.expression import Total
+from dodona.query.query import Query
+from dodona.query.weight import People
+from dodona.sql.compile import compile_sql
+from dodona.sql.faults import InvalidSql
+
+COLUMNS = (Category("sex", ["f", "m"]), Integer("age", 0, 99))
+PEOPLE = Schema.of("stays", *COLUMNS, size=100, id="Patient", rows=4)
+ROWS = Schema.of("stays", *COLUMNS, size=100)
+
+
+def test_people_are_counted_under_a_condition_and_by_group():
+    asked = compile_sql("SELECT count(DISTINCT patient) FROM stays WHERE age >= 65", PEOPLE)
+    (block,) = asked.query.blocks
+    assert isinstance(block.weight, People)
+    assert asked.columns[0].expression == Total(0)
+    grouped = compile_sql("SELECT sex, count(DISTINCT stays.PATIENT) AS n, count(*) FROM stays GROUP BY sex", PEOPLE)
+    assert grouped.query.blocks[0] == Query.people(PEOPLE.domain, "sex").blocks[0]
+    assert grouped.query.blocks[1] == Query.histogram(PEOPLE.domain, "sex").blocks[0]
+
+
+def test_a_filter_and_arithmetic_work_as_with_counts():
+    asked = compile_sql("SELECT count(*) / count(DISTINCT patient) FILTER (WHERE sex = 'f') FROM stays", PEOPLE)
+    assert [isinstance(block.weight, People) for block in asked.query.blocks] == [False, True]
+
+
+@pytest.mark.parametrize(
+    ("schema", "text", "place"),
+    [
+        (PEOPLE, "SELECT count(DISTINCT sex) FROM stays", 14),
+        (ROWS, "SELECT count(DISTINCT patient) FROM stays", 14),
+        (PEOPLE, "SELECT count(DISTINCT patient, sex) FROM stays", 14),
+        (PEOPLE, "SELECT DISTINCT patient FROM stays", 8),
+        (PEOPLE, "SELECT sum(DISTINCT patient) FROM stays", 12),
+        (PEOPLE, "SELECT count(DISTINCT patient + 1) FROM stays", 14),
+    ],
+)
+def test_any_other_distinct_is_refused_where_it_stands(schema: Schema, text: str, place: int):
+    with pytest.raises(InvalidSql) as refused:
+        compile_sql(text, schema)
+    assert "DISTINCT tells whether a value occurs at all" in str(refused.value)
+    assert str(refused.value).startswith(f"Line 1, column {place}:")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT patient, count(*) FROM stays GROUP BY patient",
+        "SELECT count(*) FROM stays WHERE patient = 3",
+        "SELECT count(patient) FROM stays",
+        "SELECT max(patient) FROM stays",
+    ],
+)
+def test_nothing_else_about_who_a_row_is_of_is_answered(text: str):
+    with pytest.raises(InvalidSql, match="tells people apart"):
+        compile_sql(text, PEOPLE)
