@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from benchmarks import accounting, ledger, noise, sources, sql, weights
+from benchmarks import accounting, engines, ledger, noise, sources, sql, weights
 from benchmarks.report import Row, show
 from benchmarks.streams import command
 
@@ -36,13 +36,17 @@ BENCHMARKS = {
 
 def main() -> None:
     """Measure what was asked for and print it."""
-    if sys.argv[1:2] == ["streams"]:  # these two have words of their own
+    if sys.argv[1:2] == ["streams"]:  # these have words of their own
         command.main(sys.argv[2:])
+        return
+    if sys.argv[1:2] == ["engines"]:
+        engines.main(sys.argv[2:], _say)
         return
     if sys.argv[1:2] == ["sources"]:
         sources.main(sys.argv[2:], _say)
         return
     names = "\n".join(f"  {name}  {benchmark.about}" for name, benchmark in BENCHMARKS.items())
+    names += f"\n  engines  {engines.ABOUT}; see python -m benchmarks engines --help"
     names += f"\n  sources  {sources.ABOUT}; see python -m benchmarks sources --help"
     names += "\n  streams  what a stream of questions costs; see python -m benchmarks streams --help"
     parser = argparse.ArgumentParser(

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 SIZE = 200_000
 """How many stays there are about: declared and public, so prices follow from it and not from the rows."""
+CAP = 2
+"""How many stays of a patient count."""
 ANALYST = "ada"
 AGES = (0, 18, 40, 65, 80, table.OLDEST)
 _OWN = ("stays.*", ".hospital-stays.*", "answers.png", "budget.png", "noise.png")
@@ -30,7 +32,9 @@ table = "stays"                         # the name that analysts use
 version = "1"                           # to be raised when rows change
 
 [unit]
-protects = "row"                        # each stay is of another person
+protects = "person"                     # a patient may have several stays
+id = "patient"                          # never answered, but by count(DISTINCT patient)
+rows = {CAP}                                # of each patient so many count
 neighbours = "add-remove"
 size = {SIZE:_}                          # about how many; the 100% of within = "1%"
 

@@ -23,6 +23,8 @@ _WAVE = (dt.date(2025, 1, 6), dt.date(2025, 2, 16))
 _WAVE_SHARE = 0.15
 """Of all cases of pneumonia and asthma, how many fall into six weeks of one winter beside the usual ones."""
 _UNTOLD = 0.01
+_AGAIN = 0.28
+"""How many of those who came so often come once more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,8 +78,18 @@ def stays(count: int, *, seed: int) -> pa.Table:
             "stay": pa.array(stay),
             "emergency": pa.array(emergency),
             "cost": pa.array(rounded, mask=~told),
+            "patient": pa.array(_patients(generator, sexes, age)),
         }
     )
+
+
+def _patients(generator: np.random.Generator, sexes: NDArray[np.object_], age: NDArray[np.float64]) -> NDArray[np.int64]:
+    """Return who each stay is of: stays of one patient are of one sex and of nearly the same age."""
+    alike = np.lexsort((age, sexes.astype(str)))
+    times = generator.geometric(1 - _AGAIN, alike.size)
+    found = np.empty(alike.size, dtype=np.int64)
+    found[alike] = generator.permutation(alike.size)[np.repeat(np.arange(alike.size), times)[: alike.size]]
+    return found
 
 
 def write(table: pa.Table, path: Path) -> None:

@@ -51,7 +51,7 @@ class Tour:
 def tour(rows: pa.Table, folder: Path, screen: Screen) -> Tour:
     """Put rows behind a budget in a folder, ask everything, and return what was told."""
     made = make(rows, folder)
-    with dodona.open(made.file, analyst=ANALYST) as stays, Truth(made.rows) as truth:
+    with dodona.open(made.file, analyst=ANALYST) as stays, Truth(made.rows, stays.schema) as truth:
         told = [_asked(stays, truth, ask, screen) for ask in questions.ASKS]
         told += [_chosen(stays, truth, screen), _watched(stays, truth, screen), _batch(stays, truth, screen)]
         told += [_free(stays, truth, ask, screen) for ask in questions.FREE]

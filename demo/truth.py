@@ -1,4 +1,7 @@
-"""The truth, which only a made-up table may tell: the same questions asked of DuckDB, without noise."""
+"""The truth, which only a made-up table may tell: the same questions asked of DuckDB, without noise.
+
+It is about the rows that count: of a patient with many stays only the first ones do.
+"""
 
 from __future__ import annotations
 
@@ -7,10 +10,15 @@ from pathlib import Path
 from typing import Self
 
 import duckdb
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 from dodona.answer.answer import Answer
 from dodona.answer.estimate import Estimate, as_number
 from dodona.answer.written import label_text
+from dodona.backends.cap import kept_rows
+from dodona.domain.encoding import encode
+from dodona.domain.schema import Schema
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,10 +39,14 @@ class Judged:
 class Truth:
     """The rows without protection. It is a context manager."""
 
-    def __init__(self, rows: Path) -> None:
-        """Read Parquet."""
+    def __init__(self, rows: Path, schema: Schema) -> None:
+        """Read Parquet, and keep the rows that count."""
+        table = pq.read_table(rows)
+        codes = {own.name: encode(own, table[own.name].to_pandas().to_numpy()) for own in schema.domain}
+        kept = table.filter(pa.array(kept_rows(schema, codes, table[schema.unit.id or ""].to_numpy())))
         self._database = duckdb.connect()
-        self._database.execute("CREATE TABLE stays AS SELECT * FROM read_parquet(?)", [str(rows)])
+        self._database.register("kept", kept)
+        self._database.execute("CREATE TABLE stays AS SELECT * FROM kept")
 
     def judged(self, answer: Answer, sql: str) -> tuple[Judged, ...]:
         """Return the estimates of an answer whose truth exists: an average of no rows has none."""
