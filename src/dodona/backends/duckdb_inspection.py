@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 import duckdb  # noqa: TID251  the adapter
+import numpy as np
 
 from dodona.backends.duckdb_opening import (
     COARSE,
@@ -28,9 +29,12 @@ from dodona.backends.faults import SourceUnfit
 from dodona.backends.files import found_files
 from dodona.backends.inspection import Held, Row
 from dodona.domain.schema import Schema
-from dodona.sql.render import Table
+from dodona.sql.render import Statement, Table
 from dodona.sql.render_column import Form
 from dodona.sql.render_dialect import DUCKDB, Dialect
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 
 class DuckDBInspection:
@@ -58,11 +62,11 @@ class DuckDBInspection:
         return cls._opened(connected(threads=None), comma_separated(files), files)
 
     @classmethod
-    def held(cls, path: str | Path, *, table: str | None = None) -> Self:
-        """Open a table, or a view, of a database file, read only; it may go without a name where there is only one."""
+    def held(cls, path: str | Path, *, table: str) -> Self:
+        """Open a table, or a view, of a database file, read only."""
         (file,) = found_files(path)
         connection = connected(threads=None)
-        return cls._opened(connection, attached(connection, file, table or _only(connection, file)), [])
+        return cls._opened(connection, attached(connection, file, table), [])
 
     @property
     def dialect(self) -> Dialect:
@@ -90,6 +94,11 @@ class DuckDBInspection:
             "many fields as the first, and that no time is out of range."
         )
 
+    def fetched(self, asked: Statement) -> list[NDArray[np.int64]]:
+        """Return the columns of a rendered statement's answer."""
+        rows = self.fetch(asked.sql)
+        return [np.asarray(column, dtype=np.int64) for column in zip(*rows, strict=True)]
+
     def table(self, schema: Schema) -> Table:
         """Return how the declared columns are read."""
         found = table_of(self._connection, schema, self._source)
@@ -107,12 +116,14 @@ class DuckDBInspection:
         return found
 
 
-def _only(connection: Connection, file: str) -> str:
-    names = tables_of(connection, file)
+def only_table(path: str | Path) -> str:
+    """Return the name of the one table, or view, of a database file."""
+    (file,) = found_files(path)
+    with connected(threads=None) as connection:
+        names = tables_of(connection, file)
     if len(names) == 1:
         return names[0]
-    listed = f" It has {', '.join(names)}." if names else " It has none."
-    raise SourceUnfit(f"Name a table of the database.{listed}")
+    raise SourceUnfit(f"Name a table of the database. It has {', '.join(names) or 'none'}.")
 
 
 def _held(name: str, kind: str, source: str) -> Held:

@@ -8,12 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from dodona.domain.schema import Schema
-from dodona.sql.render import Table
+from dodona.sql.render import Statement, Table
 from dodona.sql.render_column import Form
 from dodona.sql.render_dialect import Dialect
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 Row = tuple[object, ...]
 
@@ -47,6 +51,9 @@ class Inspection(Protocol):
 
     def fetch(self, sql: str) -> Sequence[Row]:
         """Return the rows of a statement; raises SourceUnfit, without the engine's own words."""
+
+    def fetched(self, asked: Statement) -> list[NDArray[np.int64]]:
+        """Return the columns of a rendered statement's answer, as `engine.Fetch` does; raises SourceUnfit."""
 
     def table(self, schema: Schema) -> Table:
         """Return how the declared columns are read; raises SourceUnfit where the table is not what is declared."""

@@ -166,4 +166,5 @@ def _exact(value: object) -> Fraction:
 
 
 def _whole(value: object) -> int:
-    return int(str(value))
+    """Return a count; engines may say NULL where there was nothing to count."""
+    return 0 if value is None else int(str(value))
