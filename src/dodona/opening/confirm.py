@@ -13,7 +13,7 @@ from pathlib import Path
 from dodona.domain.lines import toml_lines
 from dodona.domain.written import Written, dotted
 from dodona.errors import InvalidRequest
-from dodona.opening.draft_text import MARK
+from dodona.opening.draft_text import MARK, WARNING
 from dodona.opening.file import DatasetFile, draft_from
 from dodona.opening.guess import quoted
 
@@ -75,7 +75,7 @@ def _confirmed(text: str, *, by: str) -> str:
             continue
         end = _end(lines, start - 1)
         lines[start - 1 : end] = [f"{lines[start - 1].partition('=')[0]}= {value}"]
-    after = "\n".join(lines)
+    after = "\n".join(lines).removeprefix(WARNING).lstrip("\n")
     expected = tomllib.loads(text)
     expected["review"] = {"from_data": [], "confirmed_by": by}
     if _read(after) != expected:

@@ -15,10 +15,11 @@ from dodona.opening.guess import Key, quoted
 
 MARK = "# from the data"
 """Stands behind each value that came from the rows."""
-_WARNING = """\
+WARNING = """\
 # A draft, for the owner's eyes until it is confirmed. What is marked "from the data" tells about the rows: correct each
 # to what is known without them (people are 0 to 110 years old, whoever is in the table), then run `dodona confirm`.
 """
+"""The first lines of a draft."""
 _PERSON = """\
 # Of each person this many rows count: noise grows with it, and rows beyond it are cut. `dodona check` tells how many.
 """
@@ -47,7 +48,7 @@ def written(draft: Draft, path: Path) -> str:
         source.append(Key("source_table", quoted(place.source_table)))
     source.append(Key("version", '"1"'))
     parts = [
-        _WARNING,
+        WARNING,
         f"format = 1\ndataset = {quoted(path.stem)}\n",
         _table(("source",), source, told),
         _table(("unit",), draft.unit, told, remarks={"rows": _PERSON, "size": _SIZE}),
