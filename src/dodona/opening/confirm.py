@@ -66,15 +66,8 @@ def _confirmed(text: str, *, by: str) -> str:
         if own is not None:
             at = places[own] - 1
             lines[at] = lines[at].removesuffix(MARK).rstrip()
-    changes = {"from_data": "[]", "confirmed_by": quoted(by)}
-    for key, value in changes.items():
-        start = toml_lines("\n".join(lines)).get(("review", key))
-        if start is None:
-            above = toml_lines("\n".join(lines))["review", "from_data"]
-            lines.insert(above, f"{lines[above - 1].partition('=')[0].replace('from_data', key)}= {value}")
-            continue
-        end = _end(lines, start - 1)
-        lines[start - 1 : end] = [f"{lines[start - 1].partition('=')[0]}= {value}"]
+    lines = _replaced(lines, "from_data", "[]")
+    lines = _replaced(lines, "confirmed_by", quoted(by))
     after = "\n".join(lines).removeprefix(WARNING).lstrip("\n")
     expected = tomllib.loads(text)
     expected["review"] = {"from_data": [], "confirmed_by": by}
@@ -84,6 +77,25 @@ def _confirmed(text: str, *, by: str) -> str:
             "confirmed_by into it yourself."
         )
     return after
+
+
+def _replaced(lines: list[str], key: str, value: str) -> list[str]:
+    """Return the lines with another value for a key of the review; it is added below the list where it is not there.
+
+    What is written in an unusual way may come out wrong: the caller compares what the text means.
+    """
+    if _read("\n".join(lines)) is None:
+        return lines
+    places = toml_lines("\n".join(lines))
+    start = places.get(("review", key))
+    if start is None:
+        above = places.get(("review", "from_data"), len(lines))
+        return [
+            *lines[:above],
+            f"{lines[above - 1].partition('=')[0].replace('from_data', key)}= {value}",
+            *lines[above:],
+        ]
+    return [*lines[: start - 1], f"{lines[start - 1].partition('=')[0]}= {value}", *lines[_end(lines, start - 1) :]]
 
 
 def _end(lines: list[str], start: int) -> int:
