@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from fractions import Fraction
 from pathlib import Path
 
 import pytest
@@ -41,17 +42,12 @@ def charged(dataset: Path) -> Path:
 
 
 def test_a_raise_says_what_is_left(charged: Path):
-    before = float(str(eval_share(state(charged)["spent"])))
+    before = Fraction(str(state(charged)["spent"]))
     done = run("ledger", "raise", charged, "--epsilon", "2")
     assert done.exit_code == 0, done.output
     assert done.stdout.startswith("raised: from ε = 1, δ = 1e-06\nBudget: epsilon 2, delta 1e-06, renyi. Spent: ")
     assert (state(charged)["epsilon"], state(charged)["delta"]) == ("2", "1/1000000")
-    assert 0 < float(str(eval_share(state(charged)["spent"]))) < before
-
-
-def eval_share(text: object) -> float:
-    above, _, below = str(text).partition("/")
-    return int(above) / int(below or 1)
+    assert 0 < Fraction(str(state(charged)["spent"])) < before
 
 
 def test_a_close_asks_first_and_is_for_ever(charged: Path):
