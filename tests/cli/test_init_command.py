@@ -221,6 +221,13 @@ def test_rows_can_be_protected_where_an_id_is_guessed(tmp_path: Path):
         stays.ask("SELECT format, count(*) FROM stays GROUP BY format", within=100)
 
 
+def test_people_of_a_draft_are_protected_once_it_is_confirmed(awkward: Path):
+    assert run("confirm", awkward, "--by", "ada", "--yes").exit_code == 0
+    assert run("ledger", "create", awkward).exit_code == 0
+    answer = run("ask", awkward, "SELECT flag, count(*) FROM stays GROUP BY flag", "--within", "100")
+    assert answer.exit_code == 0, answer.output
+
+
 @pytest.mark.parametrize("source", ["parts", "parts/*.parquet"])
 def test_folders_and_patterns_are_drafted_relative_to_the_file(tmp_path: Path, source: str):
     (tmp_path / "parts").mkdir()
