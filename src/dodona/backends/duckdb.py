@@ -15,8 +15,8 @@ import duckdb  # noqa: TID251  the adapter
 import numpy as np
 
 from dodona.backends.duckdb_opening import (
-    HELD,
     Connection,
+    attached,
     comma_separated,
     connected,
     hold_readable,
@@ -26,21 +26,16 @@ from dodona.backends.duckdb_opening import (
     take_in,
 )
 from dodona.backends.engine import answers
-from dodona.backends.faults import SourceUnfit
 from dodona.backends.files import found_files
 from dodona.backends.frame import arrow_table
 from dodona.domain.schema import Schema
 from dodona.query.query import Query
 from dodona.sql.render import Statement, Table, digest
-from dodona.sql.render_dialect import DUCKDB
 from dodona.trusted.faults import SourceFailed
 from dodona.trusted.source import Sealed
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-
-_CONDITIONS_AT_ONCE = 200  # more of them in one statement cost more each
-_FEW_CONDITIONS = 2
 
 
 class DuckDBSource:
@@ -86,15 +81,7 @@ class DuckDBSource:
         """Open a table, or a view, of a database file, read only; its name is the schema's if none is given."""
         (file,) = found_files(path)
         connection = connected(threads=threads)
-        try:
-            connection.execute(f"ATTACH {DUCKDB.literal(file)} AS {HELD} (READ_ONLY)")
-            attached = True
-        except duckdb.Error:
-            attached = False
-        if not attached:
-            raise SourceUnfit("The file cannot be opened as a DuckDB database. Check its path and its version.")
-        parts = (schema.table if table is None else table).split(".")
-        source = ".".join((HELD, *map(DUCKDB.identifier, parts)))
+        source = attached(connection, file, schema.table if table is None else table)
         return cls._opened(connection, schema, source, files=[], version=version)
 
     @classmethod

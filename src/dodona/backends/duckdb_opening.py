@@ -20,8 +20,9 @@ from dodona.sql.render_dialect import DUCKDB
 Connection = duckdb.DuckDBPyConnection
 HELD = DUCKDB.identifier("held")
 """The name that a database file is attached under."""
-_COARSE = frozenset({"TIMESTAMP_S", "TIMESTAMP_MS"})
-_DAY_OF_NANOSECONDS = (  # a cast to TIMESTAMP would round, and put the last nanoseconds of a day into the next
+COARSE = frozenset({"TIMESTAMP_S", "TIMESTAMP_MS"})
+"""Times that reach further than TIMESTAMP."""
+DAY_OF_NANOSECONDS = (  # a cast to TIMESTAMP would round, and put the last nanoseconds of a day into the next
     "(DATE '1970-01-01' + CAST(epoch_ns({0}) // 86400000000000"
     " - CASE WHEN epoch_ns({0}) % 86400000000000 < 0 THEN 1 ELSE 0 END AS INTEGER))"
 )
@@ -35,7 +36,7 @@ _FORMS = {
     **dict.fromkeys(("FLOAT", "DOUBLE"), Form.DOUBLE),
     **dict.fromkeys(("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER"), Form.WHOLE),
     **dict.fromkeys(("UBIGINT", "HUGEINT", "UHUGEINT"), Form.WIDE),
-    **dict.fromkeys((*_COARSE, "TIMESTAMP_NS"), Form.TIME),
+    **dict.fromkeys((*COARSE, "TIMESTAMP_NS"), Form.TIME),
 }
 _EXACT_DIGITS = 15  # a decimal of this many digits is a quotient of two whole numbers that are doubles
 
@@ -90,6 +91,32 @@ def _header(path: str) -> list[str]:
     raise SourceUnfit("The first line of a CSV file cannot be read. Write column names, in UTF-8, with commas.")
 
 
+def attached(connection: Connection, file: str, table: str) -> str:
+    """Return SQL for a table, or a view, of a database file that is attached, read only; its name may have dots."""
+    _attach(connection, file)
+    return ".".join((HELD, *map(DUCKDB.identifier, table.split("."))))
+
+
+def tables_of(connection: Connection, file: str) -> list[str]:
+    """Return the names of the tables and views of a database file."""
+    _attach(connection, file)
+    rows = connection.execute(
+        "SELECT schema_name, table_name FROM duckdb_tables() WHERE database_name = 'held' UNION ALL "
+        "SELECT schema_name, view_name FROM duckdb_views() WHERE database_name = 'held' AND NOT internal ORDER BY ALL"
+    ).fetchall()
+    return [str(name) if schema == "main" else f"{schema}.{name}" for schema, name in rows]
+
+
+def _attach(connection: Connection, file: str) -> None:
+    try:
+        connection.execute(f"ATTACH IF NOT EXISTS {DUCKDB.literal(file)} AS {HELD} (READ_ONLY)")
+    except duckdb.Error:
+        pass
+    else:
+        return
+    raise SourceUnfit("The file cannot be opened as a DuckDB database. Check its path and its version.")
+
+
 def described(connection: Connection, source: str) -> dict[str, str]:
     """Return the name of each column and its type."""
     try:
@@ -126,7 +153,7 @@ def table_of(connection: Connection, schema: Schema, source: str, *, coded: froz
     if person is None:
         return Table(source, readings, DUCKDB)
     kind = _type(columns, person, "who a row is of")
-    raw = _raw(person, kind, source)
+    raw = raw_of(person, kind, source)
     return Table(source, readings, DUCKDB, f"nullif({raw}, 'NaN')" if kind in {"FLOAT", "DOUBLE"} else raw)
 
 
@@ -163,18 +190,18 @@ def _width(attribute: Attribute) -> str:
 
 def _reading(attribute: Attribute, columns: Mapping[str, str], source: str, coded: frozenset[str]) -> Reading:
     kind = _type(columns, attribute.name, _in_words(attribute))
-    raw = _raw(attribute.name, kind, source)
-    form = Form.CODE if attribute.name in coded else _form(kind)
+    raw = raw_of(attribute.name, kind, source)
+    form = Form.CODE if attribute.name in coded else form_of(kind)
     if form is None or form not in accepted(attribute):
         raise SourceUnfit(
             f"The column {attribute.name} is declared as {_in_words(attribute)}, and the table holds "
             f"{kind.partition('(')[0]} in it. Declare it as what it is, or ask a view that casts it."
         )
     own = reading(attribute, raw, form, DUCKDB)
-    if kind in _COARSE:  # they reach further than TIMESTAMP: a time without one is outside, not missing
+    if kind in COARSE:  # they reach further than TIMESTAMP: a time without one is outside, not missing
         return replace(own, value=f"TRY_CAST({raw} AS TIMESTAMP)", total=False)
     if kind == "TIMESTAMP_NS":
-        return replace(own, value=_DAY_OF_NANOSECONDS.format(raw), form=Form.DAY, total=False)
+        return replace(own, value=DAY_OF_NANOSECONDS.format(raw), form=Form.DAY, total=False)
     return own
 
 
@@ -186,7 +213,7 @@ def _type(columns: Mapping[str, str], name: str, declared: str) -> str:
     raise SourceUnfit(f"The column {name} is declared as {declared}, and the table does not have it.{hint}")
 
 
-def _raw(name: str, kind: str, source: str) -> str:
+def raw_of(name: str, kind: str, source: str) -> str:
     """Return SQL for a column; texts are compared byte by byte, whatever collation a database's table has."""
     own = DUCKDB.identifier(name)
     if kind == "VARCHAR" and source.startswith(HELD):
@@ -194,7 +221,8 @@ def _raw(name: str, kind: str, source: str) -> str:
     return f"CAST({own} AS VARCHAR)" if kind.startswith("ENUM(") else own
 
 
-def _form(kind: str) -> Form | None:
+def form_of(kind: str) -> Form | None:
+    """Return what the values of a type are to SQL; None where no attribute can be read out of them."""
     if kind.startswith("ENUM("):
         return Form.TEXT
     if kind.startswith("DECIMAL("):

@@ -1,32 +1,23 @@
-"""`dodona ledger`: create, show, verify, export, draw and recover the account of what is spent."""
+"""`dodona ledger`: the account of what is spent: to create, show, verify, export, draw, recover, and act on."""
 
 from __future__ import annotations
 
 import json
-import os
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
+from dodona.cli import ledger_acts
+from dodona.cli.ledger_place import DATASET_FILE, Head, Where, held, opened, placed
 from dodona.cli.told import told
 from dodona.errors import InvalidArgument
-
-if TYPE_CHECKING:
-    from dodona.ledger.contract import Ledger
 
 app = typer.Typer(help="The durable account of what is spent.", no_args_is_help=True)
 
 _PICTURES = (".png", ".svg", ".pdf")
 _WIDTH = 110
-_DATASET_FILE = ".toml"
-_SECRET = "env:"  # noqa: S105  what an address in the environment is written behind
-
-Where = Annotated[
-    str, typer.Argument(metavar="LEDGER", help="A dataset file (.toml), a path, postgresql://…#name, or env:NAME.")
-]
-Head = Annotated[Path | None, typer.Option(help="The head file; beside the ledger unless said otherwise.")]
 
 
 @app.command()
@@ -46,7 +37,7 @@ def create(  # noqa: PLR0913  each is an option
 ) -> None:
     """Create a ledger where there is none. It is never overwritten. A dataset file needs no options."""
     with told():
-        if ledger.endswith(_DATASET_FILE):
+        if ledger.endswith(DATASET_FILE):
             from dodona.opening import create_ledger
 
             create_ledger(ledger)
@@ -68,7 +59,7 @@ def create(  # noqa: PLR0913  each is an option
             budget=Budget(epsilon, delta, accountant, kept),
             analysts=tuple(Analyst(*_pair("analyst", text, "=")) for text in analyst or ()),
         )
-        place.create(_place(ledger), terms, head=head)
+        place.create(placed(ledger), terms, head=head)
         typer.echo(f"created: {ledger}")
 
 
@@ -80,7 +71,7 @@ def show(
     head: Head = None,
 ) -> None:
     """Show what was spent, what is left, by whom, and the last entries."""
-    with told(), _opened(ledger, head) as found:
+    with told(), opened(ledger, head) as found:
         from dodona.cli.ledger_view import figures, tables
 
         state = found.state()
@@ -97,7 +88,7 @@ def show(
 @app.command()
 def verify(ledger: Where, *, head: Head = None) -> None:
     """Compute every hash and every total anew; the exit code is 0 only if all is as it was written."""
-    with told(), _opened(ledger, head) as found:
+    with told(), opened(ledger, head) as found:
         state = found.verify()
         typer.echo(f"verified: {len(found.lines())} lines, {state.charges} charges, head {state.head}")
 
@@ -105,7 +96,7 @@ def verify(ledger: Where, *, head: Head = None) -> None:
 @app.command()
 def export(ledger: Where, *, head: Head = None) -> None:
     """Print every line as JSON: the entry, its hash and the one before."""
-    with told(), _opened(ledger, head) as found:
+    with told(), opened(ledger, head) as found:
         for line in found.lines():
             print(json.dumps({"hash": line.hash, "previous": line.previous} | json.loads(line.text)))
 
@@ -118,7 +109,7 @@ def burn(
     head: Head = None,
 ) -> None:
     """Draw what was left after each charge, in all and for each analyst."""
-    with told(), _opened(ledger, head) as found:
+    with told(), opened(ledger, head) as found:
         if output.suffix not in _PICTURES or not output.parent.is_dir():
             accepted = f"write a file in a folder that exists, whose name ends in {', '.join(_PICTURES)}"
             raise InvalidArgument("output", str(output), accepted)
@@ -143,28 +134,16 @@ def recover(
 
         if not yes:
             typer.confirm("Everything unspent in this ledger will count as spent. Go on?", abort=True)
-        place.recover(_place(ledger), head=head, epsilon=epsilon, delta=delta)
+        where, kept_head = held(ledger, head)
+        place.recover(where, head=kept_head, epsilon=epsilon, delta=delta)
         typer.echo(f"recovered: {ledger}; nothing is left until the budget is raised")
 
 
-def _opened(ledger: str, head: Path | None) -> Ledger:
-    if ledger.endswith(_DATASET_FILE):
-        from dodona.opening import ledger_of
-
-        return ledger_of(ledger)
-    from dodona.ledger import place
-
-    return place.open_ledger(_place(ledger), head=head)
-
-
-def _place(text: str) -> str:
-    """Return the place; an address with a password in it is better kept in the environment."""
-    if not text.startswith(_SECRET):
-        return text
-    name = text.removeprefix(_SECRET)
-    if name not in os.environ:
-        raise InvalidArgument("ledger", text, f"set {name} in the environment")
-    return os.environ[name]
+app.command("raise")(ledger_acts.raised)
+app.command("close")(ledger_acts.closed)
+app.command("admit")(ledger_acts.admitted)
+app.command("stop")(ledger_acts.stopped)
+app.command("declare")(ledger_acts.declared)
 
 
 def _pair(argument: str, text: str, sign: str) -> tuple[str, str]:

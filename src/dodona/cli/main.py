@@ -12,6 +12,9 @@ from dodona.cli.account import budget, history
 from dodona.cli.ask import ask, quote
 from dodona.cli.attack import attack
 from dodona.cli.audit import audit
+from dodona.cli.check import check
+from dodona.cli.confirm import confirm
+from dodona.cli.init import init
 from dodona.cli.plan import plan
 from dodona.cli.release import release
 
@@ -35,6 +38,6 @@ def main(
     del version  # its callback has shown it
 
 
-for _command in (ask, quote, budget, history, audit, attack, plan, release):
+for _command in (init, check, confirm, ask, quote, budget, history, audit, attack, plan, release):
     app.command()(_command)
 app.add_typer(ledger.app, name="ledger")

@@ -192,7 +192,7 @@ class Written:
         """Note a mistake: the message goes on after the key's name. None stands for this table."""
         path = (*self.path, *((key,) if isinstance(key, str) else key or ()))
         line = next(self.notes.lines[path[:end]] for end in range(len(path), -1, -1) if path[:end] in self.notes.lines)
-        self.notes.mistakes.append(Mistake(line, _dotted(path), f"{_dotted(path) or 'this file'} {message}."))
+        self.notes.mistakes.append(Mistake(line, dotted(path), f"{dotted(path) or 'this file'} {message}."))
 
     def make(self, build: Callable[[], Value]) -> Value | None:
         """Return what `build` makes; a refused argument is a mistake of the key with its name."""
@@ -251,7 +251,7 @@ def _kind(value: object) -> str:
     return next((name for kind, name in _KINDS if isinstance(value, kind)), "a date or a time")
 
 
-def _dotted(path: Path) -> str:
+def dotted(path: Path) -> str:
     """Return a path as it is written in TOML, with places in brackets."""
     name = ""
     for part in path:

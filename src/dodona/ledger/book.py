@@ -117,6 +117,11 @@ class Book:
         numbers = {"charges": len(self.charges), "releases": len(self.released)}
         return state_of(self.account, **numbers, closed=self.closed, head=self.head)
 
+    def hold_open(self) -> None:
+        """Refuse whatever may not come after the end."""
+        if self.closed:
+            raise NotPermitted("The owner closed this ledger, for ever. Earlier answers can still be fetched.")
+
     def charge_of(self, receipt: Receipt) -> Charge:
         """Return what became of a receipt, which must be as this book wrote it."""
         found = self.charges.get(receipt.id)
@@ -193,8 +198,7 @@ class Book:
 
     def _spendable(self, entry: Charged | Opened, neighbours: Neighbours) -> None:
         """Refuse what no account could make right: the end, the other relation, a key that is taken."""
-        if self.closed:
-            raise NotPermitted("The owner closed this ledger. Earlier answers can still be fetched.")
+        self.hold_open()
         if neighbours is not self.created.neighbours:
             accepted = f"this ledger counts under {self.created.neighbours.value}; the two relations are never mixed"
             raise InvalidArgument("event", neighbours.value, accepted)
@@ -209,8 +213,7 @@ class Book:
             raise ReceiptReused
         if charge.void:
             raise ReceiptVoid
-        if self.closed:
-            raise NotPermitted("The owner closed this ledger. Earlier answers can still be fetched.")
+        self.hold_open()
         self.charges[entry.receipt] = replace(charge, redeemed=True)
 
     def _release(self, entry: Released) -> None:

@@ -91,7 +91,7 @@ class Ledger(Protocol):
     def head(self) -> str:
         """The hash of the last line."""
 
-    def raise_budget(self, epsilon: Fraction, delta: Fraction) -> None:
+    def raise_budget(self, epsilon: Exact, delta: Exact) -> None:
         """Allow a larger total; the order of the first budget is kept."""
 
     def admit(self, analyst: Analyst) -> None:
@@ -100,8 +100,14 @@ class Ledger(Protocol):
     def stop(self, analyst: str) -> None:
         """Let an analyst spend no more."""
 
-    def declare(self, dataset: str, schema: str) -> None:
-        """Add a table of the same people, or write down the new digest of a schema that got more columns."""
+    def declare(self, dataset: str, schema: str, *, head: str | None = None) -> None:
+        """Add a table of the same people, or write down the new digest of a schema that got more columns.
+
+        With the head that the decision was made on: LedgerBusy where somebody wrote after it.
+        """
+
+    def datasets(self) -> dict[str, str]:
+        """Return the digest of the schema that each dataset is bound to."""
 
     def end(self) -> None:
         """Close the account for ever; answers can still be fetched."""

@@ -24,7 +24,7 @@ from dodona.ledger.entry import (
     Released,
     Stopped,
 )
-from dodona.ledger.faults import AnswerInterrupted, KeyReused, LedgerRolledBack, ReceiptMismatch
+from dodona.ledger.faults import AnswerInterrupted, KeyReused, LedgerBusy, LedgerRolledBack, ReceiptMismatch
 from dodona.ledger.head import Head
 from dodona.ledger.keeper import Keeper, Write, contains
 from dodona.ledger.limits import raised_budget, raised_limit
@@ -189,6 +189,7 @@ class KeptLedger:
         """Allow a larger total; the order of the first budget is kept."""
 
         def act(book: Book, write: Write) -> None:
+            book.hold_open()
             budget = raised_budget(book.account.budget, epsilon, delta)
             write(Raised(budget.epsilon, budget.delta, raised_limit(book.account.filter, budget)))
 
@@ -202,9 +203,13 @@ class KeptLedger:
         """Let an analyst spend no more."""
         self._write(Stopped(worded("analyst", analyst)))
 
-    def declare(self, dataset: str, schema: str) -> None:
+    def declare(self, dataset: str, schema: str, *, head: str | None = None) -> None:
         """Add a table of the same people, or write down the new digest of a schema that got more columns."""
-        self._write(Declared(worded("dataset", dataset), worded("schema", schema)))
+        self._write(Declared(worded("dataset", dataset), worded("schema", schema)), head=head)
+
+    def datasets(self) -> dict[str, str]:
+        """Return the digest of the schema that each dataset is bound to."""
+        return self._keeper.read(lambda book, _, __: dict(book.datasets))
 
     def end(self) -> None:
         """Close the account for ever."""
@@ -222,8 +227,14 @@ class KeptLedger:
         """Let go of files and connections."""
         self.close()
 
-    def _write(self, entry: Entry) -> None:
-        self._keeper.run(lambda _, write: write(entry))
+    def _write(self, entry: Entry, *, head: str | None = None) -> None:
+        def act(book: Book, write: Write) -> None:
+            book.hold_open()
+            if head not in {None, book.head}:
+                raise LedgerBusy
+            write(entry)
+
+        self._keeper.run(act)
 
     def _charge(self, key: str, analyst: str | None) -> Charge | None:
         def find(book: Book, *_: object) -> Charge | None:

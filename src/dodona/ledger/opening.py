@@ -103,5 +103,5 @@ def _belongs(book: Book, dataset: str | None, schema: str | None) -> None:
     if schema is not None and book.datasets[dataset] != schema:
         raise LedgerOfAnother(
             f"The schema of {dataset!r} is not the one that the ledger is bound to. Put the old schema back; where "
-            "columns were only added, declare the new one."
+            "columns were only added, run `dodona ledger declare`."
         )

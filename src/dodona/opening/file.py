@@ -44,12 +44,23 @@ class DatasetFile:
     head: str | None
     within: int | float | str
     confidence: float
+    waiting: tuple[str, ...] = ()
+    """What came from the data and was not confirmed: nothing is served before this is empty."""
+    confirmed_by: str = ""
 
     @classmethod
     def read(cls, path: str | Path) -> DatasetFile:
-        """Return a dataset file, or raise with all of its mistakes."""
+        """Return a dataset file, or raise with all of its mistakes; a draft is refused."""
         root = Written.read(path)
-        return root.finish(_read(root, Path(path)))
+        file = _read(root, Path(path))
+        if file is not None and file.waiting:
+            _refuse_draft(root, file.waiting)
+        return root.finish(file)
+
+    @classmethod
+    def draft(cls, path: str | Path) -> DatasetFile:
+        """Return a dataset file that may still wait for its review: for the owner's tools, never to serve."""
+        return draft_from(Written.read(path), Path(path))
 
     @property
     def terms(self) -> Terms:
@@ -81,6 +92,11 @@ class DatasetFile:
         return self.path.parent / self.source
 
 
+def draft_from(root: Written, path: Path) -> DatasetFile:
+    """Return a dataset file from its text, which may still wait for its review."""
+    return root.finish(_read(root, path))
+
+
 def secret(reference: str) -> str:
     """Return what an environment variable holds; it is never shown."""
     name = reference.removeprefix(_VARIABLE)
@@ -99,7 +115,7 @@ def _read(root: Written, path: Path) -> DatasetFile | None:
     ledger = _ledger(root)
     analysts = _analysts(root)
     within, confidence = _defaults(root)
-    _review(root)
+    waiting, confirmed_by = _review(root)
     root.close()
     if dataset is None or schema is None or source is None or budget is None or ledger is None or analysts is None:
         return None
@@ -119,6 +135,8 @@ def _read(root: Written, path: Path) -> DatasetFile | None:
         head=ledger[1],
         within=within,
         confidence=confidence,
+        waiting=waiting,
+        confirmed_by=confirmed_by,
     )
 
 
@@ -210,20 +228,21 @@ def _defaults(root: Written) -> tuple[int | float | str, float]:
     return within, float(confidence)
 
 
-def _review(root: Written) -> None:
-    """Refuse a draft: bounds that came from the data must be looked at by the owner first."""
-    if not root.has("review"):
-        return
-    review = root.table("review", example="[review]")
+def _review(root: Written) -> tuple[tuple[str, ...], str]:
+    """Return what still waits for the owner's eyes, and who looked last."""
+    review = root.table("review", example="[review]") if root.has("review") else None
     if review is None:
-        return
+        return (), ""
     waiting = review.texts("from_data", example="from_data = []") if review.has("from_data") else ()
-    review.has("confirmed_by")  # for people to read
+    who = review.content.get("confirmed_by", "") if review.has("confirmed_by") else ""  # for people to read
     review.close()
-    if waiting:
-        names = ", ".join(waiting)
-        review.note(
-            "from_data",
-            f"lists what came from the data and was not confirmed: {names}; look at each, correct it to what is "
-            "known without the data, and empty the list",
-        )
+    return waiting or (), str(who)
+
+
+def _refuse_draft(root: Written, waiting: tuple[str, ...]) -> None:
+    """Note that a draft is no dataset file yet: bounds that came from the data must be looked at by the owner first."""
+    root.note(
+        ("review", "from_data"),
+        f"lists what came from the data and was not confirmed: {', '.join(waiting)}; look at each, correct it to what "
+        "is known without the data, and empty the list, or run `dodona confirm`",
+    )

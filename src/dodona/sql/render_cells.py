@@ -60,7 +60,7 @@ def outside(reading: Reading) -> str:
         case Category(labels=labels):
             return f"({reading.raw} IS NOT NULL AND {reading.value} NOT IN ({reading.dialect.literals(labels)}))"
         case Date():
-            first, after = _bound(reading, 0), _bound(reading, attribute.size)
+            first, after = bound(reading, 0), bound(reading, attribute.size)
             unread = "" if reading.total else f"({reading.value}) IS NULL OR "
             return f"({held} AND ({unread}{reading.value} < {first} OR {reading.value} >= {after}))"
         case Integer() | Number() | Boolean():
@@ -86,7 +86,7 @@ def code(reading: Reading) -> str:
 def _code_of_double(reading: Reading, attribute: Integer | Number) -> str:
     """Return SQL for the code of a double's cell; the usual case comes first, which halves the time."""
     value, dialect, size = reading.value, reading.dialect, attribute.size
-    first, after = _bound(reading, 0), _bound(reading, size)
+    first, after = bound(reading, 0), bound(reading, size)
     rest = f"ELSE {size}" if reading.total else f"WHEN {reading.missing} THEN {size} ELSE {size + 1}"
     if attribute.landing is not None:
         rest = f"ELSE {attribute.landing}"
@@ -119,7 +119,7 @@ def present_code(reading: Reading) -> str:
         case Boolean():
             return f"CASE WHEN {value} THEN 1 ELSE 0 END"
         case Date(lower=lower):
-            return dialect.small.format(dialect.days_between.format(_day_of(reading), dialect.day.format(lower)))
+            return dialect.small.format(dialect.days_between.format(day_of(reading), dialect.day.format(lower)))
         case Integer(lower=least, upper=most) if reading.form is Form.WHOLE:
             drawn = f"least(greatest({dialect.small.format(value)}, {whole_literal(least)}), {whole_literal(most)})"
             return f"({drawn} - {whole_literal(least)})"
@@ -135,7 +135,7 @@ def at_least(reading: Reading, number: int) -> str:
     """Return SQL that says, of a column with a value, whether its code is at least this number."""
     if reading.form is Form.CODE or isinstance(reading.attribute, Category | Boolean):
         return f"{present_code(reading)} >= {number}"
-    return f"{reading.value} >= {_bound(reading, number)}"
+    return f"{reading.value} >= {bound(reading, number)}"
 
 
 def _steps(reading: Reading) -> str:
@@ -148,7 +148,8 @@ def _steps(reading: Reading) -> str:
     return f"floor(({value} - {number_literal(lower)}) / {number_literal(step)})"
 
 
-def _day_of(reading: Reading) -> str:
+def day_of(reading: Reading) -> str:
+    """Return SQL for the day of a column of days or of moments."""
     match reading.form:
         case Form.TIME:
             return reading.dialect.day_of_time.format(reading.value)
@@ -195,9 +196,9 @@ def _between(reading: Reading, first: int, last: int) -> str:
     drawn = not isinstance(attribute, Date)
     open_below = drawn and first == 0
     open_above = drawn and last == attribute.size - 1
-    parts = [] if open_below else [f"{value} >= {_bound(reading, first)}"]
+    parts = [] if open_below else [f"{value} >= {bound(reading, first)}"]
     if not open_above:
-        parts.append(f"{value} < {_bound(reading, last + 1)}")
+        parts.append(f"{value} < {bound(reading, last + 1)}")
     elif reading.form is Form.DOUBLE:
         parts.append(f"NOT {reading.dialect.not_a_number.format(value)}")  # engines hold NaN to be above all numbers
     elif open_below:
@@ -221,7 +222,7 @@ def runs(codes: int) -> Iterator[tuple[int, int]]:
         place += skipped + length
 
 
-def _bound(reading: Reading, number: int) -> str:
+def bound(reading: Reading, number: int) -> str:
     """Return the literal t with: the code is at least `number` exactly where the value is at least t."""
     attribute, dialect = reading.attribute, reading.dialect
     match attribute:

@@ -1,0 +1,64 @@
+"""`dodona check`: exact counts of the rows against the dataset file, for the owner alone."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from typing import TYPE_CHECKING
+
+from dodona.cli.ask import Dataset, Json, console
+from dodona.cli.told import told
+
+if TYPE_CHECKING:
+    from dodona.backends.check import Check
+    from dodona.opening.file import DatasetFile
+
+PRIVATE = "PRIVATE: exact counts of the data; for the owner alone."
+
+
+def check(dataset: Dataset, *, as_json: Json = False) -> None:
+    """Count what the bounds, the labels and the cap do to the rows. For the owner alone; a draft will do."""
+    with told():
+        from dodona.opening.check import check as checked
+        from dodona.opening.check import hints
+
+        file, found = checked(dataset)
+        advice = list(hints(file, found))
+        if as_json:
+            figures = dataclasses.asdict(found) | {"cut": found.cut}
+            print(json.dumps({"private": PRIVATE} | figures | {"hints": advice}, ensure_ascii=False))
+            return
+        _show(file, found, advice)
+
+
+def _show(file: DatasetFile, found: Check, advice: list[str]) -> None:
+    from rich import box
+    from rich.markup import escape
+    from rich.table import Table
+
+    from dodona.opening.check import share
+
+    screen = console()
+    screen.print(PRIVATE, style="bold yellow", markup=False, highlight=False)
+    lines = [f"{found.rows:,} rows"]
+    if found.people is not None:
+        lines += [
+            f"{found.nobody:,} of nobody ({share(found.nobody, found.rows)}): no {file.schema.unit.id}",
+            f"{found.people:,} people",
+            f"{found.cut:,} rows cut ({share(found.cut, found.rows)}): more than {file.schema.unit.rows} of a person",
+            f"{found.counting:,} rows count",
+        ]
+    for line in lines:
+        screen.print(line, markup=False, highlight=False)
+    table = Table("column", "kind", box=box.SIMPLE_HEAD, pad_edge=False)
+    for heading in ("missing", "outside", "below", "above"):
+        table.add_column(heading, justify="right")
+    for column in found.columns:
+        figures = (column.missing, column.outside, column.below, column.above)
+        shown = (f"{figure:,} ({share(figure, found.rows)})" if figure else "-" for figure in figures)
+        table.add_row(escape(column.name), column.kind, *shown)
+    screen.print(table)
+    for line in advice:
+        screen.print(f"- {line}", markup=False, highlight=False)
+    if file.waiting:
+        screen.print("This is a draft: nothing is served before `dodona confirm`.", highlight=False)

@@ -1,0 +1,100 @@
+"""`dodona init`: draft a dataset file from a table, for its owner to correct."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from dodona.cli.ask import console
+from dodona.cli.told import told
+
+if TYPE_CHECKING:
+    from dodona.opening.draft import Draft
+
+PRIVATE = "PRIVATE: what follows was read off the rows; for the owner alone."
+
+
+def init(  # noqa: PLR0913  each is an option
+    source: Annotated[
+        str, typer.Argument(metavar="SOURCE", help="A Parquet, CSV or DuckDB file, a pattern with *, or a folder.")
+    ],
+    *,
+    output: Annotated[Path | None, typer.Option(help="Where the draft goes; TABLE.toml unless said otherwise.")] = None,
+    table: Annotated[
+        str | None, typer.Option(help="The name that analysts use; for a DuckDB file, the table inside it.")
+    ] = None,
+    person: Annotated[
+        str | None, typer.Option("--id", help="The column that tells people apart, to protect people.")
+    ] = None,
+    rows: Annotated[int | None, typer.Option(help="How many rows of a person count, with --id.")] = None,
+    protects: Annotated[str | None, typer.Option(help="row or person; guessed unless said.")] = None,
+    neighbours: Annotated[str, typer.Option(help="add-remove or replace.")] = "add-remove",
+    epsilon: Annotated[str, typer.Option(help="The whole budget.")] = "1",
+    delta: Annotated[str | None, typer.Option(help="1e-6, or less for a large table, unless said.")] = None,
+) -> None:
+    """Draft a dataset file from a table. The rows are read, by you and for you; nothing is served from a draft."""
+    with told():
+        from dodona.opening.draft import Wishes, default_output, drafted
+        from dodona.opening.draft_text import FileExists, write
+        from dodona.opening.place import found_place, inspected
+
+        wishes = Wishes(id=person, rows=rows, protects=protects, neighbours=neighbours, epsilon=epsilon, delta=delta)
+        place = found_place(source, table=table)
+        path = default_output(place) if output is None else output
+        if path.exists():  # told before the rows are read, which may take long
+            raise FileExists(str(path))
+        opened = inspected(place)
+        try:
+            draft = drafted(opened, place, wishes)
+        finally:
+            opened.close()
+        write(draft, path)
+        _show(draft, path)
+
+
+def _show(draft: Draft, path: Path) -> None:
+    from rich import box
+    from rich.markup import escape
+    from rich.table import Table
+
+    from dodona.opening.guess import Declared
+
+    screen = console()
+    screen.print(PRIVATE, style="bold yellow", markup=False, highlight=False)
+    table = Table("column", "kind", "in the data", "to review", box=box.SIMPLE_HEAD, pad_edge=False)
+    for column in draft.columns:
+        if isinstance(column, Declared):
+            review = ", ".join(f"{key.name} = {key.text}" for key in column.keys if key.told) or "-"
+            table.add_row(*map(escape, (column.name, column.kind, column.private, review)))
+        else:
+            name = column.name if column.name.isprintable() else repr(column.name)
+            table.add_row(escape(name), "left out", escape(column.private), escape(column.reason), style="dim")
+    screen.print(table)
+    for line in _unit(draft):
+        screen.print(line, markup=False, highlight=False)
+    screen.print(f"\nWritten: {path}. Next:", markup=False, highlight=False)
+    for command, what in (
+        (f"edit {path}", "correct each marked value to what is known without the data"),
+        (f"dodona check {path}", "see what the bounds and the cap do to the rows"),
+        (f"dodona confirm {path} --by NAME", "say that you looked"),
+        (f"dodona ledger create {path}", "once"),
+        (f'dodona ask {path} "SELECT count(*) FROM {draft.place.table}"', ""),  # noqa: S608  for people to type
+    ):
+        screen.print(f"  {command}{f'    # {what}' if what else ''}", markup=False, highlight=False, soft_wrap=True)
+
+
+def _unit(draft: Draft) -> list[str]:
+    """Return what is proposed about who is protected."""
+    unit = {key.name: key for key in draft.unit}
+    told_size = f"{draft.rows:,} rows; unit.size = {unit['size'].text}."
+    if "id" not in unit:
+        return [told_size, "Each row is protected by itself. If a person may have several rows, write --id COLUMN."]
+    guess = " Guessed by its name: check that it tells people apart." if unit["id"].told else ""
+    capped = " Proposed so that nearly all rows count: decide." if unit["rows"].told else ""
+    return [
+        told_size,
+        f"People are protected, told apart by {unit['id'].text}.{guess}",
+        f"Of each person {unit['rows'].text} rows count.{capped}",
+    ]

@@ -1,0 +1,99 @@
+"""`dodona check`: the rows of a dataset file against its declarations, and what to do about what is found.
+
+It is the owner's own look at the data. It opens no ledger, writes nothing, and works on a draft too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import assert_never
+
+from dodona.backends.check import Check, ColumnCheck, checked
+from dodona.domain.attribute import Attribute, Boolean, Category, Date, Integer, Number
+from dodona.domain.neighbours import Neighbours
+from dodona.domain.plain import plain
+from dodona.opening.file import DatasetFile
+from dodona.opening.place import inspected_file
+
+_WORTH_SAYING = 0.01
+_FAR = 2
+
+
+def check(path: str | Path) -> tuple[DatasetFile, Check]:
+    """Return the dataset file, which may be a draft, and exact counts of its rows."""
+    file = DatasetFile.draft(path)
+    table = inspected_file(file)
+    try:
+        return file, checked(file.schema, table.table(file.schema), table.fetched)
+    finally:
+        table.close()
+
+
+def hints(file: DatasetFile, found: Check) -> Iterator[str]:
+    """Yield what an owner might change, and until when it can be changed."""
+    yield from _unit_hints(file, found)
+    for column in found.columns:
+        yield from _column_hints(file.schema.domain[column.name], column, found.rows)
+
+
+def share(part: int, whole: int) -> str:
+    """Return a part in percent.
+
+    >>> share(3, 100), share(1, 10_000_000), share(0, 0)
+    ('3%', '<0.01%', '0%')
+    """
+    percent = 100 * part / whole if whole else 0.0
+    return "<0.01%" if 0 < percent < _WORTH_SAYING else f"{percent:.3g}%"
+
+
+def _unit_hints(file: DatasetFile, found: Check) -> Iterator[str]:
+    unit = file.schema.unit
+    if found.nobody:
+        yield (
+            f"{share(found.nobody, found.rows)} of the rows have no {unit.id}: they are of nobody, and do not count. "
+            "Give them an id, or protect rows."
+        )
+    if found.cut:
+        yield (
+            f"{share(found.cut, found.rows)} of the rows are cut, as their people have more than {unit.rows}: raise "
+            "unit.rows before the first charge, which makes every answer noisier, or live with it."
+        )
+    if unit.neighbours is Neighbours.REPLACE and unit.size != found.rows:
+        yield f"With replace the size is exact and public: write size = {found.rows:_}."
+    elif not unit.size / _FAR <= found.rows <= unit.size * _FAR:
+        yield f"unit.size = {unit.size:_} is far from the number of rows: a tolerance in percent is a part of it."
+
+
+def _column_hints(attribute: Attribute, column: ColumnCheck, rows: int) -> Iterator[str]:
+    name = attribute.name
+    if isinstance(attribute, Integer | Number):
+        lower, upper = (str(b) if isinstance(b, int) else plain(b) for b in (attribute.lower, attribute.upper))
+        for number, word, edge, change in (
+            (column.below, "below", lower, "lower `lower`"),
+            (column.above, "above", upper, "raise `upper`"),
+        ):
+            if number:
+                yield (
+                    f"{share(number, rows)} of {name} are {word} {edge}: {change} before the first charge, or live "
+                    "with clamping."
+                )
+    landing = "land in <outside>" if attribute.otherwise is None else f"count as {attribute.otherwise}"
+    if column.outside:
+        yield f"{share(column.outside, rows)} of {name} are {_unfit(attribute)}: they {landing}."
+    if column.missing and attribute.otherwise is not None:
+        yield f"{share(column.missing, rows)} of {name} are missing: they {landing}."
+
+
+def _unfit(attribute: Attribute) -> str:
+    match attribute:
+        case Integer() | Number():
+            return "no numbers"
+        case Date():
+            return f"no days from {attribute.lower} to {attribute.upper}"
+        case Category():
+            return "none of the labels"
+        case Boolean():
+            return "neither true nor false"
+        case _:
+            assert_never(attribute)

@@ -1,0 +1,115 @@
+"""Places: where the rows of a draft are, from what an owner typed; and a table that is opened for its owner."""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from dodona.domain.naming import LONGEST_NAME, is_name
+from dodona.errors import InvalidArgument, InvalidRequest
+
+if TYPE_CHECKING:
+    from dodona.backends.inspection import Inspection
+    from dodona.opening.file import DatasetFile
+
+_KINDS = {
+    ".parquet": "parquet",
+    ".pq": "parquet",
+    ".csv": "csv",
+    ".duckdb": "duckdb",
+    ".ddb": "duckdb",
+    ".db": "duckdb",
+}
+_PATTERN = re.compile(r"[*?\[]")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """Rows, as a dataset file names them."""
+
+    kind: str
+    path: str
+    """As seen from the folder where the owner is."""
+    table: str
+    """The name that analysts use."""
+    source_table: str | None = None
+    """The table inside a database."""
+
+    def below(self, folder: Path) -> str:
+        """Return the path as a file in another folder writes it."""
+        seen = Path(self.path)
+        inside = os.path.relpath(seen.parent.absolute(), folder.absolute())
+        return (Path(inside) / seen.name).as_posix()
+
+
+def found_place(source: str, *, table: str | None) -> Place:
+    """Return the place that an owner means: a file, a pattern, a folder, or a table of a database file."""
+    path = _files_of(Path(source)) if Path(source).is_dir() else source
+    kind = _KINDS.get(Path(path).suffix.lower())
+    if kind is None:
+        accepted = (
+            "write a Parquet, CSV or DuckDB file (.parquet, .csv, .duckdb), a pattern with *, or a folder of them"
+        )
+        raise InvalidArgument("source", source, accepted)
+    if kind == "duckdb":
+        name = table or _only_table(path)
+        return Place(kind=kind, path=path, table=_name(name.rpartition(".")[2]), source_table=name)
+    if table is not None and not is_name(table):
+        accepted = "write the name that analysts will use: letters, digits and underscores, no digit first"
+        raise InvalidArgument("table", table, accepted)
+    return Place(kind=kind, path=path, table=table or _name(_stem(Path(source))))
+
+
+def inspected(place: Place) -> Inspection:
+    """Return the table of a place, open for its owner."""
+    return _inspection(place.kind, Path(place.path), place.source_table or place.table)
+
+
+def inspected_file(file: DatasetFile) -> Inspection:
+    """Return the table of a dataset file, open for its owner; a draft will do."""
+    return _inspection(file.kind, file.rows, file.source_table or file.schema.table)
+
+
+def _inspection(kind: str, path: Path, table: str) -> Inspection:
+    from dodona.backends.duckdb_inspection import DuckDBInspection
+
+    match kind:
+        case "parquet":
+            return DuckDBInspection.parquet(path)
+        case "csv":
+            return DuckDBInspection.csv(path)
+        case _:
+            return DuckDBInspection.held(path, table=table)
+
+
+def _files_of(folder: Path) -> str:
+    """Return the pattern of the Parquet files of a folder, or else of its CSV files."""
+    for pattern in ("*.parquet", "*.csv", "**/*.parquet", "**/*.csv"):
+        if next(folder.glob(pattern), None) is not None:
+            return str(folder / pattern)
+    raise InvalidRequest(f"The folder {str(folder)!r} holds no Parquet and no CSV file. Name the files of the table.")
+
+
+def _only_table(path: str) -> str:
+    from dodona.backends.duckdb_inspection import only_table
+
+    return only_table(path)
+
+
+def _stem(path: Path) -> str:
+    """Return what the table may be called: the name of the file, or of the folder where the file is a pattern."""
+    named = _PATTERN.split(path.name)[0].removesuffix(path.suffix) if path.suffix else path.name
+    return named.strip("-_. ") or path.parent.name
+
+
+def _name(text: str) -> str:
+    """Return a name like a text.
+
+    >>> _name("hospital stays 2026"), _name("2026"), _name("*")
+    ('hospital_stays_2026', 't_2026', 't_')
+    """
+    plain = re.sub(r"\W+", "_", text).strip("_")[:LONGEST_NAME]
+    return plain if is_name(plain) else f"t_{re.sub('[^A-Za-z0-9_]', '', plain)}"

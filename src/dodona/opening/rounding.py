@@ -1,0 +1,83 @@
+"""Round bounds: a draft rounds outward, so that it tells less about the largest and the smallest value."""
+
+from __future__ import annotations
+
+import datetime as dt
+from fractions import Fraction
+
+_POINTS = 1_000
+_FINEST_POWER = Fraction(1, 16)  # finer powers of two have too many digits to be called round
+_FEW = 10
+_FIVE = Fraction(5)
+
+
+def outward(least: Fraction, most: Fraction, *, whole: bool) -> tuple[Fraction, Fraction]:
+    """Return bounds around two numbers, round at the size of what lies between them.
+
+    >>> [str(bound) for bound in outward(Fraction(3), Fraction(97), whole=True)]
+    ['0', '100']
+    >>> [str(bound) for bound in outward(Fraction("0.02"), Fraction("41.3"), whole=False)]
+    ['0', '50']
+    """
+    span = most - least or abs(most) or Fraction(1)
+    unit = _power_of_ten(span)
+    if whole:
+        unit = _FIVE if span < _FEW else max(unit, Fraction(1))
+    lower, upper = least // unit * unit, -(-most // unit) * unit
+    return Fraction(lower), Fraction(upper if upper > lower else lower + unit)
+
+
+def round_step(lower: Fraction, upper: Fraction) -> Fraction:
+    """Return a round step with about a thousand points from lower to upper: 2^-k where that is short, else 1, 2 or 5.
+
+    Steps of 1/2, 1/4 and so on from a whole number are exact in doubles.
+
+    >>> str(round_step(Fraction(0), Fraction(400))), str(round_step(Fraction(0), Fraction(7000)))
+    ('1/2', '10')
+    """
+    ideal = (upper - lower) / _POINTS
+    if lower.denominator == upper.denominator == 1 and _FINEST_POWER <= ideal < 1:
+        step = Fraction(1)
+        while step / 2 >= ideal:
+            step /= 2
+        return step
+    unit = _power_of_ten(ideal)
+    return next(step for step in (unit, 2 * unit, 5 * unit, 10 * unit) if step >= ideal)
+
+
+def whole_years(first: dt.date, last: dt.date) -> tuple[dt.date, dt.date]:
+    """Return the first day of a year and the last day of a year.
+
+    >>> [str(day) for day in whole_years(dt.date(2020, 3, 2), dt.date(2024, 11, 30))]
+    ['2020-01-01', '2024-12-31']
+    """
+    return first.replace(month=1, day=1), last.replace(month=12, day=31)
+
+
+def about(count: int) -> int:
+    """Return a number with two digits that count, at least 1.
+
+    >>> about(198_412), about(0), about(47)
+    (200000, 1, 47)
+    """
+    digits = max(0, len(str(count)) - 2)
+    return max(1, round(count, -digits))
+
+
+def cap(crowds: list[tuple[int, int]], *, kept: Fraction = Fraction(95, 100)) -> int:
+    """Return the least round number of rows a person with which so many of all rows count.
+
+    >>> cap([(1, 100), (2, 50), (40, 1)])
+    30
+    """
+    rows = sum(own * people for own, people in crowds)
+    listed: list[int] = [factor * 10**power for power in range(6) for factor in (1, 2, 3, 4, 5, 8)]
+    enough = (size for size in listed if sum(min(own, size) * people for own, people in crowds) >= kept * rows)
+    return next(enough, listed[-1])
+
+
+def _power_of_ten(number: Fraction) -> Fraction:
+    """Return the largest power of ten that is not above a positive number, exactly."""
+    power = len(str(int(number))) - 1 if number >= 1 else -len(str(int(1 / number)))
+    found = Fraction(10) ** power
+    return found * 10 if found * 10 <= number else found

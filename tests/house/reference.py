@@ -1,0 +1,125 @@
+"""The pages of reference that are written by the code itself: commands with their options, and errors.
+
+To write them anew, after a command or an error was added:
+
+    .venv/bin/python -m tests.house.reference
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections.abc import Iterator
+from typing import cast
+
+import typer
+from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
+
+import dodona
+from dodona.cli.main import app
+from dodona.errors import DodonaError
+from tests.house.tree import ROOT
+
+Command = TyperCommand | TyperGroup
+COMMANDS = ROOT / "docs" / "commands.md"
+ERRORS = ROOT / "docs" / "errors.md"
+_COMMANDS = """\
+# Commands
+
+Every command and every option. `dodona COMMAND --help` says the same. A command ends with 0 where all went well; with 2
+where you can fix it, 3 where the policy says no, 4 where our side failed, and 70 where something is broken that never
+should be: see [errors](errors.md). This page is held to the code by a test.
+"""
+_ERRORS = """\
+# Errors
+
+An error says what is wrong, what to write instead, and whether anything was charged. Its text is a function of public
+facts alone. On the command line it stands as `code: message`, and the exit code is that of its family. The HTTP status
+and the SQLSTATE are for servers. This page is held to the code by a test.
+"""
+
+
+def commands() -> str:
+    """The page of commands."""
+    return "\n".join([_COMMANDS, *(_command(name, command) for name, command in listed())])
+
+
+def listed() -> Iterator[tuple[str, Command]]:
+    """Every command that does something, by its full name."""
+    yield from _below("dodona", cast("Command", typer.main.get_command(app)))
+
+
+def errors() -> str:
+    """The page of errors."""
+    for module in pkgutil.walk_packages(dodona.__path__, "dodona."):
+        if not module.name.endswith("__main__"):
+            importlib.import_module(module.name)
+    return "\n".join([_ERRORS, *(_family(family) for family in DodonaError.__subclasses__() if _ours(family))])
+
+
+def _below(name: str, command: Command) -> Iterator[tuple[str, Command]]:
+    if isinstance(command, TyperGroup):
+        if name == "dodona":
+            yield name, command
+        for inner in command.commands.values():
+            yield from _below(f"{name} {inner.name}", cast("Command", inner))
+    else:
+        yield name, command
+
+
+def _command(name: str, command: Command) -> str:
+    arguments = [own for own in command.params if isinstance(own, TyperArgument)]
+    options = [own for own in command.params if isinstance(own, TyperOption)]
+    words = " ".join([name, *(str(own.metavar or own.name) for own in arguments)])
+    lines = [f"## `{name}`\n", f"```text\n{words}{' [OPTIONS]' if options else ''}\n```\n", f"{_help(command)}\n"]
+    rows = [(str(own.metavar or own.name), str(getattr(own, "help", None) or "")) for own in arguments]
+    rows += [(_option(own), f"{own.help or ''}{_default(own)}") for own in options]
+    lines += ["| | |\n|---|---|", *(f"| `{left}` | {_cell(right)} |" for left, right in rows)] if rows else []
+    return "\n".join(lines) + "\n"
+
+
+def _option(option: TyperOption) -> str:
+    return ", ".join([*option.opts, *option.secondary_opts])
+
+
+def _default(option: TyperOption) -> str:
+    if option.required:
+        return " Has to be given."
+    plain = option.default is None or isinstance(option.default, bool) or callable(option.default)
+    return "" if plain or option.multiple else f" `{getattr(option.default, 'value', option.default)}` if left out."
+
+
+def _help(command: Command) -> str:
+    return " ".join((command.help or "").split())
+
+
+def _cell(text: str) -> str:
+    return " ".join(text.split()).replace("|", "\\|")
+
+
+def _family(family: type[DodonaError]) -> str:
+    kinds = [family, *sorted(_kinds(family), key=lambda kind: kind.code)]
+    rows = (
+        f"| `{kind.code}` | {kind.exit_code} | {kind.http_status} | `{kind.sqlstate}` | {_first(kind)} |"
+        for kind in kinds
+    )
+    table = ["| code | exit | HTTP | SQLSTATE | meaning |", "|---|---|---|---|---|", *rows]
+    return "\n".join([f"## {family.__name__}\n", *table]) + "\n"
+
+
+def _kinds(family: type[DodonaError]) -> set[type[DodonaError]]:
+    own = {kind for kind in family.__subclasses__() if _ours(kind)}
+    return own.union(*map(_kinds, own))
+
+
+def _ours(kind: type[DodonaError]) -> bool:
+    return kind.__module__.startswith("dodona.")
+
+
+def _first(kind: type[DodonaError]) -> str:
+    return _cell((kind.__doc__ or "").partition("\n\n")[0])
+
+
+if __name__ == "__main__":
+    COMMANDS.write_text(commands(), encoding="utf-8")
+    ERRORS.write_text(errors(), encoding="utf-8")

@@ -1,0 +1,45 @@
+"""The pages of commands and of errors say what the code says: all of it, and nothing else."""
+
+import re
+
+from dodona.cli.main import app
+from dodona.errors import DodonaError
+from tests.house import reference
+
+HOW = "write the pages anew: .venv/bin/python -m tests.house.reference"
+
+
+def family(root: type[DodonaError]) -> list[type[DodonaError]]:
+    """An error and all that are of its kind."""
+    return [root, *(kind for child in root.__subclasses__() for kind in family(child))]
+
+
+def test_every_command_and_option_is_on_the_page_and_nothing_else() -> None:
+    assert reference.COMMANDS.read_text(encoding="utf-8") == reference.commands(), HOW
+
+
+def test_every_error_is_on_the_page_and_nothing_else() -> None:
+    assert reference.ERRORS.read_text(encoding="utf-8") == reference.errors(), HOW
+
+
+def test_the_page_of_commands_has_a_section_for_each_and_a_line_for_each_option() -> None:
+    """Read from the page itself, so that a fault in its writer is noticed."""
+    page = reference.COMMANDS.read_text(encoding="utf-8")
+    found = {part.partition("`\n")[0]: part for part in page.split("\n## `")[1:]}
+    callbacks = [command.callback for command in app.registered_commands]
+    assert {f"dodona {callback.__name__}" for callback in callbacks if callback is not None} <= set(found)
+    for name, command in reference.listed():
+        shown = re.findall(r"^\| `(-[^`]+)` \|", found[name], re.MULTILINE)
+        expected = [
+            ", ".join([*own.opts, *own.secondary_opts]) for own in command.params if own.opts[0].startswith("-")
+        ]
+        assert shown == expected
+
+
+def test_the_page_of_errors_has_every_code_once() -> None:
+    reference.errors()  # brings in every module that could define one
+    page = reference.ERRORS.read_text(encoding="utf-8")
+    codes = re.findall(r"^\| `([a-z-]+)` \|", page, re.MULTILINE)
+    defined = {kind.code for kind in family(DodonaError) if kind.__module__.startswith("dodona.")}
+    assert set(codes) == defined - {DodonaError.code}
+    assert len(codes) == len(set(codes))
