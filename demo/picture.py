@@ -33,7 +33,7 @@ _STYLE = {
     "legend.frameon": False,
     "legend.fontsize": 9,
 }
-_MONTHS, _AGES, _BATCH = 2, 4, 12  # the places of the questions that are drawn by themselves
+_MONTHS, _AGES, _BATCH = 3, 5, 13  # the places of the questions that are drawn by themselves
 _SMALL = 100  # counts up to here are drawn on a linear scale
 _LABEL = "answer, 95% interval"
 

@@ -33,44 +33,51 @@ class Ask:
 EMERGENCIES = Ask(
     "How many stays began as an emergency?",
     "SELECT count(*) FROM stays WHERE emergency",
-    within=40,
+    within=80,
     remark="You say how far off the answer may be. The price follows, and is told first.",
 )
 FREE = (
     Ask(
         "The first question again, in other words",
         "SELECT count(1) AS emergencies FROM stays AS s WHERE NOT (s.emergency = FALSE)",
-        within=40,
+        within=80,
         remark="It means the same, so the same noisy value is told again, from the ledger.",
     ),
     Ask(
         "A question that was never asked",
         "SELECT count(*) FROM stays WHERE diagnosis IN ('cancer', 'heart failure', 'stroke')",
-        within=80,
+        within=160,
         remark="It follows from the counts by diagnosis, so it is derived from them. The error bar is that of the sum.",
     ),
 )
 
+PATIENTS = Ask(
+    "And how many patients are they?",
+    "SELECT count(DISTINCT patient) FROM stays",
+    within=80,
+    remark="A patient counts once, whatever the number of stays, so it takes a quarter of what a count of stays takes.",
+)
 ASKS = (
     EMERGENCIES,
+    PATIENTS,
     Ask(
         "What are they treated for?",
         "SELECT diagnosis, count(*) FROM stays GROUP BY diagnosis",
-        within=40,
-        remark="One patient is in one group only, so twelve counts cost hardly more than one.",
+        within=80,
+        remark="A patient is in few of the groups, so twelve counts cost hardly more than one.",
     ),
     Ask(
         "How many come in each month?",
         "SELECT admitted, count(*) FROM stays GROUP BY admitted",
-        within=50,
+        within=100,
         plain="SELECT strftime(admitted, '%Y-%m') AS month, count(*) FROM stays GROUP BY month",
         remark="The dataset file declares months as the bins of this column.",
     ),
-    Ask("How long do they stay, in days?", "SELECT avg(stay) FROM stays", within=0.015),
+    Ask("How long do they stay, in days?", "SELECT avg(stay) FROM stays", within=0.03),
     Ask(
         "How does the stay depend on age?",
         "SELECT age, avg(stay) FROM stays GROUP BY age",
-        within=0.08,
+        within=0.16,
         plain=f"SELECT {_AGE} AS band, avg(stay) FROM stays GROUP BY band",  # noqa: S608  of constants, as below
         remark="Groups with fewer people get wider intervals: the error bars are those of the group, not of the plan.",
     ),
@@ -83,25 +90,25 @@ ASKS = (
     Ask(
         "Which part are emergencies, in percent?",
         "SELECT sex, 100.0 * count(*) FILTER (WHERE emergency) / count(*) AS percent FROM stays GROUP BY sex",
-        within=0.2,
+        within=0.4,
         remark="An error bar for a ratio of two noisy numbers.",
     ),
     Ask(
         "What does a stay cost, in euros?",
         "SELECT diagnosis, avg(cost) FROM stays GROUP BY diagnosis",
-        within=80,
+        within=160,
     ),
     Ask(
         "And all stays for cancer?",
         "SELECT sum(cost) FROM stays WHERE diagnosis = 'cancer'",
-        within=1_500_000,
+        within=3_000_000,
         remark="The averages before had measured this sum, so it is free.",
     ),
     Ask(
         "What brings the oldest here most often?",
         "SELECT diagnosis, count(*) AS n FROM stays WHERE age >= 80 GROUP BY diagnosis "
         "HAVING count(*) > 1000 ORDER BY n DESC LIMIT 3",
-        within=50,
+        within=100,
         remark="HAVING, ORDER BY and LIMIT read the noisy values: they are free.",
     ),
 )
@@ -109,10 +116,10 @@ ASKS = (
 TOP = "SELECT diagnosis, count(*) FROM stays WHERE emergency AND stay >= 14 GROUP BY diagnosis"
 TOP_EPSILON, TOP_COUNT = "0.1", 3
 
-ALERT_THRESHOLD, ALERT_EPSILON, ALERTS = 9_500, "0.05", 2
+ALERT_THRESHOLD, ALERT_EPSILON, ALERTS = 9_000, "0.1", 2
 MONTHS = tuple((year, month) for year in (2024, 2025) for month in range(1, 13))
 
-BATCH_WITHIN = 60
+BATCH_WITHIN = 120
 BATCH = tuple(
     f"SELECT count(*) FROM stays WHERE diagnosis = '{one.name}' AND age >= {lower} AND age < {upper} AND stay >= 7"  # noqa: S608
     for one in DIAGNOSES

@@ -83,7 +83,9 @@ def stays(count: int, *, seed: int) -> pa.Table:
     )
 
 
-def _patients(generator: np.random.Generator, sexes: NDArray[np.object_], age: NDArray[np.float64]) -> NDArray[np.int64]:
+def _patients(
+    generator: np.random.Generator, sexes: NDArray[np.object_], age: NDArray[np.float64]
+) -> NDArray[np.int64]:
     """Return who each stay is of: stays of one patient are of one sex and of nearly the same age."""
     alike = np.lexsort((age, sexes.astype(str)))
     times = generator.geometric(1 - _AGAIN, alike.size)

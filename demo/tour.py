@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import dodona
-from demo import questions
+from demo import owner, questions
 from demo.dataset import ANALYST, Made, make
 from demo.questions import Ask
 from demo.screen import Screen
@@ -51,6 +51,7 @@ class Tour:
 def tour(rows: pa.Table, folder: Path, screen: Screen) -> Tour:
     """Put rows behind a budget in a folder, ask everything, and return what was told."""
     made = make(rows, folder)
+    owner.shown(made, screen)
     with dodona.open(made.file, analyst=ANALYST) as stays, Truth(made.rows, stays.schema) as truth:
         told = [_asked(stays, truth, ask, screen) for ask in questions.ASKS]
         told += [_chosen(stays, truth, screen), _watched(stays, truth, screen), _batch(stays, truth, screen)]

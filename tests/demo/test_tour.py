@@ -62,6 +62,8 @@ def test_the_charges_are_those_of_the_ledger(two) -> None:
 def test_all_is_asked_and_three_answers_are_free(two) -> None:
     done, shown = two[0]
     assert len(done.told) == len(questions.ASKS) + 3 + len(questions.FREE)
+    assert "dodona init stays.parquet --id patient" in shown
+    assert f"{ROWS:,} stays of" in shown
     free = ["And all stays for cancer?", *(one.title for one in questions.FREE)]
     assert [one.title for one in done.told if one.share == 0] == free
     assert done.told[-2].judged[0].estimate == done.told[0].judged[0].estimate

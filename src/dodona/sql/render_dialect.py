@@ -104,6 +104,6 @@ DUCKDB = Dialect(
     remainder="({0} % {1})",
     position="enum_code(TRY_CAST({0} AS ENUM({1})))",
     bit="(get_bit(CAST({0} AS BIT), CAST({1} AS INTEGER)) = 1)",
-    count_if="count_if({0})",
+    count_if="coalesce(count_if({0}), 0)",
     hashed="md5_number_lower({0})",
 )
