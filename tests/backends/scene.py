@@ -16,12 +16,18 @@ import pyarrow.parquet
 
 from dodona.backends.duckdb import DuckDBSource
 from dodona.backends.memory import MemorySource
+from dodona.backends.postgres import PostgresSource
 from dodona.domain.attribute import Attribute
 from dodona.domain.encoding import encode
 from dodona.domain.schema import Schema
 from dodona.query.query import Query, block_weights, group_of, product_axes, product_shape
 from dodona.trusted.source import Source, opened
 from tests.backends.columns import COLUMNS, completed
+from tests.backends.server import held, type_of
+from tests.ledger.scene import shared_server
+
+OPENED: list[Source] = []
+"""Sources with a connection, to be closed after a test."""
 
 
 @dataclass(frozen=True)
@@ -89,6 +95,14 @@ def table(made: Made, folder: Path) -> tuple[Source, Made]:
     return DuckDBSource.table(made.schema, folder / "held.duckdb"), made
 
 
+def postgres(made: Made, _: Path) -> tuple[Source, Made]:
+    types = {name: type_of(kind) for name, kind in made.types.items()}
+    name = held(made.schema.table, made.columns, types)
+    source = PostgresSource(made.schema, shared_server().address, table=name)
+    OPENED.append(source)
+    return source, made
+
+
 BACKENDS: dict[str, Callable[[Made, Path], tuple[Source, Made]]] = {
     "memory": memory,
     "parquet": parquet,
@@ -98,6 +112,7 @@ BACKENDS: dict[str, Callable[[Made, Path], tuple[Source, Made]]] = {
     "polars frame": polars_frame,
     "csv": comma_separated,
     "database table": table,
+    "postgres": postgres,
 }
 
 

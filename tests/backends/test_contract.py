@@ -7,9 +7,13 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from dodona.backends.histogram import planned
+from dodona.domain.attribute import Category, Integer
+from dodona.domain.partition import Partition
+from dodona.domain.schema import Schema
 from dodona.query.predicate import both, either
 from dodona.query.query import Block, Query
 from dodona.trusted.source import Source
@@ -68,3 +72,22 @@ def test_many_questions_at_once_have_the_answers_that_each_has_alone(backend, se
     query = Query(domain, tuple(block(domain, generator, weights="small") for _ in range(150)))
     assert planned(query, rows=held.schema.unit.size).histograms
     assert values(source, query) == by_hand(held, query)
+
+
+@BACKEND
+def test_columns_may_have_the_names_that_statements_use_themselves(backend, tmp_path: Path) -> None:
+    names = ["k0", "k1", "g", "t0", "s0", "c0", "p", "place", "own", "grouped"]
+    columns = {name: [(turn * place) % 4 for turn in range(9)] for place, name in enumerate(names, start=1)}
+    columns["k1"], columns["own"] = (
+        [["a", "b", "c"][turn % 3] for turn in range(9)],
+        [f"{turn % 4}" for turn in range(9)],
+    )
+    attributes = [Category(name, ["a", "b"]) if name == "k1" else Integer(name, 0, 3) for name in names]
+    types = {name: pa.string() if name in {"k1", "own"} else pa.int32() for name in names}
+    source, held = backend(Made(Schema.of("t", *attributes, size=9), columns, types), tmp_path)
+    domain = held.schema.domain
+    for first, second in [("g", "k0"), ("k0", "k1"), ("k1", "s0"), ("c0", "own"), ("t0", "p"), ("place", "grouped")]:
+        query = Query(domain, (Block(keys=(Partition.of(domain[first]), Partition.every(domain[second], 2))),))
+        assert values(source, query) == by_hand(held, query), query
+        single = Query(domain, (Block(keys=(Partition.of(domain[first]),)),))
+        assert values(source, single) == by_hand(held, single), single

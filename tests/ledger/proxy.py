@@ -13,6 +13,7 @@ class Proxy:
     def __init__(self, port: int, *, cut: int) -> None:
         """Stand before a port of loopback."""
         self.passed = 0
+        self.heard = bytearray()  # all that the server said
         self._cut = cut
         self._behind = port
         self._lock = Lock()
@@ -30,15 +31,16 @@ class Proxy:
                 for end in (client, server):
                     end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
                 self._ends += [client, server]
-                for source, sink in ((client, server), (server, client)):
-                    self._threads.append(Thread(target=self._carry, args=(source, sink), daemon=True))
+                for source, sink, heard in ((client, server, bytearray()), (server, client, self.heard)):
+                    self._threads.append(Thread(target=self._carry, args=(source, sink, heard), daemon=True))
                     self._threads[-1].start()
 
-    def _carry(self, source: socket.socket, sink: socket.socket) -> None:
+    def _carry(self, source: socket.socket, sink: socket.socket, heard: bytearray) -> None:
         with suppress(OSError):
             while piece := source.recv(1 << 16):
                 with self._lock:
                     self.passed += 1
+                    heard += piece
                     if self.passed >= self._cut:
                         break
                     sink.sendall(piece)

@@ -117,7 +117,7 @@ def test_statements_group_texts_before_they_are_mapped() -> None:
     sex = Category("sex", ["f", "m"])
     table = Table("rows", {"sex": reading(sex, '"sex"', Form.TEXT, DUCKDB)}, DUCKDB)
     asked = statement(table, EVERYTHING, [Partition.of(sex)], [ONE])
-    assert 'SELECT "sex" AS k0, count(*) AS t0 FROM rows GROUP BY k0' in asked.sql
+    assert 'SELECT "sex" AS k0, count(*) AS t0 FROM rows GROUP BY 1' in asked.sql
     assert asked.groups == 4
     assert asked.scales == ((1,),)
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import duckdb  # noqa: TID251  the adapter
 
-from dodona.backends.faults import SourceUnfit
+from dodona.backends.faults import SourceUnfit, in_words, missing_column, unfit_type
 from dodona.domain.attribute import Attribute, cells
 from dodona.domain.schema import Schema
 from dodona.sql import render_cap
@@ -178,25 +178,17 @@ def take_in(connection: Connection, schema: Schema, table: Table) -> Table:
     )
 
 
-def _in_words(attribute: Attribute) -> str:
-    """Return the kind of an attribute, as it stands in a sentence."""
-    return f"{'an' if attribute.kind == 'integer' else 'a'} {attribute.kind}"
-
-
 def _width(attribute: Attribute) -> str:
     number = cells(attribute)
     return "UTINYINT" if number <= 2**8 else "USMALLINT" if number <= 2**16 else "UINTEGER"
 
 
 def _reading(attribute: Attribute, columns: Mapping[str, str], source: str, coded: frozenset[str]) -> Reading:
-    kind = _type(columns, attribute.name, _in_words(attribute))
+    kind = _type(columns, attribute.name, in_words(attribute))
     raw = raw_of(attribute.name, kind, source)
     form = Form.CODE if attribute.name in coded else form_of(kind)
     if form is None or form not in accepted(attribute):
-        raise SourceUnfit(
-            f"The column {attribute.name} is declared as {_in_words(attribute)}, and the table holds "
-            f"{kind.partition('(')[0]} in it. Declare it as what it is, or ask a view that casts it."
-        )
+        raise unfit_type(attribute, kind.partition("(")[0])
     own = reading(attribute, raw, form, DUCKDB)
     if kind in COARSE:  # they reach further than TIMESTAMP: a time without one is outside, not missing
         return replace(own, value=f"TRY_CAST({raw} AS TIMESTAMP)", total=False)
@@ -206,11 +198,9 @@ def _reading(attribute: Attribute, columns: Mapping[str, str], source: str, code
 
 
 def _type(columns: Mapping[str, str], name: str, declared: str) -> str:
-    if name in columns:
-        return columns[name]
-    alike = [other for other in columns if other.casefold() == name.casefold()]
-    hint = f" It has {alike[0]}: write the name as it is there." if alike else " Add it to the table, or take it out."
-    raise SourceUnfit(f"The column {name} is declared as {declared}, and the table does not have it.{hint}")
+    if name not in columns:
+        raise missing_column(name, declared, columns)
+    return columns[name]
 
 
 def raw_of(name: str, kind: str, source: str) -> str:

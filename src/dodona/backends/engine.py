@@ -27,6 +27,7 @@ Fetch = Callable[[Statement], "list[NDArray[np.int64]]"]
 """Runs a statement and returns the columns of its answer: the group, then the limbs. Raises SourceFailed."""
 _CONDITIONS_AT_ONCE = 200  # more of them in one statement cost more each
 _FEW_CONDITIONS = 2
+_WEIGHTS_AT_ONCE = 500  # each is two columns at most, and PostgreSQL gives back 1,664
 
 
 def answers(query: Query, table: Table, *, rows: int, fetch: Fetch) -> Sealed:
@@ -71,7 +72,9 @@ def _statements(table: Table, blocks: Sequence[Block], places: Sequence[int]) ->
     alone = [own for (_, keys), own in alike.items() if not keys]
     for (where, keys), own in alike.items():
         if keys or len(alone) <= _FEW_CONDITIONS:
-            found.append((own, statement(table, where, keys, [blocks[place].weight for place in own])))
+            for start in range(0, len(own), _WEIGHTS_AT_ONCE):
+                some = own[start : start + _WEIGHTS_AT_ONCE]
+                found.append((some, statement(table, where, keys, [blocks[place].weight for place in some])))
     if len(alone) > _FEW_CONDITIONS:
         listed = [place for own in alone for place in own]
         for start in range(0, len(listed), _CONDITIONS_AT_ONCE):

@@ -16,11 +16,13 @@ from dodona.ledger.opening import Terms
 from dodona.online.after import After
 from dodona.policy import Analyst, Budget
 
-_KINDS = ("parquet", "csv", "duckdb")
+_KINDS = ("parquet", "csv", "duckdb", "postgres")
 _ACCOUNTANTS = tuple(accountant.value for accountant in Accountant)
 _VARIABLE = "env:"
 _LOWEST, _HIGHEST = Fraction(0), Fraction(10**4)
 _SURE = Fraction(1, 10**9)
+_WEEK = 7 * 24 * 3600
+_TIMEOUT = 300
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,8 +34,10 @@ class DatasetFile:
     schema: Schema
     kind: str
     source: str
-    """Where the rows are, relative to the file."""
+    """Where the rows are, relative to the file; or `env:NAME` of an address."""
     source_table: str | None
+    timeout: int
+    """Seconds that a statement may take, where a server is asked."""
     version: str
     budget: Budget
     after: After
@@ -88,8 +92,13 @@ class DatasetFile:
 
     @property
     def rows(self) -> Path:
-        """Where the rows are."""
+        """Where the rows are, if in files."""
         return self.path.parent / self.source
+
+    @property
+    def address(self) -> str:
+        """Where the rows are, if in a server. It may hold a password."""
+        return secret(self.source)
 
 
 def draft_from(root: Written, path: Path) -> DatasetFile:
@@ -119,7 +128,7 @@ def _read(root: Written, path: Path) -> DatasetFile | None:
     root.close()
     if dataset is None or schema is None or source is None or budget is None or ledger is None or analysts is None:
         return None
-    kind, place, table, version = source
+    kind, place, table, timeout, version = source
     return DatasetFile(
         path=path,
         dataset=dataset,
@@ -127,6 +136,7 @@ def _read(root: Written, path: Path) -> DatasetFile | None:
         kind=kind,
         source=place,
         source_table=table,
+        timeout=timeout,
         version=version,
         budget=budget[0],
         after=budget[1],
@@ -140,17 +150,33 @@ def _read(root: Written, path: Path) -> DatasetFile | None:
     )
 
 
-def _source(root: Written) -> tuple[str, str, str | None, str] | None:
+def _source(root: Written) -> tuple[str, str, str | None, int, str] | None:
     source = root.table("source", example='[source] with kind = "parquet" and path = "stays.parquet"')
     if source is None:
         return None
     kind = source.choice("kind", _KINDS)
-    place = source.text("path", example='path = "stays/*.parquet"')
+    timeout: int | None = _TIMEOUT
+    if kind == "postgres":
+        place = _address(source, example='url = "env:STAYS_DATABASE"')
+        if source.has("timeout"):
+            timeout = source.whole("timeout", example="timeout = 300", lower=1, upper=_WEEK)
+    else:
+        place = source.text("path", example='path = "stays/*.parquet"')
     version = source.text("version", example='version = "2026-10"', default="1")
     inner = source.text("source_table", example='source_table = "main.stays"') if source.has("source_table") else None
     source.has("table")
     source.close()
-    return None if kind is None or place is None or version is None else (kind, place, inner, version)
+    if kind is None or place is None or timeout is None or version is None:
+        return None
+    return kind, place, inner, timeout, version
+
+
+def _address(where: Written, *, example: str) -> str | None:
+    """Return the name of the variable that holds an address."""
+    place = where.text("url", example=example)
+    if place is not None and not place.startswith(_VARIABLE):
+        where.note("url", f"may hold a password; write the name of a variable, such as {example}")
+    return place
 
 
 def _budget(root: Written) -> tuple[Budget, After] | None:
@@ -173,9 +199,7 @@ def _ledger(root: Written) -> tuple[str, str | None] | None:
     if ledger is None:
         return None
     if ledger.has("url"):
-        place = ledger.text("url", example='url = "env:LEDGER_DATABASE"')
-        if place is not None and not place.startswith(_VARIABLE):
-            ledger.note("url", 'may hold a password; write the name of a variable, such as url = "env:LEDGER_DATABASE"')
+        place = _address(ledger, example='url = "env:LEDGER_DATABASE"')
     else:
         place = ledger.text("path", example='path = "stays.ledger"')
     head = ledger.text("head", example='head = "env:STAYS_HEAD_FILE"') if ledger.has("head") else None

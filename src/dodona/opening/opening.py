@@ -18,7 +18,7 @@ from dodona.online.dataset import Dataset
 from dodona.online.request import Request
 from dodona.opening.file import DatasetFile
 from dodona.opening.made_up import made_up
-from dodona.opening.version import hold_frame, hold_version
+from dodona.opening.version import hold_frame, hold_source, hold_version
 from dodona.policy import Analyst, Budget
 
 if TYPE_CHECKING:
@@ -132,6 +132,8 @@ def _from_file(file: DatasetFile, analyst: str | None) -> Curator:
 def _source(file: DatasetFile) -> Source:
     from dodona.backends.duckdb import DuckDBSource
 
+    if file.kind == "postgres":
+        return _server(file)
     hold_version(file)
     match file.kind:
         case "parquet":
@@ -140,6 +142,23 @@ def _source(file: DatasetFile) -> Source:
             return DuckDBSource.csv(file.schema, file.rows, version=file.version)
         case _:
             return DuckDBSource.table(file.schema, file.rows, table=file.source_table, version=file.version)
+
+
+def _server(file: DatasetFile) -> Source:
+    """Return a table in PostgreSQL whose rows are still those of its version."""
+    try:
+        from dodona.backends.postgres import PostgresSource
+    except ImportError:
+        raise InvalidRequest("A source in PostgreSQL needs psycopg. Run: pip install 'dodona[postgres]'.") from None
+    source = PostgresSource(
+        file.schema, file.address, table=file.source_table, version=file.version, timeout=file.timeout
+    )
+    try:
+        hold_source(file, source)
+    except BaseException:
+        source.close()
+        raise
+    return source
 
 
 def _frame(schema: Schema, frame: object, ledger: str | Path | None, version: str) -> Source:

@@ -81,6 +81,8 @@ def _inspection(kind: str, path: Path, table: str) -> Inspection:
             return DuckDBInspection.parquet(path)
         case "csv":
             return DuckDBInspection.csv(path)
+        case "postgres":
+            raise InvalidRequest("A table in PostgreSQL is not looked at by this command yet. Ask the server in SQL.")
         case _:
             return DuckDBInspection.held(path, table=table)
 

@@ -1,6 +1,6 @@
 """Versions of the data: changed bytes under an old version are refused, as old answers would seem to be about new rows.
 
-The digests of the files stand in a file beside the ledger. They depend on the data, so that file is the owner's alone.
+The digests of the data stand in a file beside the ledger. They depend on the data, so that file is the owner's alone.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from dodona.opening.file import DatasetFile
 
 if TYPE_CHECKING:
     from dodona.backends.duckdb import DuckDBSource
+    from dodona.backends.postgres import PostgresSource
 
 _SUFFIX = ".versions"
 
@@ -37,8 +38,12 @@ def hold_version(file: DatasetFile) -> None:
     from dodona.backends.files import found_files
     from dodona.backends.fingerprint import fingerprint
 
-    kept = file.path.parent / f".{file.dataset}{_SUFFIX}"
-    hold_digest(kept, file.version, fingerprint(found_files(file.rows)))
+    hold_digest(_kept(file), file.version, fingerprint(found_files(file.rows)))
+
+
+def hold_source(file: DatasetFile, source: PostgresSource) -> None:
+    """Compare the rows of a table in a server with what this version was when it was first opened."""
+    hold_digest(_kept(file), file.version, source.fingerprint())
 
 
 def hold_frame(ledger: Path, table: str, source: DuckDBSource) -> None:
@@ -54,6 +59,10 @@ def hold_digest(kept: Path, version: str, found: str) -> None:
     if version in known:
         raise VersionChanged(version)
     _write(kept, {**known, version: found})
+
+
+def _kept(file: DatasetFile) -> Path:
+    return file.path.parent / f".{file.dataset}{_SUFFIX}"
 
 
 def _write(path: Path, versions: dict[str, str]) -> None:

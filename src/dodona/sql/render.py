@@ -75,7 +75,7 @@ def statement(table: Table, where: Predicate, keys: Sequence[Key], weights: Sequ
         inner, outer = [_number([key.groups for key in keys], inner)], ["k0"]
         keys = keys[:1]
     parts = ", ".join(f"{text} AS k{place}" for place, text in enumerate(inner))
-    by = ", ".join(f"k{place}" for place in range(len(keys)))
+    by = ", ".join(str(place + 1) for place in range(len(keys)))  # by place: the table may have a column named k0
     listed = ", ".join(f"{total.sql} AS t{place}" for place, total in enumerate(totals))
     grouped = f"SELECT {parts}, {listed} FROM {table.source}{chosen} GROUP BY {by}"  # noqa: S608
     if len(outer) == 1 and outer[0] == "k0":
@@ -83,7 +83,7 @@ def statement(table: Table, where: Predicate, keys: Sequence[Key], weights: Sequ
         return Statement(f"SELECT k0 AS g, {_named(columns)} FROM ({grouped}) AS grouped", groups, scales)  # noqa: S608
     columns = [text for place, total in enumerate(totals) for text in total.columns(f"sum(t{place})", table.dialect)]
     number = _number([key.groups for key in keys], outer)
-    sql = f"SELECT {number} AS g, {_named(columns)} FROM ({grouped}) AS grouped GROUP BY g"  # noqa: S608
+    sql = f"SELECT {number} AS g, {_named(columns)} FROM ({grouped}) AS grouped GROUP BY 1"  # noqa: S608
     return Statement(sql, groups, scales)
 
 

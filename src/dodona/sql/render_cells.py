@@ -144,8 +144,9 @@ def _steps(reading: Reading) -> str:
     if isinstance(attribute, Integer):
         return f"(floor({value}) - {number_literal(float(attribute.lower))})"
     assert isinstance(attribute, Number)  # noqa: S101  the caller has matched it
-    lower, step = float(attribute.lower), float(attribute.step)
-    return f"floor(({value} - {number_literal(lower)}) / {number_literal(step)})"
+    lower, step = number_literal(float(attribute.lower)), number_literal(float(attribute.step))
+    none, fewer = (f"{reading.value} < {bound(reading, number)}" for number in (1, attribute.size))
+    return reading.dialect.steps.format(value, lower, step, none, fewer)
 
 
 def day_of(reading: Reading) -> str:

@@ -29,6 +29,12 @@ class Dialect:
     found: str
     """The first part of the text {0} that the pattern {1} matches."""
     not_a_number: str
+    steps: str
+    """The whole steps of {2} from {1} to {0}, all doubles, rounded down.
+
+    {3} says that there is not one, {4} that there are fewer than the attribute has values: where an engine raises an
+    error for what is too large or too small for a double, it need not divide there.
+    """
     day: str
     time: str
     zoned: str
@@ -94,6 +100,7 @@ DUCKDB = Dialect(
     matches="regexp_full_match({0}, {1})",
     found="regexp_extract({0}, {1})",
     not_a_number="isnan({0})",
+    steps="floor(({0} - {1}) / {2})",
     day="DATE '{0}'",
     time="TIMESTAMP '{0} 00:00:00'",
     zoned="TIMESTAMPTZ '{0} 00:00:00+00'",

@@ -1,0 +1,99 @@
+"""A table behind PostgreSQL: asked where it is, over a session that can only read. Sums alone come back."""
+
+from __future__ import annotations
+
+import hashlib
+
+from dodona.backends.engine import answers
+from dodona.backends.faults import SourceUnfit
+from dodona.backends.postgres_opening import hold_types, named, relation, table_of
+from dodona.backends.postgres_session import Connection, Session, fetched
+from dodona.domain.schema import Schema
+from dodona.errors import InvalidArgument
+from dodona.query.query import Query
+from dodona.sql.render import digest
+from dodona.trusted.faults import SourceFailed
+from dodona.trusted.source import Sealed
+
+TIMEOUT = 300.0
+"""Seconds that a statement may take, where nothing else is written."""
+_LONGEST = 7 * 24 * 3600.0
+
+
+class PostgresSource:
+    """Exact answers from a table, a view or a materialised view of a PostgreSQL database."""
+
+    def __init__(
+        self, schema: Schema, url: str, *, table: str | None = None, version: str = "1", timeout: float = TIMEOUT
+    ) -> None:
+        """Connect, and look at names and types; the name of the table is the schema's if none is given.
+
+        `url` may hold a password: it is never shown. Where people are the unit, which rows count is found anew with
+        each question.
+        """
+        if not 0 < timeout <= _LONGEST:
+            raise InvalidArgument("timeout", timeout, "write a number of seconds, up to a week")
+        self.version = version
+        self._schema = schema
+        space, name = named(schema, table)
+        self._session = Session(url, timeout=timeout)
+        try:
+            self._relation = self._session.run(
+                lambda connection: relation(connection, schema, space, name), charged=False
+            )
+            self._table = table_of(schema, self._relation)
+            if self._relation.viewed:
+                self._hold_readable()
+        except BaseException:
+            self._session.close()
+            raise
+
+    def __repr__(self) -> str:
+        return f"PostgresSource({self._schema.table})"
+
+    def exact(self, query: Query) -> Sealed:
+        """Return all answers of a query, sealed: all of its statements see the same rows."""
+
+        def asked(connection: Connection) -> Sealed:
+            self._hold_types(connection)
+            rows = self._schema.unit.size
+            return answers(query, self._table, rows=rows, fetch=lambda statement: fetched(connection, statement))
+
+        return self._session.run(asked)
+
+    def fingerprint(self) -> str:
+        """Return a digest of all that an answer can depend on: the cells of the rows that count, in any order.
+
+        A row's cells are written as text and hashed by the server; the hashes are added up. This notices changes that
+        happen by mistake. It reads every declared column of the whole table.
+        """
+
+        def asked(connection: Connection) -> list[int]:
+            self._hold_types(connection)
+            _, *limbs = fetched(connection, digest(self._table, self._schema.domain.names))
+            return [int(limb[0]) for limb in limbs]
+
+        found = self._session.run(asked, charged=False)
+        return hashlib.sha256(repr(found).encode("ascii")).hexdigest()
+
+    def close(self) -> None:
+        """Let go of the connection."""
+        self._session.close()
+
+    def _hold_types(self, connection: Connection) -> None:
+        """Refuse a table whose columns are no longer what they were when it was opened: they are read as that."""
+        if not hold_types(connection, self._schema, self._relation):
+            raise SourceFailed
+
+    def _hold_readable(self) -> None:
+        """Read a view once, so that a row on which it fails is the owner's to see, and nobody else's."""
+        try:
+            self.fingerprint()
+        except SourceFailed:
+            pass
+        else:
+            return
+        raise SourceUnfit(
+            "The view cannot be read within the time-out: it fails on a row, or takes too long. Mend it, or "
+            "raise timeout."
+        )
