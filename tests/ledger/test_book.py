@@ -24,6 +24,7 @@ from dodona.ledger.entry import (
     Redeemed,
     Released,
     Stopped,
+    Unanswered,
 )
 from dodona.ledger.faults import LedgerOfAnother, LedgerUnreadable
 from dodona.ledger.opening import first_line, read_book
@@ -66,6 +67,20 @@ def test_a_chain_that_keeps_the_rules_is_read():
     assert book.state().left == 0
 
 
+def failed(times: int) -> list[Entry]:
+    """Uses under which the table could not be read: each names the line before that lets it be used."""
+    lines = [1, *range(3, 2 * times + 1, 2)]
+    return [entry for line in lines for entry in (Redeemed(charged(), line), Unanswered(charged(), line))]
+
+
+@pytest.mark.parametrize("times", [1, 2, 3])
+def test_a_receipt_is_used_again_after_the_table_could_not_be_read(times: int):
+    after = 2 * times + 1
+    told = replace(release(), charge=after)
+    book = read_book(chain(CREATED, CHARGE, *failed(times), Redeemed(charged(), after), told))
+    assert (book.state().charges, book.state().releases) == (1, 1)
+
+
 def test_a_chain_with_plans_is_read_and_the_price_that_was_written_is_believed():
     cheap = replace(PLAN, epsilon=Fraction(1, 1000))
     book = read_book(chain(POTTED, cheap, *[served(POTTED, cheap)] * 2, *[CHARGE] * 10))
@@ -73,6 +88,7 @@ def test_a_chain_with_plans_is_read_and_the_price_that_was_written_is_believed()
     assert (book.state().left, book.state().charges, book.state().pot.plans) == (0, 12, ())
 
 
+USED = (Redeemed(charged(), 1),)
 BROKEN: dict[str, Callable[[], list[Entry]]] = {
     "more charges than the budget": lambda: [CREATED, *[CHARGE] * 11],
     "a charge after the end": lambda: [CREATED, Closed(), CHARGE],
@@ -82,6 +98,11 @@ BROKEN: dict[str, Callable[[], list[Entry]]] = {
     "a use of nothing": lambda: [CREATED, Redeemed("0" * 64, 1)],
     "a use of another line": lambda: [CREATED, CHARGE, Redeemed(charged(), 0)],
     "a release of another line": lambda: [CREATED, CHARGE, Redeemed(charged(), 1), replace(release(), charge=0)],
+    "a failure to read before its use": lambda: [CREATED, CHARGE, Unanswered(charged(), 1)],
+    "a failure to read after its release": lambda: [CREATED, CHARGE, *USED, release(), Unanswered(charged(), 1)],
+    "a second use that names its charge": lambda: [CREATED, CHARGE, *USED, Unanswered(charged(), 1), *USED],
+    "a release that names what failed": lambda: [CREATED, CHARGE, *USED, Unanswered(charged(), 1), release()],
+    "a fourth failure to read": lambda: [CREATED, CHARGE, *failed(4)],
     "two creations": lambda: [CREATED, CREATED],
     "no creation": lambda: [CHARGE],
     "a key charged twice": lambda: [CREATED, *[replace(CHARGE, key="k")] * 2],

@@ -21,6 +21,7 @@ from hypothesis.stateful import (
 from dodona.accounting.event import LaplaceEvent
 from dodona.accounting.plan import Plan
 from dodona.domain.neighbours import Neighbours
+from dodona.ledger.book import MOST_FAILURES
 from dodona.ledger.contract import Ledger
 from dodona.ledger.faults import (
     AnswerInterrupted,
@@ -63,6 +64,7 @@ class Machine(RuleBasedStateMachine):
         self.opened: dict[tuple[str, str], OpenedPlan] = {}
         self.left: dict[str, Counter[Fraction]] = {}
         self.redeemed: set[str] = set()
+        self.failures: Counter[str] = Counter()
         self.recorded: dict[str, Release] = {}
 
     @initialize()
@@ -177,6 +179,21 @@ class Machine(RuleBasedStateMachine):
         else:
             assert receipt.id not in self.redeemed
             self.redeemed.add(receipt.id)
+
+    @precondition(lambda self: self.redeemed)
+    @rule(data=st.data())
+    def fail_to_read(self, data: st.DataObject) -> None:
+        listed = [receipt for receipt in self.charged.values() if receipt.id in self.redeemed]
+        receipt = data.draw(st.sampled_from(listed))
+        try:
+            self.ledger.unanswered(receipt)
+        except ReceiptReused:
+            assert receipt.id in self.recorded
+        else:
+            assert receipt.id not in self.recorded or self.failures[receipt.id] == MOST_FAILURES
+            if self.failures[receipt.id] < MOST_FAILURES:
+                self.failures[receipt.id] += 1
+                self.redeemed.discard(receipt.id)
 
     @precondition(lambda self: self.redeemed)
     @rule(data=st.data(), value=st.integers() | st.fractions())

@@ -186,10 +186,27 @@ def test_a_source_that_fails_keeps_the_charge_and_tells_nothing():
     assert caught.value.charged
     assert kept.state().charges == 1
     source.broken = False
+    answer = asked.ask(OLD, within=40, key="k")  # nothing was drawn, so what was paid for is measured now
+    assert answer.source == "measured"
+    assert kept.state().charges == 1
+    assert asked.ask(OLD, within=40, key="k").value == answer.value
+
+
+def test_a_source_that_fails_again_and_again_is_tried_four_times_for_one_charge():
+    from dodona.backends.memory import MemorySource
+
+    kept = ledger()
+    source = Broken(MemorySource(schema(), columns()))
+    asked = curator(source=source, kept=kept)
+    for _ in range(4):
+        with pytest.raises(SourceFailed):
+            asked.ask(OLD, within=40, key="k")
+    source.broken = False
     with pytest.raises(AnswerInterrupted):
         asked.ask(OLD, within=40, key="k")
     assert asked.ask(OLD, within=40, key="k2").source == "measured"
     assert kept.state().charges == 2
+    assert kept.verify().charges == 2
 
 
 def test_only_analysts_who_were_let_in_may_ask_and_only_their_share():

@@ -104,6 +104,40 @@ def test_a_receipt_buys_one_release():
     assert calls.count("exact") == 1
 
 
+class Failing:
+    """A source that cannot be read the first few times."""
+
+    version = "1"
+
+    def __init__(self, source, times: int) -> None:
+        self.source, self.times = source, times
+
+    def exact(self, query):
+        self.times -= 1
+        if self.times >= 0:
+            raise ValueError(SECRET)
+        return self.source.exact(query)
+
+    def close(self):
+        """Nothing is held."""
+
+
+@pytest.mark.parametrize("times", [1, 3, 4])
+def test_a_receipt_under_which_nothing_was_read_may_be_used_again_and_buys_one_release(times: int):
+    ledger, source, _ = scene()
+    one, failing = measured(COUNT, Laplace(scale=1)), Failing(source, times)
+    receipt = paid(ledger, one.event(Unit.each_row(Neighbours.ADD_REMOVE)), digest(COUNT))
+    for _ in range(times):
+        with pytest.raises(SourceFailed, match="The charge stands"):
+            release(one, receipt, ledger=ledger, source=failing, unit=SCHEMA.unit)
+    if times <= 3:
+        release(one, receipt, ledger=ledger, source=failing, unit=SCHEMA.unit)
+    with pytest.raises(ReceiptReused):
+        release(one, receipt, ledger=ledger, source=failing, unit=SCHEMA.unit)
+    assert ledger.state().charges == 1
+    assert ledger.state().releases == (1 if times <= 3 else 0)
+
+
 def test_a_receipt_of_another_ledger_buys_nothing():
     other, *_ = scene()
     ledger, source, calls = scene()

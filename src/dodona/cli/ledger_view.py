@@ -101,6 +101,7 @@ _WHAT: dict[str, Callable[[dict[str, object]], str]] = {
         f"{fields['analyst'] or 'anyone'} on {fields['dataset']}, {_event(fields['event'])}{_served(fields)}"
     ),
     "opened": lambda fields: f"{fields['analyst'] or 'anyone'}, {_shown(*map(Fraction, _price(fields)))}",
+    "unanswered": lambda fields: f"receipt {str(fields['receipt'])[:12]}…, to be used again",
     "redeemed": lambda fields: f"receipt {str(fields['receipt'])[:12]}…",
     "released": lambda fields: f"receipt {str(fields['receipt'])[:12]}…, {fields['mechanism']}",
     "raised": lambda fields: f"ε = {fields['epsilon']}, δ = {fields['delta']}",

@@ -26,6 +26,7 @@ from dodona.ledger.entry import (
     Redeemed,
     Released,
     Stopped,
+    Unanswered,
 )
 from dodona.ledger.faults import (
     LedgerOfAnother,
@@ -42,6 +43,9 @@ from dodona.ledger.release import Release
 from dodona.ledger.spelling import from_json
 from dodona.ledger.state import BudgetState, state_of
 
+MOST_FAILURES = 3
+"""So often a receipt may be used again after the table could not be read. Each time tells that it could not."""
+
 
 @dataclass(frozen=True, slots=True)
 class Charge:
@@ -49,7 +53,10 @@ class Charge:
 
     receipt: Receipt
     number: int
+    """The line that lets it be used: its charge, or the last failure to read."""
     redeemed: bool = False
+    failures: int = 0
+    """How often the table could not be read under it."""
     release: Release | None = None
     void: bool = False
 
@@ -137,6 +144,8 @@ class Book:
                 self._open(entry, own_hash)
             case Redeemed():
                 self._redeem(entry)
+            case Unanswered():
+                self._unanswer(entry)
             case Released():
                 self._release(entry)
             case Created():
@@ -215,6 +224,17 @@ class Book:
             raise ReceiptVoid
         self.hold_open()
         self.charges[entry.receipt] = replace(charge, redeemed=True)
+
+    def _unanswer(self, entry: Unanswered) -> None:
+        charge = self.charges.get(entry.receipt)
+        if charge is None or charge.number != entry.charge or not charge.redeemed:
+            raise ReceiptMismatch
+        if charge.release is not None or charge.failures >= MOST_FAILURES:
+            raise ReceiptReused
+        if charge.void:
+            raise ReceiptVoid
+        again = replace(charge, number=self.number + 1, redeemed=False, failures=charge.failures + 1)
+        self.charges[entry.receipt] = again
 
     def _release(self, entry: Released) -> None:
         release = entry.release

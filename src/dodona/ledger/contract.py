@@ -51,6 +51,9 @@ class Ledger(Protocol):
     def redeem(self, receipt: Receipt) -> None:
         """Use a receipt, once: ReceiptReused the second time, ReceiptMismatch where it is not of this ledger."""
 
+    def unanswered(self, receipt: Receipt) -> None:
+        """Note that nothing was read or drawn under a used receipt: it may be used again, a few times."""
+
     def record(self, release: Release) -> None:
         """Store what a redeemed receipt bought, once, before it is shown."""
 

@@ -71,6 +71,17 @@ class Redeemed:
 
 
 @dataclass(frozen=True, slots=True)
+class Unanswered:
+    """The table could not be read under a receipt: nothing was drawn, so that it may be used again. The charge stands.
+
+    The next use names the number of this line, as the first one names that of the charge.
+    """
+
+    receipt: str
+    charge: int
+
+
+@dataclass(frozen=True, slots=True)
 class Released:
     """An answer was drawn; it is stored before it is shown."""
 
@@ -126,4 +137,17 @@ class Closed:
     """The owner ended it: no charge and no release after this."""
 
 
-Entry = Created | Charged | Opened | Redeemed | Released | Raised | Recovered | Admitted | Stopped | Declared | Closed
+Entry = (
+    Created
+    | Charged
+    | Opened
+    | Redeemed
+    | Unanswered
+    | Released
+    | Raised
+    | Recovered
+    | Admitted
+    | Stopped
+    | Declared
+    | Closed
+)

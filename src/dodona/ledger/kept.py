@@ -10,7 +10,7 @@ from dodona.accounting.event import Event
 from dodona.accounting.filter import Shares, Spent
 from dodona.errors import InvalidArgument
 from dodona.exact import Exact
-from dodona.ledger.book import Book, Charge
+from dodona.ledger.book import MOST_FAILURES, Book, Charge
 from dodona.ledger.chain import Line
 from dodona.ledger.entry import (
     Admitted,
@@ -23,6 +23,7 @@ from dodona.ledger.entry import (
     Redeemed,
     Released,
     Stopped,
+    Unanswered,
 )
 from dodona.ledger.faults import AnswerInterrupted, KeyReused, LedgerBusy, LedgerRolledBack, ReceiptMismatch
 from dodona.ledger.head import Head
@@ -34,12 +35,12 @@ from dodona.ledger.release import Release
 from dodona.ledger.spelling import checked_event
 from dodona.ledger.state import BudgetState
 from dodona.ledger.store import Store
+from dodona.ledger.wording import worded, worded_where_given
 from dodona.policy import Analyst
 
 if TYPE_CHECKING:
     from dodona.accounting.plan import Plan
 
-_LONGEST = 500
 _LONGEST_RECORD = 1 << 26
 _MOST_PARTS = 1000
 
@@ -64,7 +65,7 @@ class KeptLedger:
     ) -> Receipt:
         """Charge an event for a question, or take it out of a plan, and return the receipt; once for each key."""
         checked_event(event)
-        _worded_where_given(analyst=analyst, key=key, plan=plan)
+        worded_where_given(analyst=analyst, key=key, plan=plan)
         purpose, version = worded("purpose", purpose), worded("version", version)
 
         def act(book: Book, write: Write) -> Receipt:
@@ -82,7 +83,7 @@ class KeptLedger:
     def open_plan(self, plan: Plan, *, delta: Exact, analyst: str | None, key: str | None) -> OpenedPlan:
         """Pay for a plan out of the pot, at its price for this δ; the same key and plan is paid for once."""
         _checked_plan(plan)
-        _worded_where_given(analyst=analyst, key=key)
+        worded_where_given(analyst=analyst, key=key)
         cost = plan.cost(delta)  # takes a while for a long plan, so not where all others wait
         wanted = Opened(analyst, key, plan.parts, cost.epsilon, cost.delta)
 
@@ -105,6 +106,16 @@ class KeptLedger:
 
         if type(receipt) is not Receipt or self._dataset not in {None, receipt.dataset}:
             raise ReceiptMismatch
+        self._keeper.run(act)
+
+    def unanswered(self, receipt: Receipt) -> None:
+        """Let a used receipt be used again, under which nothing was read or drawn; the last time it stays used."""
+
+        def act(book: Book, write: Write) -> None:
+            charge = book.charge_of(receipt)
+            if charge.failures < MOST_FAILURES:
+                write(Unanswered(receipt.id, charge.number))
+
         self._keeper.run(act)
 
     def record(self, release: Release) -> None:
@@ -250,19 +261,6 @@ class KeptLedger:
         if len(names) > 1:
             raise InvalidArgument("dataset", None, f"open the ledger for one of its datasets: {', '.join(names)}")
         return names[0]
-
-
-def worded(name: str, value: str, *, longest: int = _LONGEST) -> str:
-    """Return a text that may stand in an entry."""
-    if type(value) is not str or not 0 < len(value) <= longest:
-        raise InvalidArgument(name, value, f"write a text of 1 to {longest} characters")
-    return value
-
-
-def _worded_where_given(**texts: str | None) -> None:
-    for name, text in texts.items():
-        if text is not None:
-            worded(name, text)
 
 
 def _checked_plan(plan: Plan) -> None:

@@ -14,9 +14,10 @@ from dodona.ledger.entry import Created, Recovered
 from dodona.ledger.faults import LedgerOfAnother, LedgerRolledBack, LedgerUnreadable
 from dodona.ledger.head import Head, Mark
 from dodona.ledger.keeper import Clock, Keeper, contains, utc
-from dodona.ledger.kept import KeptLedger, worded
+from dodona.ledger.kept import KeptLedger
 from dodona.ledger.limits import raised_budget, raised_limit
 from dodona.ledger.store import Store
+from dodona.ledger.wording import worded
 from dodona.policy import Analyst, Budget
 
 

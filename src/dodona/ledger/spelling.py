@@ -26,6 +26,7 @@ from dodona.ledger.entry import (
     Redeemed,
     Released,
     Stopped,
+    Unanswered,
 )
 from dodona.ledger.release import Release, values_from_json, values_to_json
 from dodona.policy import Analyst, Budget
@@ -104,8 +105,9 @@ def _fields(entry: Entry) -> Fields:
                 "key": entry.key,
                 "parts": _event_fields(Together(entry.parts))["parts"],
             } | _pair(entry.epsilon, entry.delta)
-        case Redeemed():
-            return {"entry": "redeemed", "receipt": entry.receipt, "charge": entry.charge}
+        case Redeemed() | Unanswered():
+            used = "redeemed" if isinstance(entry, Redeemed) else "unanswered"
+            return {"entry": used, "receipt": entry.receipt, "charge": entry.charge}
         case Released(release):
             own = {"values": values_to_json(release.values), "mechanism": release.mechanism}
             told = {"question": release.question, "text": release.text}
@@ -195,6 +197,7 @@ _READERS: dict[str, Callable[[Fields], Entry]] = {
     "charged": _charged,
     "opened": _opened,
     "redeemed": lambda fields: Redeemed(_text(fields["receipt"]), _whole(fields["charge"])),
+    "unanswered": lambda fields: Unanswered(_text(fields["receipt"]), _whole(fields["charge"])),
     "released": _released,
     "raised": lambda fields: Raised(*_numbers(fields)),
     "recovered": lambda fields: Recovered(*_numbers(fields)),

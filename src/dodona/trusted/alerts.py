@@ -62,11 +62,10 @@ def checks(
     hold(receipt, checker.event(unit), CHECKING, source)
     ledger.redeem(receipt)
     watch = Watch(checker.test, lambda scale: one(Laplace(scale=scale)))
-    paid = score_effect(unit)  # of a distance, which moves both ways
 
     def check(query: Query, estimate: int) -> int | None:
         with suppress(Halted):
-            return checker.fresh(_count(query, paid, unit, source), estimate, watch=watch, draw=one)
+            return checker.fresh(_count(query, score_effect(unit), unit, source), estimate, watch=watch, draw=one)
         raise Halted(checker.test.positives)  # here, so that no exact count travels in the frames of an error
 
     return check

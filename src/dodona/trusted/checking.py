@@ -52,8 +52,7 @@ class Check:
         """
         if type(prediction) is not int:  # a fraction would be compared as one
             raise InvalidArgument("prediction", type(prediction), "write an integer")
-        moved = effect_of(query, self._unit)
-        if query.values != 1 or moved.linf > self._moved.linf:
+        if query.values != 1 or effect_of(query, self._unit).linf > self._moved.linf:
             raise InvalidArgument("query", f"{query.values} answers", "ask for one count of rows")
         with suppress(Halted):
             return not self._watch.ask(abs(int(exact(self._source, query)[0]) - prediction), threshold).above

@@ -49,8 +49,7 @@ def release(  # noqa: PLR0913  everything that meets here is named
     query = measurement.query
     hold(receipt, measurement.event(unit), measurement.purpose, source)
     question, mechanism = to_json(query), measurement.mechanism
-    ledger.redeem(receipt)
-    values = noisy(exact(source, query), measurement)
+    values = noisy(paid(receipt, query, ledger=ledger, source=source), measurement)
     released = Release(receipt=receipt.id, values=values, mechanism=mechanism, question=question, text=text)
     ledger.record(released)
     return released
@@ -60,6 +59,21 @@ def hold(receipt: Receipt, event: Event, purpose: str, source: Source) -> None:
     """Raise Unpaid unless the receipt is for this event, this question and this version of the data."""
     if (receipt.event, receipt.purpose, receipt.version) != (event, purpose, source.version):
         raise Unpaid
+
+
+def paid(receipt: Receipt, query: Query, *, ledger: Ledger, source: Source) -> NDArray[np.int64] | list[int]:
+    """Return exact answers under a receipt that is used up; where the table could not be read, it may be used again.
+
+    Then nothing was drawn, and the charge stands: the same key asks again.
+
+    Theorem: release
+    """
+    ledger.redeem(receipt)
+    try:
+        return exact(source, query)
+    except SourceFailed:
+        ledger.unanswered(receipt)
+        raise
 
 
 def exact(source: Source, query: Query) -> NDArray[np.int64] | list[int]:

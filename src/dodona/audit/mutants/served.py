@@ -145,8 +145,8 @@ MUTANTS = (
         (
             replacing(
                 _RELEASE,
-                "    ledger.redeem(receipt)\n    values = noisy(exact(source, query), measurement)",
-                "    values = noisy(exact(source, query), measurement)\n    ledger.redeem(receipt)",
+                "    ledger.redeem(receipt)\n    try:",
+                "    exact(source, query)\n    ledger.redeem(receipt)\n    try:",
             ),
         ),
         ("question before its charge",),
@@ -170,9 +170,9 @@ MUTANTS = (
         "scores are read while the charge is still being written",
         (
             replacing(
-                "dodona.trusted.choice",
-                "    ledger.redeem(receipt)\n    values = _chosen(selection, exact(source, selection.query))",
-                "    values = _chosen(selection, exact(source, selection.query))\n    ledger.redeem(receipt)",
+                _RELEASE,
+                "    ledger.redeem(receipt)\n    try:",
+                "    exact(source, query)\n    ledger.redeem(receipt)\n    try:",
             ),
         ),
         ("choice before its charge",),
