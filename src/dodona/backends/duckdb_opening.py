@@ -154,7 +154,12 @@ def table_of(connection: Connection, schema: Schema, source: str, *, coded: froz
         return Table(source, readings, DUCKDB)
     kind = _type(columns, person, "who a row is of")
     raw = raw_of(person, kind, source)
-    return Table(source, readings, DUCKDB, f"nullif({raw}, 'NaN')" if kind in {"FLOAT", "DOUBLE"} else raw)
+    return Table(
+        source,
+        readings,
+        DUCKDB,
+        f"CASE WHEN isnan({raw}) THEN NULL ELSE {raw} END" if kind in {"FLOAT", "DOUBLE"} else raw,
+    )
 
 
 def take_in(connection: Connection, schema: Schema, table: Table) -> Table:

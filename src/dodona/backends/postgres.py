@@ -6,12 +6,13 @@ import hashlib
 
 from dodona.backends.engine import answers
 from dodona.backends.faults import SourceUnfit
-from dodona.backends.postgres_opening import hold_types, named, relation, table_of
+from dodona.backends.postgres_opening import hold_types, named, needed, relation, table_of
 from dodona.backends.postgres_session import Connection, Session, fetched
 from dodona.domain.schema import Schema
 from dodona.errors import InvalidArgument
 from dodona.query.query import Query
 from dodona.sql.render import digest
+from dodona.sql.render_cap import capped
 from dodona.trusted.faults import SourceFailed
 from dodona.trusted.source import Sealed
 
@@ -35,13 +36,15 @@ class PostgresSource:
             raise InvalidArgument("timeout", timeout, "write a number of seconds, up to a week")
         self.version = version
         self._schema = schema
-        space, name = named(schema, table)
+        space, name = named(schema.table if table is None else table)
         self._session = Session(url, timeout=timeout)
         try:
             self._relation = self._session.run(
-                lambda connection: relation(connection, schema, space, name), charged=False
+                lambda connection: relation(connection, needed(schema), space, name), charged=False
             )
-            self._table = table_of(schema, self._relation)
+            table_as_it_is = table_of(schema, self._relation)
+            people = table_as_it_is.person is not None
+            self._table = capped(table_as_it_is, schema.unit.rows) if people else table_as_it_is
             if self._relation.viewed:
                 self._hold_readable()
         except BaseException:

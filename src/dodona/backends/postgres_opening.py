@@ -7,11 +7,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from dodona.backends.faults import SourceUnfit, in_words, missing_column, unfit_type
+from dodona.backends.inspection import Held
 from dodona.backends.postgres_session import Connection
 from dodona.domain.attribute import Attribute, Boolean
 from dodona.domain.schema import Schema
 from dodona.sql.render import Table
-from dodona.sql.render_cap import capped
 from dodona.sql.render_column import Form, Reading, accepted, reading
 from dodona.sql.render_postgres import DOUBLE_OF_NUMERIC, POSTGRES
 
@@ -77,9 +77,9 @@ class Relation:
         return _quoted(self.space, self.name)
 
 
-def named(schema: Schema, table: str | None) -> tuple[str, str]:
+def named(table: str) -> tuple[str, str]:
     """Return the schema and the name of a table in the database; `public` where only a name is written."""
-    parts = (schema.table if table is None else table).split(".")
+    parts = table.split(".")
     if len(parts) > _NAMES or not all(parts):
         raise SourceUnfit(
             "The name of a table in the database is written as public.stays: the schema, a point, the name. Where one "
@@ -88,8 +88,8 @@ def named(schema: Schema, table: str | None) -> tuple[str, str]:
     return ("public", parts[0]) if len(parts) == 1 else (parts[0], parts[1])
 
 
-def relation(connection: Connection, schema: Schema, space: str, name: str) -> Relation:
-    """Return the table as the catalogue has it, with the columns that are declared."""
+def relation(connection: Connection, needed: Iterable[str], space: str, name: str) -> Relation:
+    """Return the table as the catalogue has it; the columns that are needed must be readable."""
     ((encoding,),) = connection.execute("SHOW server_encoding").fetchall()
     if encoding != "UTF8":
         raise SourceUnfit(
@@ -106,7 +106,7 @@ def relation(connection: Connection, schema: Schema, space: str, name: str) -> R
     if not entered:
         raise SourceUnfit(f"The role may not use the schema {space}. Grant it: GRANT USAGE ON SCHEMA.")
     kinds = _kinds(connection, _quoted(space, name))
-    unread = [own for own in _needed(schema) if own in kinds and not kinds[own].readable]
+    unread = [own for own in needed if own in kinds and not kinds[own].readable]
     if unread:
         raise SourceUnfit(f"The role may not read the column {unread[0]}. Grant it: GRANT SELECT ON {space}.{name}.")
     return Relation(space, name, readable and kind in _LOCKED, kind in "vf", kinds)
@@ -120,11 +120,11 @@ def hold_types(connection: Connection, schema: Schema, known: Relation) -> bool:
     if known.locked:
         connection.execute(f"LOCK TABLE {known.sql} IN ACCESS SHARE MODE")
     kinds = _kinds(connection, known.sql)
-    return all(name in kinds and kinds[name].shown == known.kinds[name].shown for name in _needed(schema))
+    return all(name in kinds and kinds[name].shown == known.kinds[name].shown for name in needed(schema))
 
 
 def table_of(schema: Schema, found: Relation) -> Table:
-    """Return how each declared column is read; where people are the unit, of the rows that count alone."""
+    """Return how each declared column is read, and who a row is of; no row is cut."""
     readings = {attribute.name: _reading(attribute, found.kinds) for attribute in schema.domain}
     who = schema.unit.id
     if who is None:
@@ -137,7 +137,15 @@ def table_of(schema: Schema, found: Relation) -> Table:
         )
     own = POSTGRES.identifier(who)
     person = f"nullif({own}, 'NaN')" if kind.family in _HOLDS_NAN else _raw(own, kind)
-    return capped(Table(found.sql, readings, POSTGRES, person), schema.unit.rows)
+    return Table(found.sql, readings, POSTGRES, person)
+
+
+def held_of(name: str, kind: Kind) -> Held:
+    """Return a column as an owner's tools look at it."""
+    own, form = POSTGRES.identifier(name), _FORMS.get(kind.family)
+    if kind.family == "numeric":
+        return Held((POSTGRES.double if _modest(kind) else DOUBLE_OF_NUMERIC).format(own), form, kind.shown)
+    return Held(_raw(own, kind), form, kind.shown)
 
 
 def _quoted(space: str, name: str) -> str:
@@ -148,7 +156,8 @@ def _kinds(connection: Connection, table: str) -> dict[str, Kind]:
     return {row[0]: Kind(*row[1:]) for row in connection.execute(_COLUMNS, {"table": table}).fetchall()}
 
 
-def _needed(schema: Schema) -> Iterable[str]:
+def needed(schema: Schema) -> Iterable[str]:
+    """Return the columns that are read."""
     return [*schema.domain.names, *([] if schema.unit.id is None else [schema.unit.id])]
 
 

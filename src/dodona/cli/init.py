@@ -18,12 +18,16 @@ PRIVATE = "PRIVATE: what follows was read off the rows; for the owner alone."
 
 def init(  # noqa: PLR0913  each is an option
     source: Annotated[
-        str, typer.Argument(metavar="SOURCE", help="A Parquet, CSV or DuckDB file, a pattern with *, or a folder.")
+        str,
+        typer.Argument(
+            metavar="SOURCE",
+            help="A Parquet, CSV or DuckDB file, a pattern with *, a folder, or env:NAME of a database.",
+        ),
     ],
     *,
     output: Annotated[Path | None, typer.Option(help="Where the draft goes; TABLE.toml unless said otherwise.")] = None,
     table: Annotated[
-        str | None, typer.Option(help="The name that analysts use; for a DuckDB file, the table inside it.")
+        str | None, typer.Option(help="The name that analysts use; for a database, the table inside it.")
     ] = None,
     person: Annotated[
         str | None, typer.Option("--id", help="The column that tells people apart, to protect people.")

@@ -12,6 +12,7 @@ from dodona.errors import InvalidRequest
 from dodona.opening.draft import Draft
 from dodona.opening.file import draft_from
 from dodona.opening.guess import Key, quoted
+from dodona.opening.secret import VARIABLE
 
 MARK = "# from the data"
 """Stands behind each value that came from the rows."""
@@ -42,7 +43,8 @@ def written(draft: Draft, path: Path) -> str:
     """Return the text of a dataset file that is to stand at a path."""
     place = draft.place
     told = list[str]()
-    source = [Key("kind", quoted(place.kind)), Key("path", quoted(place.below(path.parent)))]
+    where = "url" if place.path.startswith(VARIABLE) else "path"
+    source = [Key("kind", quoted(place.kind)), Key(where, quoted(place.below(path.parent)))]
     source.append(Key("table", quoted(place.table)))
     if place.source_table is not None and place.source_table != place.table:
         source.append(Key("source_table", quoted(place.source_table)))

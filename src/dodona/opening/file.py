@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
@@ -11,14 +10,13 @@ from dodona.accounting.filter import Accountant
 from dodona.domain.reading import read_schema
 from dodona.domain.schema import Schema
 from dodona.domain.written import Written
-from dodona.errors import InvalidRequest
 from dodona.ledger.opening import Terms
 from dodona.online.after import After
+from dodona.opening.secret import VARIABLE, secret
 from dodona.policy import Analyst, Budget
 
 _KINDS = ("parquet", "csv", "duckdb", "postgres")
 _ACCOUNTANTS = tuple(accountant.value for accountant in Accountant)
-_VARIABLE = "env:"
 _LOWEST, _HIGHEST = Fraction(0), Fraction(10**4)
 _SURE = Fraction(1, 10**9)
 _WEEK = 7 * 24 * 3600
@@ -79,7 +77,7 @@ class DatasetFile:
     @property
     def place(self) -> str | Path:
         """Where the ledger is."""
-        if self.ledger.startswith(_VARIABLE):
+        if self.ledger.startswith(VARIABLE):
             return secret(self.ledger)
         return self.path.parent / self.ledger
 
@@ -88,7 +86,7 @@ class DatasetFile:
         """Where the second copy of the chain's head is; None for beside the ledger."""
         if self.head is None:
             return None
-        return Path(secret(self.head)) if self.head.startswith(_VARIABLE) else self.path.parent / self.head
+        return Path(secret(self.head)) if self.head.startswith(VARIABLE) else self.path.parent / self.head
 
     @property
     def rows(self) -> Path:
@@ -104,15 +102,6 @@ class DatasetFile:
 def draft_from(root: Written, path: Path) -> DatasetFile:
     """Return a dataset file from its text, which may still wait for its review."""
     return root.finish(_read(root, path))
-
-
-def secret(reference: str) -> str:
-    """Return what an environment variable holds; it is never shown."""
-    name = reference.removeprefix(_VARIABLE)
-    value = os.environ.get(name)
-    if not value:
-        raise InvalidRequest(f"The environment variable {name} is not set, and the dataset file refers to it.")
-    return value
 
 
 def _read(root: Written, path: Path) -> DatasetFile | None:
@@ -174,7 +163,7 @@ def _source(root: Written) -> tuple[str, str, str | None, int, str] | None:
 def _address(where: Written, *, example: str) -> str | None:
     """Return the name of the variable that holds an address."""
     place = where.text("url", example=example)
-    if place is not None and not place.startswith(_VARIABLE):
+    if place is not None and not place.startswith(VARIABLE):
         where.note("url", f"may hold a password; write the name of a variable, such as {example}")
     return place
 

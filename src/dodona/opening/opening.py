@@ -16,6 +16,7 @@ from dodona.online.after import After
 from dodona.online.curator import Curator
 from dodona.online.dataset import Dataset
 from dodona.online.request import Request
+from dodona.opening.extra import extra
 from dodona.opening.file import DatasetFile
 from dodona.opening.made_up import made_up
 from dodona.opening.version import hold_frame, hold_source, hold_version
@@ -146,10 +147,8 @@ def _source(file: DatasetFile) -> Source:
 
 def _server(file: DatasetFile) -> Source:
     """Return a table in PostgreSQL whose rows are still those of its version."""
-    try:
+    with extra("PostgreSQL", "psycopg", "postgres"):
         from dodona.backends.postgres import PostgresSource
-    except ImportError:
-        raise InvalidRequest("A source in PostgreSQL needs psycopg. Run: pip install 'dodona[postgres]'.") from None
     source = PostgresSource(
         file.schema, file.address, table=file.source_table, version=file.version, timeout=file.timeout
     )

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 
 from dodona.domain.naming import LONGEST_NAME, is_name
 from dodona.errors import InvalidArgument, InvalidRequest
+from dodona.opening.extra import extra
+from dodona.opening.secret import VARIABLE, secret
 
 if TYPE_CHECKING:
     from dodona.backends.inspection import Inspection
@@ -39,19 +41,26 @@ class Place:
     """The table inside a database."""
 
     def below(self, folder: Path) -> str:
-        """Return the path as a file in another folder writes it."""
+        """Return the path as a file in another folder writes it; the name of a variable stays as it is."""
+        if self.path.startswith(VARIABLE):
+            return self.path
         seen = Path(self.path)
         inside = os.path.relpath(seen.parent.absolute(), folder.absolute())
         return (Path(inside) / seen.name).as_posix()
 
 
 def found_place(source: str, *, table: str | None) -> Place:
-    """Return the place that an owner means: a file, a pattern, a folder, or a table of a database file."""
+    """Return the place that an owner means: a file, a pattern, a folder, or a table of a database."""
+    if source.startswith(VARIABLE):
+        if table is None:
+            raise InvalidArgument("table", table, "name the table of the database, such as --table public.stays")
+        return Place(kind="postgres", path=source, table=_name(table.rpartition(".")[2]), source_table=table)
     path = _files_of(Path(source)) if Path(source).is_dir() else source
     kind = _KINDS.get(Path(path).suffix.lower())
     if kind is None:
         accepted = (
-            "write a Parquet, CSV or DuckDB file (.parquet, .csv, .duckdb), a pattern with *, or a folder of them"
+            "write a Parquet, CSV or DuckDB file (.parquet, .csv, .duckdb), a pattern with *, a folder of them, or "
+            "env:NAME of a variable that holds the address of a PostgreSQL database"
         )
         raise InvalidArgument("source", source, accepted)
     if kind == "duckdb":
@@ -65,15 +74,16 @@ def found_place(source: str, *, table: str | None) -> Place:
 
 def inspected(place: Place) -> Inspection:
     """Return the table of a place, open for its owner."""
-    return _inspection(place.kind, Path(place.path), place.source_table or place.table)
+    return _inspection(place.kind, place.path, place.source_table or place.table)
 
 
 def inspected_file(file: DatasetFile) -> Inspection:
     """Return the table of a dataset file, open for its owner; a draft will do."""
-    return _inspection(file.kind, file.rows, file.source_table or file.schema.table)
+    where = file.source if file.source.startswith(VARIABLE) else str(file.rows)
+    return _inspection(file.kind, where, file.source_table or file.schema.table)
 
 
-def _inspection(kind: str, path: Path, table: str) -> Inspection:
+def _inspection(kind: str, path: str, table: str) -> Inspection:
     from dodona.backends.duckdb_inspection import DuckDBInspection
 
     match kind:
@@ -82,7 +92,9 @@ def _inspection(kind: str, path: Path, table: str) -> Inspection:
         case "csv":
             return DuckDBInspection.csv(path)
         case "postgres":
-            raise InvalidRequest("A table in PostgreSQL is not looked at by this command yet. Ask the server in SQL.")
+            with extra("PostgreSQL", "psycopg", "postgres"):
+                from dodona.backends.postgres_inspection import PostgresInspection
+            return PostgresInspection(secret(path), table=table)
         case _:
             return DuckDBInspection.held(path, table=table)
 

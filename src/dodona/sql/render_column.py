@@ -87,9 +87,21 @@ def _number(attribute: Integer | Number, raw: str, form: Form, dialect: Dialect)
     if form in {Form.WHOLE, Form.TRUTH}:
         value = raw if form is Form.WHOLE else dialect.small.format(raw)
         return Reading(attribute, dialect, Form.WHOLE, raw, value, f"{raw} IS NULL", total=True)
-    value = _double(raw, form, dialect)
-    missing = _missing(raw, value, form, dialect)
+    double = _double(raw, form, dialect)
+    missing = _missing(raw, double, form, dialect)
+    value = _known(double, form, dialect)
     return Reading(attribute, dialect, Form.DOUBLE, raw, value, missing, total=form is not Form.TEXT)
+
+
+def _known(double: str, form: Form, dialect: Dialect) -> str:
+    """Return the double, NULL where it is none.
+
+    Statistics of Parquet files leave NaN out, and an engine that believes them holds `x < 10` to be true of every row
+    where the largest number is 4. With NULL in its place, what is left of such a comparison is that there is a number.
+    """
+    if form not in {Form.DOUBLE, Form.TEXT}:
+        return double
+    return f"CASE WHEN {dialect.not_a_number.format(double)} THEN NULL ELSE {double} END"
 
 
 def _double(raw: str, form: Form, dialect: Dialect) -> str:
@@ -127,8 +139,9 @@ def _truth(attribute: Boolean, raw: str, form: Form, dialect: Dialect) -> Readin
             yes, no = (dialect.matches.format(raw, dialect.literal(text)) for text in (TRUE_TEXT, FALSE_TEXT))
             missing = null
         case _:
-            number = raw if form is Form.WHOLE else _double(raw, form, dialect)
+            double = raw if form is Form.WHOLE else _double(raw, form, dialect)
+            number = double if form is Form.WHOLE else _known(double, form, dialect)
             yes, no = f"{number} = 1", f"{number} = 0"
-            missing = _missing(raw, number, form, dialect)
+            missing = _missing(raw, double, form, dialect)
     value = f"CASE WHEN {yes} THEN TRUE WHEN {no} THEN FALSE END"
     return Reading(attribute, dialect, Form.TRUTH, raw, value, missing, total=False)
