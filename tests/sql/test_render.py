@@ -128,7 +128,7 @@ def test_nothing_and_everything_are_written_out() -> None:
     assert predicate(table, both()) == "TRUE"
     asked = conditional(table, [Block(NOTHING), Block(weight=Constant(-7))])
     assert (
-        asked.sql
-        == "SELECT 0 AS g, CAST(count_if(FALSE) AS BIGINT) AS s0, CAST(count_if(TRUE) AS BIGINT) AS s1 FROM rows"
+        asked.sql == "SELECT 0 AS g, CAST(coalesce(count_if(FALSE), 0) AS BIGINT) AS s0, "
+        "CAST(coalesce(count_if(TRUE), 0) AS BIGINT) AS s1 FROM rows"
     )
     assert asked.scales == ((1,), (-7,))

@@ -66,7 +66,8 @@ def same(first: object, second: object) -> bool:
 def test_every_text_is_the_double_and_the_truth_that_python_reads() -> None:
     listed = texts(np.random.default_rng(7), 600)
     found = selected(reading(Number("x", 0, 1, 1), RAW, Form.TEXT, POSTGRES).value, "text", listed)
-    assert [text for text, own in zip(listed, found, strict=True) if not same(own, _double(text))] == []
+    known = [None if (own := _double(text)) != own else own for text in listed]
+    assert [text for text, own, wanted in zip(listed, found, known, strict=True) if own != wanted] == []
     assert {None, float("inf"), float("-inf"), 0.0, 5e-324} <= set(found)
     listed = [
         "t",

@@ -19,6 +19,7 @@ from dodona.backends.duckdb_opening import (
     attached,
     comma_separated,
     connected,
+    distrust_statistics,
     hold_readable,
     parquet,
     shut,
@@ -99,6 +100,7 @@ class DuckDBSource:
     def _opened(
         cls, connection: Connection, schema: Schema, source: str, *, files: Sequence[str], version: str
     ) -> Self:
+        distrust_statistics(connection, source)
         table = table_of(connection, schema, source)
         hold_readable(connection, schema, source)
         if table.person is not None:  # which rows count is found once, not with every question

@@ -17,6 +17,7 @@ from dodona.backends.duckdb_opening import (
     comma_separated,
     connected,
     described,
+    distrust_statistics,
     form_of,
     hold_readable,
     parquet,
@@ -112,6 +113,7 @@ class DuckDBInspection:
     @classmethod
     def _opened(cls, connection: Connection, source: str, files: Sequence[str]) -> Self:
         found = cls(connection, source)
+        distrust_statistics(connection, source)
         shut(connection, files)
         return found
 

@@ -26,6 +26,8 @@ DAY_OF_NANOSECONDS = (  # a cast to TIMESTAMP would round, and put the last nano
     "(DATE '1970-01-01' + CAST(epoch_ns({0}) // 86400000000000"
     " - CASE WHEN epoch_ns({0}) % 86400000000000 < 0 THEN 1 ELSE 0 END AS INTEGER))"
 )
+_READ_PARQUET = "read_parquet("
+_DOUBLES = frozenset({"FLOAT", "DOUBLE"})
 _FORMS = {
     "VARCHAR": Form.TEXT,
     "BOOLEAN": Form.TRUTH,
@@ -33,7 +35,7 @@ _FORMS = {
     "TIMESTAMP": Form.TIME,
     "TIMESTAMP WITH TIME ZONE": Form.ZONED,
     '"NULL"': Form.NOTHING,
-    **dict.fromkeys(("FLOAT", "DOUBLE"), Form.DOUBLE),
+    **dict.fromkeys(_DOUBLES, Form.DOUBLE),
     **dict.fromkeys(("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER"), Form.WHOLE),
     **dict.fromkeys(("UBIGINT", "HUGEINT", "UHUGEINT"), Form.WIDE),
     **dict.fromkeys((*COARSE, "TIMESTAMP_NS"), Form.TIME),
@@ -62,10 +64,19 @@ def shut(connection: Connection, files: Sequence[str]) -> None:
     connection.execute("SET lock_configuration = true")
 
 
+def distrust_statistics(connection: Connection, source: str) -> None:
+    """Let nothing be concluded from the statistics of Parquet files that hold doubles: these leave NaN out.
+
+    DuckDB would hold `x < 10` to be true, and `isnan(x)` to be false, of all rows of a file whose largest number is 4.
+    """
+    if source.startswith(_READ_PARQUET) and _DOUBLES.intersection(described(connection, source).values()):
+        connection.execute("SET disabled_optimizers = 'statistics_propagation,filter_pushdown'")
+
+
 def parquet(files: Sequence[str]) -> str:
     """Return SQL for the rows of Parquet files; columns are matched by name."""
     together = ", union_by_name = true" if len(files) > 1 else ""
-    return f"read_parquet([{DUCKDB.literals(files)}], hive_partitioning = false{together})"
+    return f"{_READ_PARQUET}[{DUCKDB.literals(files)}], hive_partitioning = false{together})"
 
 
 def comma_separated(files: Sequence[str]) -> str:
@@ -154,12 +165,9 @@ def table_of(connection: Connection, schema: Schema, source: str, *, coded: froz
         return Table(source, readings, DUCKDB)
     kind = _type(columns, person, "who a row is of")
     raw = raw_of(person, kind, source)
-    return Table(
-        source,
-        readings,
-        DUCKDB,
-        f"CASE WHEN isnan({raw}) THEN NULL ELSE {raw} END" if kind in {"FLOAT", "DOUBLE"} else raw,
-    )
+    if kind in _DOUBLES:
+        raw = f"CASE WHEN isnan({raw}) THEN NULL ELSE {raw} END"
+    return Table(source, readings, DUCKDB, raw)
 
 
 def take_in(connection: Connection, schema: Schema, table: Table) -> Table:

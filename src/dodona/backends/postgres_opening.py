@@ -48,7 +48,7 @@ WITH RECURSIVE held AS (
 SELECT attname, CASE WHEN typtype = 'e' THEN 'enum' WHEN typname = 'citext' AND typcategory = 'S' THEN typname
                      WHEN typnamespace = 'pg_catalog'::regnamespace THEN typname ELSE '' END,
        format_type(type, mod), has_column_privilege(%(table)s::regclass, attnum, 'SELECT')
-FROM held JOIN pg_type ON pg_type.oid = type WHERE typtype <> 'd'
+FROM held JOIN pg_type ON pg_type.oid = type WHERE typtype <> 'd' ORDER BY attnum
 """
 
 
