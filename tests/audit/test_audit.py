@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from dodona.audit import report
-from dodona.audit.audit import REDUCED, Audit, Capture, Trial, audited, right_trials, tried
+from dodona.audit.audit import REDUCED, Audit, Capture, Run, Trial, audited, right_trials, tried
 from dodona.audit.cases.case import Case
 from dodona.audit.examine import Finding, all_cases
 from dodona.audit.mutants import MUTANTS
@@ -34,18 +34,18 @@ FINDING = Finding(
 @pytest.mark.slow
 @pytest.mark.distribution
 @pytest.mark.parametrize("trial", RIGHT, ids=lambda trial: trial.name)
-def test_a_right_mechanism_stays_below_its_claim(trial: Trial):
+def test_a_right_mechanism_stays_below_its_claim(trial: Trial, forked: Run):
     """2·10^5 samples a table, or a share of that; false alarm 1e-6 a case, 1.2·10^-4 in all."""
-    for finding in tried(trial):
+    for finding in tried(trial, run=forked):
         assert not finding.violated, finding
 
 
 @pytest.mark.slow
 @pytest.mark.distribution
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
-def test_a_mutant_is_caught(mutant: Mutant):
+def test_a_mutant_is_caught(mutant: Mutant, forked: Run):
     """2·10^5 samples a table, or a share of that; a mutant is missed less than once in 10^4 runs."""
-    findings = tried(Trial(mutant.name, REDUCED, mutant.cases, mutant.patches))
+    findings = tried(Trial(mutant.name, REDUCED, mutant.cases, mutant.patches), run=forked)
     assert Capture(mutant, findings).caught, findings
 
 

@@ -17,6 +17,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+from hypothesis import Phase, settings
 
 from dodona.audit.patch import Patch, install
 from tests.house.pages import node_ids, patches
@@ -31,6 +32,9 @@ def run(patch: Patch, names: Sequence[str]) -> int:
         # Faulty machine code and failing examples must not reach the caches of honest runs.
         os.environ["NUMBA_CACHE_DIR"] = scratch
         os.environ["HYPOTHESIS_STORAGE_DIRECTORY"] = scratch
+        # That a test fails is enough: to find the simplest example that fails it takes longer than all the tests.
+        settings.register_profile("patch", phases=(Phase.explicit, Phase.generate))
+        settings.load_profile("patch")
         # Asserts stay plain: to explain how two long lists differ can take longer than all the tests.
         code = int(pytest.main(["-x", "-q", "--assert=plain", "-p", "no:cacheprovider", *names]))
     return code if finder.used else NEVER_IMPORTED

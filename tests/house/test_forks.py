@@ -5,7 +5,6 @@ import random
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -42,30 +41,24 @@ def main(errand: str, place: str = "") -> int:
             return 0
 
 
-@pytest.fixture(scope="module")
-def run() -> Iterator[Run]:
-    with forks() as run:
-        yield run
-
-
-def test_a_fork_has_one_thread_nothing_of_dodona_and_chances_of_its_own(run: Run) -> None:
-    first, second = run(HERE, "tell"), run(HERE, "tell")
+def test_a_fork_has_one_thread_nothing_of_dodona_and_chances_of_its_own(forked: Run) -> None:
+    first, second = forked(HERE, "tell"), forked(HERE, "tell")
     assert (first.returncode, first.stderr) == (3, "a complaint\n")
     threads, modules, *drawn = first.stdout.split("\n")
     assert (threads, modules) == ("1", "[]")
     assert not set(filter(None, drawn)) & set(second.stdout.split("\n"))
 
 
-def test_a_fork_that_fails_does_so_as_a_process_does(run: Run) -> None:
-    failed = run(HERE, "fail")
+def test_a_fork_that_fails_does_so_as_a_process_does(forked: Run) -> None:
+    failed = forked(HERE, "fail")
     assert failed.returncode == 1
     assert failed.stderr.endswith("ValueError: as any program can\n")
-    assert run(HERE, "abort").returncode == -6
-    assert run(HERE, "tell").returncode == 3
+    assert forked(HERE, "abort").returncode == -6
+    assert forked(HERE, "tell").returncode == 3
 
 
-def test_what_a_fork_leaves_running_is_killed(run: Run, tmp_path: Path) -> None:
-    assert run(HERE, "leave", str(tmp_path / "pids")).returncode == 0
+def test_what_a_fork_leaves_running_is_killed(forked: Run, tmp_path: Path) -> None:
+    assert forked(HERE, "leave", str(tmp_path / "pids")).returncode == 0
     fork, left, _ = pids(tmp_path / "pids")
     assert ended(fork, left)
 

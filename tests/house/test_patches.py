@@ -3,13 +3,12 @@
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from dodona.audit.patch import Patch, PatchFinder, apply
-from tests.house.forks import SECONDS, Run, forks
+from tests.house.forks import SECONDS, Run
 from tests.house.pages import pages, parse_patch, patches
 from tests.house.patching import NEVER_IMPORTED
 from tests.house.tree import ROOT, module_path
@@ -22,12 +21,6 @@ PATCHES = [
 TESTS_FAILED = 1
 
 
-@pytest.fixture(scope="session")
-def run() -> Iterator[Run]:
-    with forks() as run:
-        yield run
-
-
 @pytest.mark.parametrize(("page", "number"), PATCHES)
 def test_a_patch_still_applies(page: Path, number: int) -> None:
     patch = patches(page)[number - 1]
@@ -37,8 +30,8 @@ def test_a_patch_still_applies(page: Path, number: int) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("page", "number"), PATCHES)
-def test_a_patch_is_caught_by_the_tests_of_its_page(page: Path, number: int, run: Run) -> None:
-    done = run("tests.house.patching", str(page), str(number))
+def test_a_patch_is_caught_by_the_tests_of_its_page(page: Path, number: int, forked: Run) -> None:
+    done = forked("tests.house.patching", str(page), str(number))
     assert done.returncode == TESTS_FAILED, done.stdout + done.stderr
     assert "1 failed" in done.stdout, done.stdout + done.stderr
 
