@@ -25,6 +25,15 @@ from tests.house.pages import node_ids, patches
 NEVER_IMPORTED = 70
 
 
+class QuickFirst:
+    """Has the quick tests tried first: mostly one of them fails, and the rest need not be run."""
+
+    @staticmethod
+    def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+        """Put slow tests behind the others, and those of the soak behind all."""
+        items.sort(key=lambda item: [item.get_closest_marker(name) is not None for name in ("soak", "slow")])
+
+
 def run(patch: Patch, names: Sequence[str]) -> int:
     """The exit code of pytest on these tests, with the patch applied in this process."""
     finder = install([patch])
@@ -36,7 +45,8 @@ def run(patch: Patch, names: Sequence[str]) -> int:
         settings.register_profile("patch", phases=(Phase.explicit, Phase.generate))
         settings.load_profile("patch")
         # Asserts stay plain: to explain how two long lists differ can take longer than all the tests.
-        code = int(pytest.main(["-x", "-q", "--assert=plain", "-p", "no:cacheprovider", *names]))
+        options = ["-x", "-q", "--assert=plain", "-p", "no:cacheprovider"]
+        code = int(pytest.main([*options, *names], plugins=[QuickFirst()]))
     return code if finder.used else NEVER_IMPORTED
 
 
