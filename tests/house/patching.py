@@ -30,8 +30,14 @@ class QuickFirst:
 
     @staticmethod
     def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-        """Put slow tests behind the others, and those of the soak behind all."""
-        items.sort(key=lambda item: [item.get_closest_marker(name) is not None for name in ("soak", "slow")])
+        """Put tests of many examples behind the others, slow ones behind these, and those of the soak behind all."""
+        items.sort(
+            key=lambda item: (
+                item.get_closest_marker("soak") is not None,
+                item.get_closest_marker("slow") is not None,
+                getattr(getattr(item, "obj", None), "is_hypothesis_test", False),
+            )
+        )
 
 
 def run(patch: Patch, names: Sequence[str]) -> int:
