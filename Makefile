@@ -29,7 +29,7 @@ demo: $(READY)  ## ask a made-up hospital a dozen questions, beside the truth; p
 	@$(RUN) -m demo
 
 test: $(READY)  ## run every test but the soak
-	@$(RUN) -m pytest -n $(WORKERS) -m "not soak"
+	@$(RUN) -m pytest -n $(WORKERS) --dist worksteal -m "not soak"
 
 lint: $(READY)  ## format, lint, types and layers
 	@$(RUN) -m ruff format --check
@@ -38,10 +38,10 @@ lint: $(READY)  ## format, lint, types and layers
 	@$(RUN) -c "from importlinter.cli import lint_imports_command as c; c()"
 
 check: lint  ## lint and the fast tests; before every commit
-	@$(RUN) -m pytest -n $(WORKERS) -m "not slow and not soak"
+	@$(RUN) -m pytest -n $(WORKERS) --dist worksteal -m "not slow and not soak"
 
 soak: $(READY)  ## run the tests that need full counts, and write all figures to docs/measured.md
-	@$(RUN) -m pytest -n $(WORKERS) -m soak
+	@$(RUN) -m pytest -n $(WORKERS) --dist worksteal -m soak
 	@$(RUN) -m benchmarks.measured
 
 bench: $(READY)  ## measure noise, accounting, the ledger, SQL, weights, the sources and streams, beside peers

@@ -111,6 +111,7 @@ def test_any_combination_of_releases_is_found_exactly_and_with_the_least_varianc
     assert found.variance == pytest.approx(least(table, spread, wanted // common), rel=1e-9, abs=1e-12)
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=60, phases=FOUND)
 @given(several, blocks.filter(lambda block: not block.keys))
 def test_what_is_no_combination_is_not_found_and_what_is_one_is(releases, asked):
@@ -120,6 +121,7 @@ def test_what_is_no_combination_is_not_found_and_what_is_one_is(releases, asked)
     assert (derive(Query(DOMAIN, (asked,)), releases) is not None) == follows
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=40, phases=FOUND)
 @given(several, blocks.filter(lambda block: not block.keys), st.integers(0, 500))
 def test_a_public_number_of_rows_is_used(releases, asked, rows):

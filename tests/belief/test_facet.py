@@ -11,7 +11,7 @@ from dodona.belief.facet import facet_of, refined, ways, weighed
 from dodona.domain.attribute import Boolean, Category, Integer, cells
 from dodona.domain.domain import Domain
 from dodona.domain.partition import Partition
-from dodona.query.predicate import EVERYTHING, among, both, either
+from dodona.query.predicate import EVERYTHING, And, among, both, either, masked
 from dodona.query.query import Block, Query
 from dodona.query.residual import Classes
 from dodona.query.weight import Constant
@@ -87,6 +87,14 @@ def test_a_facet_counts_what_its_block_counts(domain, data):
             product = np.multiply.outer(product, own)
         assert (product.reshape(-1) == weights[0]).all()
         assert facet.names == tuple(sorted(facet.names))
+
+
+@pytest.mark.parametrize("other", [0b01, 0b10])
+def test_a_conjunction_that_names_an_attribute_twice_is_one_set_of_it(other):
+    block = Block(And((among(AGE, [0]), masked(AGE, other))))
+    facet = facet_of(block, DOMAIN)
+    assert (facet.classes, facet.sets) == ((CELLS,), None)
+    assert weights_over(block, facet.classes)[0].sum() == (other == 0b01)
 
 
 def test_the_coarsest_classes_that_tell_nothing_apart_are_taken():

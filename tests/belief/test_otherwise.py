@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -26,6 +27,7 @@ def rank(rows: np.ndarray) -> int:
     return int(np.linalg.matrix_rank(rows)) if rows.size else 0
 
 
+@pytest.mark.slow
 @settings(max_examples=120, deadline=None)
 @given(
     st.sampled_from([DOMAIN, COMPLETE]).flatmap(

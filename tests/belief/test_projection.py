@@ -27,6 +27,7 @@ def case(rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return table / table.sum(), belief / belief.sum(), inside
 
 
+@pytest.mark.slow
 def test_a_guarded_step_drops_the_relative_entropy_by_its_promise():
     """6,000 random cases, noise up to its bound in both directions, ends included: none falls short."""
     rng = np.random.default_rng(7)

@@ -17,11 +17,27 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+from hypothesis import Phase, settings
 
 from dodona.audit.patch import Patch, install
 from tests.house.pages import node_ids, patches
 
 NEVER_IMPORTED = 70
+
+
+class QuickFirst:
+    """Has the quick tests tried first: mostly one of them fails, and the rest need not be run."""
+
+    @staticmethod
+    def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+        """Put tests of many examples behind the others, slow ones behind these, and those of the soak behind all."""
+        items.sort(
+            key=lambda item: (
+                item.get_closest_marker("soak") is not None,
+                item.get_closest_marker("slow") is not None,
+                getattr(getattr(item, "obj", None), "is_hypothesis_test", False),
+            )
+        )
 
 
 def run(patch: Patch, names: Sequence[str]) -> int:
@@ -31,8 +47,12 @@ def run(patch: Patch, names: Sequence[str]) -> int:
         # Faulty machine code and failing examples must not reach the caches of honest runs.
         os.environ["NUMBA_CACHE_DIR"] = scratch
         os.environ["HYPOTHESIS_STORAGE_DIRECTORY"] = scratch
+        # That a test fails is enough: to find the simplest example that fails it takes longer than all the tests.
+        settings.register_profile("patch", phases=(Phase.explicit, Phase.generate))
+        settings.load_profile("patch")
         # Asserts stay plain: to explain how two long lists differ can take longer than all the tests.
-        code = int(pytest.main(["-x", "-q", "--assert=plain", "-p", "no:cacheprovider", *names]))
+        options = ["-x", "-q", "--assert=plain", "-p", "no:cacheprovider"]
+        code = int(pytest.main([*options, *names], plugins=[QuickFirst()]))
     return code if finder.used else NEVER_IMPORTED
 
 

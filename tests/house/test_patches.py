@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from dodona.audit.patch import Patch, PatchFinder, apply
+from tests.house.forks import SECONDS, Run
 from tests.house.pages import pages, parse_patch, patches
 from tests.house.patching import NEVER_IMPORTED
 from tests.house.tree import ROOT, module_path
@@ -18,7 +19,6 @@ PATCHES = [
     for number, _ in enumerate(patches(page), start=1)
 ]
 TESTS_FAILED = 1
-SECONDS = 600
 
 
 @pytest.mark.parametrize(("page", "number"), PATCHES)
@@ -30,23 +30,10 @@ def test_a_patch_still_applies(page: Path, number: int) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("page", "number"), PATCHES)
-def test_a_patch_is_caught_by_the_tests_of_its_page(page: Path, number: int) -> None:
-    done = patched_run(page, number)
+def test_a_patch_is_caught_by_the_tests_of_its_page(page: Path, number: int, forked: Run) -> None:
+    done = forked("tests.house.patching", str(page), str(number))
     assert done.returncode == TESTS_FAILED, done.stdout + done.stderr
-
-
-def patched_run(page: Path, number: int = 1, root: Path = ROOT) -> subprocess.CompletedProcess[str]:
-    """A fresh process that runs a page's tests under one of its patches."""
-    outside = {name: text for name, text in os.environ.items() if not name.startswith("PYTEST_")}
-    return subprocess.run(
-        [sys.executable, "-m", "tests.house.patching", str(page), str(number)],
-        cwd=root,
-        env=outside,
-        capture_output=True,
-        text=True,
-        timeout=SECONDS,
-        check=False,
-    )
+    assert "1 failed" in done.stdout, done.stdout + done.stderr
 
 
 # The runner itself.
@@ -156,3 +143,17 @@ def test_the_runner_tells_what_became_of_a_patch(tmp_path: Path, number: int, co
     page.write_text(PAGE)
     done = patched_run(page, number, root=tmp_path)
     assert done.returncode == code, done.stdout + done.stderr
+
+
+def patched_run(page: Path, number: int, root: Path) -> subprocess.CompletedProcess[str]:
+    """A run by hand: a fresh process that runs a page's tests under one of its patches."""
+    outside = {name: text for name, text in os.environ.items() if not name.startswith("PYTEST_")}
+    return subprocess.run(
+        [sys.executable, "-m", "tests.house.patching", str(page), str(number)],
+        cwd=root,
+        env=outside,
+        capture_output=True,
+        text=True,
+        timeout=SECONDS,
+        check=False,
+    )

@@ -35,11 +35,11 @@ def test_some_bytes_and_some_truncations_are_noticed_or_harmless(
 @pytest.mark.slow
 @pytest.mark.parametrize("copies", [flips, cuts])
 @pytest.mark.parametrize(("make", "name"), FILES)
-def test_every_byte_and_every_truncation_is_noticed_or_harmless(
+def test_many_bytes_and_many_truncations_are_noticed_or_harmless(
     make: Callable[[Path], None], name: str, copies: Copies
 ):
-    """Every one of the closed ledger; every 31st where the newest lines stand in the write-ahead log."""
-    tally = altered(make, name, copies, 1 if make is small and name == NAME else 31)
+    """Every fifth of the closed ledger; every 31st where the newest lines stand in the write-ahead log."""
+    tally = altered(make, name, copies, 5 if make is small and name == NAME else 31)
     assert tally["missed"] == tally["untyped"] == 0
     assert tally["detected"] + tally["harmless"] == tally["tampered"]
 

@@ -348,6 +348,7 @@ JSON = st.recursive(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=80, deadline=None)
 @given(JSON)
 def test_whatever_arrives_is_a_report_or_refused(arrived):

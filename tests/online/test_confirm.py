@@ -134,6 +134,7 @@ def checks(curator):
     return [charge for charge in curator.history if charge.text == "checks of a model's predictions"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("neighbours", ["replace", "add-remove"])
 def test_where_columns_hardly_depend_on_each_other_predictions_are_confirmed_for_less(neighbours):
     """The price is .64 of that without checks, deviating by .14 (28 runs): a mean of four above .95 is 4.4 off."""
@@ -178,6 +179,7 @@ def test_where_columns_depend_on_each_other_checks_cost_no_more_than_was_spent_w
     assert spent(with_checks) <= 2 * spent(without)
 
 
+@pytest.mark.slow
 def test_where_an_epoch_costs_hundreds_of_answers_it_is_not_opened_and_nothing_else_changes():
     rows = table(3, turns=120)
     with_checks, without = rows.ledger(APPROXIMATE), rows.ledger(APPROXIMATE)
@@ -207,6 +209,7 @@ def test_a_confirmed_answer_is_told_again_and_never_learned_from():
     assert all(line.purpose != CONFIRMING for line, _ in kept.releases())
 
 
+@pytest.mark.slow
 def test_after_a_restart_an_open_epoch_is_lost_and_the_next_has_to_be_paid_for_anew():
     rows = table(1, turns=400)
     kept = rows.ledger()

@@ -44,13 +44,14 @@ def rows_of(query: Query) -> list[Row]:
 
 def walked(query: Query, relation: Neighbours) -> tuple[Norms, bool]:
     """The largest norms over all pairs of tables that differ in one row, and whether all answers went one way."""
-    tables: list[Answers] = []
+    distinct: dict[frozenset[object], Answers] = {}  # rows with the same answers make the same pairs
     for row in rows_of(query):
         found: Answers = Counter()
         for number, block in enumerate(query.blocks):
             group, weight = contribution(block, row)
             found[number, group] = weight
-        tables.append(found)
+        distinct[frozenset(found.items())] = found
+    tables = list(distinct.values())
     pairs = ((one, Answers()) for one in tables) if relation is ADD else itertools.combinations(tables, 2)
     l1 = squares = linf = 1  # no sensitivity is below
     one_way = True

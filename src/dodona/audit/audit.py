@@ -24,6 +24,9 @@ _SLOW = 400_000  # of which slow cases take their share; more would take minutes
 Told = Callable[[int, int, str], None]
 """Hears how many trials are done, of how many, and the name of the last."""
 
+Run = Callable[[str, str], "subprocess.CompletedProcess[str]"]
+"""Runs a module with one argument in a process that has imported nothing of Dodona."""
+
 
 @dataclass(frozen=True, slots=True)
 class Trial:
@@ -106,10 +109,15 @@ def right_trials(count: int, only: str | None = None) -> Iterator[Trial]:
         yield Trial(name, samples, tuple(names))
 
 
-def tried(trial: Trial) -> tuple[Finding, ...]:
-    """Return what a fresh process found; one that failed is a fault of the audit, not a mutant caught."""
-    command = [sys.executable, "-m", "dodona.audit.trial", json.dumps(asdict(trial))]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603  our own module
+def fresh(module: str, argument: str) -> subprocess.CompletedProcess[str]:
+    """Return what became of a module that was run in a process of its own."""
+    command = [sys.executable, "-m", module, argument]
+    return subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603  our own module
+
+
+def tried(trial: Trial, *, run: Run = fresh) -> tuple[Finding, ...]:
+    """Return what a process found; one that failed is a fault of the audit, not a mutant caught."""
+    done = run("dodona.audit.trial", json.dumps(asdict(trial)))
     findings = tuple(Finding(**json.loads(line)) for line in done.stdout.splitlines())
     if done.returncode != 0 or {finding.case for finding in findings} != set(trial.cases):
         reason = (done.stderr.strip().splitlines() or [f"exit code {done.returncode}"])[-1]

@@ -107,7 +107,9 @@ def _boxed(where: Predicate, domain: Domain) -> Facet | None:
             return None
         classes.append(seen[0])
         sets.append(seen[1])
-    return Facet(tuple(classes), tuple(sets))
+    facet = Facet(tuple(classes), tuple(sets))
+    # `both` names each attribute once and in order; who writes And by hand may not.
+    return facet if facet.names == tuple(sorted(set(facet.names))) else None
 
 
 @lru_cache(maxsize=1 << 14)

@@ -1,0 +1,14 @@
+"""What tests of more than one folder share."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.house.forks import Run, forks
+
+
+@pytest.fixture(scope="session")
+def forked() -> Iterator[Run]:
+    """How to run a module in a process that has imported nothing of Dodona, without waiting for the libraries."""
+    with forks() as run:
+        yield run
