@@ -14,7 +14,7 @@ import numpy as np
 
 from dodona.backends.engine import answers
 from dodona.backends.faults import SourceUnfit
-from dodona.backends.spark_opening import folder, hold_readable, named, viewed
+from dodona.backends.spark_opening import folder, forget, fresh_name, hold_readable, named, viewed
 from dodona.backends.spark_session import ENGINE, beside, connected, over_network, quiet, running
 from dodona.domain.schema import Schema
 from dodona.query.query import Query
@@ -31,14 +31,22 @@ if TYPE_CHECKING:
 class SparkSource:
     """Exact answers from Spark. Open one with `parquet`, `table` or `remote`."""
 
-    def __init__(
-        self, session: SparkSession, schema: Schema, table: Table, *, version: str, leave: Callable[[], None]
+    def __init__(  # noqa: PLR0913  what is opened once
+        self,
+        session: SparkSession,
+        schema: Schema,
+        table: Table,
+        *,
+        view: str,
+        version: str,
+        leave: Callable[[], None],
     ) -> None:
-        """Take a session with the settings of `spark_session`, how its table is read, and what is done at the end."""
+        """Take a session with the settings of `spark_session`, how its view is read, and how the session is left."""
         self.version = version
         self._schema = schema
         self._session = session
         self._table = table
+        self._view = view
         self._leave = leave
         self._closed = False
 
@@ -53,47 +61,55 @@ class SparkSource:
 
         Without a session it uses the one that is running, or starts a local one, which it stops when it is closed.
         """
-        given = session or running()
+        given, leave = session or running(), _nothing
         if given is None or given is ENGINE.session:
-            given = ENGINE.take()
-            leave = ENGINE.leave
-        else:
-            leave = _nothing
-        own = beside(given)
-        return cls._opened(own, schema, lambda: folder(own, path), version=version, leave=leave)
+            given, leave = ENGINE.take(), ENGINE.leave
+        return cls._opened(schema, lambda: beside(given), lambda own: folder(own, path), version=version, leave=leave)
 
     @classmethod
-    def table(cls, schema: Schema, session: SparkSession, name: str | None = None, *, version: str = "1") -> Self:
-        """Open a table or a view of a session, by the name that the session knows; the schema's if none is given."""
-        own = beside(session)
-        where = own if over_network(session) else session
-        chosen = SPARK.identifier(schema.table) if name is None else name
-        return cls._opened(own, schema, lambda: named(where, chosen), version=version, leave=_nothing)
+    def table(
+        cls, schema: Schema, session: SparkSession | None, name: str | None = None, *, version: str = "1"
+    ) -> Self:
+        """Open a table or a view of a session, None for the one that is running, by the name that it knows.
+
+        It is the schema's name if none is given.
+        """
+        given = session or running()
+        if given is None:
+            raise SourceUnfit("No Spark session is running that could know the table. Start one, or give a path.")
+        known = SPARK.identifier(schema.table) if name is None else name
+
+        def rows(own: SparkSession) -> DataFrame:
+            return named(own if over_network(given) else given, known)
+
+        return cls._opened(schema, lambda: beside(given), rows, version=version, leave=_nothing)
 
     @classmethod
     def remote(cls, schema: Schema, address: str, name: str | None = None, *, version: str = "1") -> Self:
         """Open a table of a Spark Connect server, whose address is such as sc://host:15002."""
-        own = connected(address)
-        chosen = SPARK.identifier(schema.table) if name is None else name
-        return cls._opened(own, schema, lambda: named(own, chosen), version=version, leave=own.stop)
+        session = connected(address)
+        known = SPARK.identifier(schema.table) if name is None else name
+        return cls._opened(schema, lambda: session, lambda own: named(own, known), version=version, leave=session.stop)
 
     @classmethod
     def _opened(
         cls,
-        session: SparkSession,
         schema: Schema,
-        rows: Callable[[], DataFrame],
+        session: Callable[[], SparkSession],
+        rows: Callable[[SparkSession], DataFrame],
         *,
         version: str,
         leave: Callable[[], None],
     ) -> Self:
+        view = fresh_name()
         try:
-            table = viewed(rows(), schema, session)
-            hold_readable(session, table)
-        except SourceUnfit:
+            own = session()
+            table = viewed(rows(own), schema, own, view)
+            hold_readable(own, table)
+        except BaseException:
             leave()
             raise
-        return cls(session, schema, table, version=version, leave=leave)
+        return cls(own, schema, table, view=view, version=version, leave=leave)
 
     def exact(self, query: Query) -> Sealed:
         """Return all answers of a query, sealed."""
@@ -112,6 +128,7 @@ class SparkSource:
         """Let go of the table; a session that was given goes on."""
         if not self._closed:
             self._closed = True
+            forget(self._session, self._view)
             self._leave()
 
     def _fetched(self, asked: Statement) -> list[NDArray[np.int64]]:

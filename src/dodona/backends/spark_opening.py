@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
@@ -51,8 +52,13 @@ def named(session: SparkSession, name: str) -> DataFrame:
     return _opened(lambda: session.table(name))
 
 
-def viewed(rows: DataFrame, schema: Schema, session: SparkSession) -> Table:
-    """Return how the declared columns are read, and whose each row is, from a view that another session can ask.
+def fresh_name() -> str:
+    """Return a name for a view that no other source of this process has."""
+    return f"dodona_{next(_numbers)}"
+
+
+def viewed(rows: DataFrame, schema: Schema, session: SparkSession, name: str) -> Table:
+    """Return how the declared columns are read, and whose each row is, from a view that a session of ours can ask.
 
     The view holds the declared columns alone, as v0, v1 and so on, so that no name in a table is one of ours.
     """
@@ -74,7 +80,7 @@ def viewed(rows: DataFrame, schema: Schema, session: SparkSession) -> Table:
         field = _field(fields, schema.unit.id, "who a row is of")
         listed.append(f"{_raw(field)} AS {_WHO}")
         person = f"nullif({_WHO}, CAST('NaN' AS DOUBLE))" if _form(field) is Form.DOUBLE else _WHO
-    view = _opened(lambda: _view(rows.selectExpr(*listed or ["0 AS nothing"]), session))
+    view = _opened(lambda: _view(rows.selectExpr(*listed or ["0 AS nothing"]), session, name))
     table = Table(view, readings, SPARK, person)
     return table if person is None else capped(table, schema.unit.rows)
 
@@ -85,13 +91,9 @@ def hold_readable(session: SparkSession, table: Table) -> None:
     A time in a file may be beyond what Spark counts to, and a view may compute what fails on some row. Found only when
     a question is asked, such a row would make answers fail, and so tell that it is there.
     """
-    with quiet():
-        try:
-            session.sql(digest(table, tuple(table.readings)).sql).collect()
-        except Exception:  # noqa: BLE001  pyspark has no one family of errors
-            pass
-        else:
-            return
+    with quiet(), suppress(Exception):  # pyspark has no one family of errors
+        session.sql(digest(table, tuple(table.readings)).sql).collect()
+        return
     raise SourceUnfit(
         "The table cannot be read: it holds values that Spark cannot read, such as times out of range, or its files "
         "are not whole, or the column of who a row is of has no type that can be told apart."
@@ -99,11 +101,8 @@ def hold_readable(session: SparkSession, table: Table) -> None:
 
 
 def _opened(read: Callable[[], _Found]) -> _Found:
-    with quiet():
-        try:
-            return read()
-        except Exception:  # noqa: BLE001  pyspark has no one family of errors
-            pass
+    with quiet(), suppress(Exception):  # pyspark has no one family of errors
+        return read()
     raise SourceUnfit(
         "The table cannot be opened. Check its name or path, and the types in its files: write times in "
         "microseconds, as Spark reads no nanoseconds, and each column with one type and its own name."
@@ -117,9 +116,15 @@ def _local(path: Path) -> str:
     return "file:" + _PATTERN.sub(r"\\\1", str(path))
 
 
-def _view(rows: DataFrame, session: SparkSession) -> str:
-    """Return the name of a view of rows, which may come from another session of the same engine."""
-    name = f"dodona_{next(_numbers)}"
+def forget(session: SparkSession, name: str) -> None:
+    """Drop a view; where its engine has stopped, there is nothing to drop."""
+    with quiet(), suppress(Exception):
+        drop = session.catalog.dropTempView if over_network(session) else session.catalog.dropGlobalTempView
+        drop(name)
+
+
+def _view(rows: DataFrame, session: SparkSession, name: str) -> str:
+    """Make a view of rows, which may come from another session of the same engine; return what it is called in SQL."""
     if over_network(session):
         rows.createOrReplaceTempView(name)
         return name

@@ -11,7 +11,7 @@ import shutil
 import tempfile
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from pyspark.logger import PySparkLogger
@@ -90,11 +90,9 @@ ENGINE = _Engine()
 
 def running() -> SparkSession | None:
     """Return the session that this process works with, if there is one."""
-    with quiet():
-        try:
-            return SparkSession.active()
-        except Exception:  # noqa: BLE001  there is none
-            return None
+    with quiet(), suppress(Exception):
+        return SparkSession.active()
+    return None
 
 
 def beside(session: SparkSession) -> SparkSession:
@@ -109,20 +107,14 @@ def beside(session: SparkSession) -> SparkSession:
 
 def connected(address: str) -> SparkSession:
     """Return a session of a Spark Connect server."""
-    found: SparkSession | None = None
-    with quiet():
-        try:
-            from pyspark.sql.connect.session import SparkSession as Remote
+    with quiet(), suppress(Exception):  # the address may hold a token, and so may the words of an error
+        from pyspark.sql.connect.session import SparkSession as Remote
 
-            found = _set(Remote.builder.remote(address).create())  # type: ignore[arg-type]
-        except Exception:  # noqa: BLE001  the address may hold a token, and so may the words of an error
-            found = None
-    if found is None:
-        raise SourceUnfit(
-            "The Spark Connect server does not answer. Check its address, such as sc://host:15002, and that grpcio is "
-            "there: pip install 'dodona[spark]'."
-        )
-    return found
+        return _set(Remote.builder.remote(address).create())  # type: ignore[arg-type]
+    raise SourceUnfit(
+        "The Spark Connect server does not answer. Check its address, such as sc://host:15002, and that grpcio is "
+        "there: pip install 'dodona[spark]'."
+    )
 
 
 def over_network(session: object) -> bool:
@@ -179,8 +171,6 @@ def _started(folder: Path) -> SparkSession:
     builder = SparkSession.builder.master("local[*]")
     for name, value in settings.items():
         builder = builder.config(name, value)
-    try:
+    with quiet(), suppress(Exception):
         return builder.getOrCreate()
-    except Exception:  # noqa: BLE001
-        pass
     raise SourceUnfit("Spark does not start. It needs Java 17 or newer, and a loopback address.")

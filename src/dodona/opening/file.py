@@ -16,7 +16,7 @@ from dodona.ledger.opening import Terms
 from dodona.online.after import After
 from dodona.policy import Analyst, Budget
 
-_KINDS = ("parquet", "csv", "duckdb")
+_KINDS = ("parquet", "csv", "duckdb", "spark")
 _ACCOUNTANTS = tuple(accountant.value for accountant in Accountant)
 _VARIABLE = "env:"
 _LOWEST, _HIGHEST = Fraction(0), Fraction(10**4)
@@ -32,7 +32,7 @@ class DatasetFile:
     schema: Schema
     kind: str
     source: str
-    """Where the rows are, relative to the file."""
+    """Where the rows are, relative to the file; for Spark also `env:NAME` of an address, or nothing."""
     source_table: str | None
     version: str
     budget: Budget
@@ -127,12 +127,24 @@ def _source(root: Written) -> tuple[str, str, str | None, str] | None:
     if source is None:
         return None
     kind = source.choice("kind", _KINDS)
-    place = source.text("path", example='path = "stays/*.parquet"')
+    place = _spark(source) if kind == "spark" else source.text("path", example='path = "stays/*.parquet"')
     version = source.text("version", example='version = "2026-10"', default="1")
     inner = source.text("source_table", example='source_table = "main.stays"') if source.has("source_table") else None
     source.has("table")
     source.close()
     return None if kind is None or place is None or version is None else (kind, place, inner, version)
+
+
+def _spark(source: Written) -> str | None:
+    """Return where Spark finds the rows: a folder, the variable of an address, or nothing for the running session."""
+    if source.has("path"):
+        return source.text("path", example='path = "stays"')
+    if not source.has("url"):
+        return ""
+    address = source.text("url", example='url = "env:STAYS_SPARK"')
+    if address is not None and not address.startswith(_VARIABLE):
+        source.note("url", 'may hold a token; write the name of a variable, such as url = "env:STAYS_SPARK"')
+    return address
 
 
 def _budget(root: Written) -> tuple[Budget, After] | None:

@@ -16,9 +16,9 @@ from dodona.online.after import After
 from dodona.online.curator import Curator
 from dodona.online.dataset import Dataset
 from dodona.online.request import Request
-from dodona.opening.file import DatasetFile
+from dodona.opening.file import DatasetFile, secret
 from dodona.opening.made_up import made_up
-from dodona.opening.version import hold_frame, hold_version
+from dodona.opening.version import hold_frame, hold_table, hold_version
 from dodona.policy import Analyst, Budget
 
 if TYPE_CHECKING:
@@ -132,6 +132,8 @@ def _from_file(file: DatasetFile, analyst: str | None) -> Curator:
 def _source(file: DatasetFile) -> Source:
     from dodona.backends.duckdb import DuckDBSource
 
+    if file.kind == "spark":
+        return _spark(file)
     hold_version(file)
     match file.kind:
         case "parquet":
@@ -140,6 +142,24 @@ def _source(file: DatasetFile) -> Source:
             return DuckDBSource.csv(file.schema, file.rows, version=file.version)
         case _:
             return DuckDBSource.table(file.schema, file.rows, table=file.source_table, version=file.version)
+
+
+def _spark(file: DatasetFile) -> Source:
+    from dodona.backends.spark import SparkSource
+
+    schema, where, version = file.schema, file.source, file.version
+    if where.startswith("env:"):
+        source = SparkSource.remote(schema, secret(where), file.source_table, version=version)
+    elif where:
+        source = SparkSource.parquet(schema, where if "://" in where else file.rows, version=version)
+    else:
+        source = SparkSource.table(schema, None, file.source_table, version=version)
+    try:
+        hold_table(file, source)
+    except BaseException:
+        source.close()
+        raise
+    return source
 
 
 def _frame(schema: Schema, frame: object, ledger: str | Path | None, version: str) -> Source:

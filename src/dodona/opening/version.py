@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from dodona.errors import InvalidRequest
 from dodona.opening.file import DatasetFile
@@ -17,6 +17,13 @@ if TYPE_CHECKING:
     from dodona.backends.duckdb import DuckDBSource
 
 _SUFFIX = ".versions"
+
+
+class Fingerprinted(Protocol):
+    """A source that can tell whether its rows changed."""
+
+    def fingerprint(self) -> str:
+        """Return a digest of all that an answer can depend on."""
 
 
 class VersionChanged(InvalidRequest):
@@ -39,6 +46,11 @@ def hold_version(file: DatasetFile) -> None:
 
     kept = file.path.parent / f".{file.dataset}{_SUFFIX}"
     hold_digest(kept, file.version, fingerprint(found_files(file.rows)))
+
+
+def hold_table(file: DatasetFile, source: Fingerprinted) -> None:
+    """Compare the rows of a table that an engine holds with what this version was when it was first opened."""
+    hold_digest(file.path.parent / f".{file.dataset}{_SUFFIX}", file.version, source.fingerprint())
 
 
 def hold_frame(ledger: Path, table: str, source: DuckDBSource) -> None:
