@@ -89,6 +89,12 @@ def table(made: Made, folder: Path) -> tuple[Source, Made]:
     return DuckDBSource.table(made.schema, folder / "held.duckdb"), made
 
 
+def spark(made: Made, folder: Path) -> tuple[Source, Made]:
+    from tests.backends.spark import source_of
+
+    return source_of(made.schema, made.arrow(), folder), made
+
+
 BACKENDS: dict[str, Callable[[Made, Path], tuple[Source, Made]]] = {
     "memory": memory,
     "parquet": parquet,
@@ -98,7 +104,10 @@ BACKENDS: dict[str, Callable[[Made, Path], tuple[Source, Made]]] = {
     "polars frame": polars_frame,
     "csv": comma_separated,
     "database table": table,
+    "spark": spark,
 }
+SWIFT = {name: backend for name, backend in BACKENDS.items() if name != "spark"}
+"""Those that answer in milliseconds, for tests with thousands of statements; `test_spark` has a sample of them."""
 
 
 def values(source: Source, query: Query) -> list[int]:

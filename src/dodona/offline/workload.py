@@ -40,9 +40,7 @@ class Workload:
         seen = set[Block]()
         for place, block in enumerate(self.query.blocks):
             if isinstance(block.weight, People):
-                raise WorkloadUnfit(
-                    f"workload[{place}] counts people. Count rows: synthetic rows are nobody's."
-                )
+                raise WorkloadUnfit(f"workload[{place}] counts people. Count rows: synthetic rows are nobody's.")
             if block.weight != ONE:
                 raise WorkloadUnfit(f"workload[{place}] adds up values. Write counts, or marginals with `by`.")
             if not block.attributes:

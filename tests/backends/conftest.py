@@ -1,0 +1,18 @@
+"""What holds of all tests that ask Spark."""
+
+from __future__ import annotations
+
+import pytest
+
+_NAME = "spark"
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark the tests of every source that ask Spark, wherever they are listed."""
+    from tests.backends.spark import MARKS
+
+    for item in items:
+        call = getattr(item, "callspec", None)
+        if call is not None and _NAME in call.id.split("-"):
+            for mark in MARKS:
+                item.add_marker(mark)
