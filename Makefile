@@ -16,7 +16,7 @@ READY := .venv/ready
 LOCK := .venv/bin/uv pip compile --quiet --generate-hashes --universal --python-version 3.11 \
 	--no-header --no-annotate --no-emit-index-url --no-emit-find-links
 
-.PHONY: help setup demo test lint check soak bench audit docs lock clean
+.PHONY: help setup demo test lint check soak bench audit docs lock java clean
 
 help:  ## show this screen
 	@echo "Dodona: a private oracle for data"
@@ -74,4 +74,13 @@ $(READY): requirements/bootstrap.txt requirements/dev.txt pyproject.toml
 	@$(RUN) -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/bootstrap.txt
 	@.venv/bin/uv pip install --quiet --python $(RUN) --require-hashes -r requirements/dev.txt
 	@.venv/bin/uv pip install --quiet --python $(RUN) --no-deps --no-build-isolation -e .
+	@command -v java > /dev/null || test -n "$${JAVA_HOME:-}" || $(MAKE) java
 	@touch $(READY)
+
+# Spark runs on Java 17. Tests that ask it fail where there is none; they are never skipped.
+java:
+	@if command -v apt-get > /dev/null && [ "$$(id -u)" = 0 ]; then \
+		apt-get update -qq && apt-get install -qq -y --no-install-recommends openjdk-17-jre-headless > /dev/null; \
+	else \
+		echo "There is no Java. Spark, and the tests that ask it, need Java 17: install it, or set JAVA_HOME." >&2; \
+	fi

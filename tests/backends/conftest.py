@@ -1,4 +1,4 @@
-"""What a test opened is closed when it ends."""
+"""What a test opened is closed when it ends; and what holds of all tests that ask Spark."""
 
 from __future__ import annotations
 
@@ -8,9 +8,22 @@ import pytest
 
 from tests.backends.scene import OPENED
 
+_NAME = "spark"
+
 
 @pytest.fixture(autouse=True)
 def closed() -> Iterator[None]:
     yield
     while OPENED:
         OPENED.pop().close()
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark the tests of every source that ask Spark, wherever they are listed."""
+    from tests.backends.spark import MARKS
+
+    for item in items:
+        call = getattr(item, "callspec", None)
+        if call is not None and _NAME in call.id.split("-"):
+            for mark in MARKS:
+                item.add_marker(mark)

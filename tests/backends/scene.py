@@ -103,6 +103,12 @@ def postgres(made: Made, _: Path) -> tuple[Source, Made]:
     return source, made
 
 
+def spark(made: Made, folder: Path) -> tuple[Source, Made]:
+    from tests.backends.spark import source_of
+
+    return source_of(made.schema, made.arrow(), folder), made
+
+
 BACKENDS: dict[str, Callable[[Made, Path], tuple[Source, Made]]] = {
     "memory": memory,
     "parquet": parquet,
@@ -113,7 +119,10 @@ BACKENDS: dict[str, Callable[[Made, Path], tuple[Source, Made]]] = {
     "csv": comma_separated,
     "database table": table,
     "postgres": postgres,
+    "spark": spark,
 }
+SWIFT = {name: backend for name, backend in BACKENDS.items() if name != "spark"}
+"""Those that answer in milliseconds, for tests with thousands of statements; `test_spark` has a sample of them."""
 
 
 def values(source: Source, query: Query) -> list[int]:

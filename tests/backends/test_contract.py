@@ -18,7 +18,7 @@ from dodona.query.predicate import both, either
 from dodona.query.query import Block, Query
 from dodona.trusted.source import Source
 from tests.backends.questions import block, predicate, table
-from tests.backends.scene import BACKENDS, Made, by_hand, made_up, values
+from tests.backends.scene import BACKENDS, SWIFT, Made, by_hand, made_up, values
 
 BACKEND = pytest.mark.parametrize("backend", BACKENDS.values(), ids=BACKENDS.keys())
 Opener = Callable[[Made, Path], tuple[Source, Made]]
@@ -42,7 +42,7 @@ def test_weights_over_the_histogram_and_the_source_say_the_same(backend, seed: i
 
 
 @pytest.mark.slow
-@BACKEND
+@pytest.mark.parametrize("backend", SWIFT.values(), ids=SWIFT.keys())
 @pytest.mark.parametrize("seed", [*range(2, 25), *range(26, 43)])
 def test_they_say_the_same_of_many_tables(backend, seed: int, tmp_path: Path) -> None:
     agree(backend, seed, tmp_path)

@@ -19,7 +19,7 @@ from dodona.query.query import Block, Query
 from dodona.query.weight import Value
 from dodona.trusted.source import Source
 from tests.backends.columns import COLUMNS, completed
-from tests.backends.scene import BACKENDS, Made, by_hand, values
+from tests.backends.scene import BACKENDS, SWIFT, Made, by_hand, values
 
 Opener = Callable[[Made, Path], tuple[Source, Made]]
 BACKEND = pytest.mark.parametrize("backend", BACKENDS.values(), ids=BACKENDS.keys())
@@ -64,7 +64,7 @@ def test_every_storage_type_counts_the_rest_as_the_named_value(backend, tmp_path
 
 
 @pytest.mark.slow
-@BACKEND
+@pytest.mark.parametrize("backend", SWIFT.values(), ids=SWIFT.keys())
 @pytest.mark.parametrize("seed", range(2, 8))
 def test_every_storage_type_counts_the_rest_so_in_many_tables(backend, seed: int, tmp_path: Path) -> None:
     rest_is_the_named_value(backend, seed, tmp_path)

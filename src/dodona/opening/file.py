@@ -15,7 +15,7 @@ from dodona.online.after import After
 from dodona.opening.secret import VARIABLE, secret
 from dodona.policy import Analyst, Budget
 
-_KINDS = ("parquet", "csv", "duckdb", "postgres")
+_KINDS = ("parquet", "csv", "duckdb", "postgres", "spark")
 _ACCOUNTANTS = tuple(accountant.value for accountant in Accountant)
 _LOWEST, _HIGHEST = Fraction(0), Fraction(10**4)
 _SURE = Fraction(1, 10**9)
@@ -32,7 +32,7 @@ class DatasetFile:
     schema: Schema
     kind: str
     source: str
-    """Where the rows are, relative to the file; or `env:NAME` of an address."""
+    """Where the rows are, relative to the file; or `env:NAME` of an address; for a running Spark session nothing."""
     source_table: str | None
     timeout: int
     """Seconds that a statement may take, where a server is asked."""
@@ -149,6 +149,8 @@ def _source(root: Written) -> tuple[str, str, str | None, int, str] | None:
         place = _address(source, example='url = "env:STAYS_DATABASE"')
         if source.has("timeout"):
             timeout = source.whole("timeout", example="timeout = 300", lower=1, upper=_WEEK)
+    elif kind == "spark":
+        place = _spark(source)
     else:
         place = source.text("path", example='path = "stays/*.parquet"')
     version = source.text("version", example='version = "2026-10"', default="1")
@@ -164,8 +166,15 @@ def _address(where: Written, *, example: str) -> str | None:
     """Return the name of the variable that holds an address."""
     place = where.text("url", example=example)
     if place is not None and not place.startswith(VARIABLE):
-        where.note("url", f"may hold a password; write the name of a variable, such as {example}")
+        where.note("url", f"may hold a secret; write the name of a variable, such as {example}")
     return place
+
+
+def _spark(source: Written) -> str | None:
+    """Return where Spark finds the rows: a folder, the variable of an address, or nothing for the running session."""
+    if source.has("path"):
+        return source.text("path", example='path = "stays"')
+    return _address(source, example='url = "env:STAYS_SPARK"') if source.has("url") else ""
 
 
 def _budget(root: Written) -> tuple[Budget, After] | None:

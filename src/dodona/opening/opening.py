@@ -19,10 +19,13 @@ from dodona.online.request import Request
 from dodona.opening.extra import extra
 from dodona.opening.file import DatasetFile
 from dodona.opening.made_up import made_up
+from dodona.opening.secret import VARIABLE, secret
 from dodona.opening.version import hold_frame, hold_source, hold_version
 from dodona.policy import Analyst, Budget
 
 if TYPE_CHECKING:
+    from dodona.backends.postgres import PostgresSource
+    from dodona.backends.spark import SparkSource
     from dodona.ledger.contract import Ledger
     from dodona.trusted.source import Source
 
@@ -133,8 +136,8 @@ def _from_file(file: DatasetFile, analyst: str | None) -> Curator:
 def _source(file: DatasetFile) -> Source:
     from dodona.backends.duckdb import DuckDBSource
 
-    if file.kind == "postgres":
-        return _server(file)
+    if file.kind in {"postgres", "spark"}:
+        return _held(file, _spark(file) if file.kind == "spark" else _postgres(file))
     hold_version(file)
     match file.kind:
         case "parquet":
@@ -145,13 +148,27 @@ def _source(file: DatasetFile) -> Source:
             return DuckDBSource.table(file.schema, file.rows, table=file.source_table, version=file.version)
 
 
-def _server(file: DatasetFile) -> Source:
-    """Return a table in PostgreSQL whose rows are still those of its version."""
+def _postgres(file: DatasetFile) -> PostgresSource:
     with extra("PostgreSQL", "psycopg", "postgres"):
         from dodona.backends.postgres import PostgresSource
-    source = PostgresSource(
+    return PostgresSource(
         file.schema, file.address, table=file.source_table, version=file.version, timeout=file.timeout
     )
+
+
+def _spark(file: DatasetFile) -> SparkSource:
+    with extra("Spark", "pyspark", "spark"):
+        from dodona.backends.spark import SparkSource
+    schema, where, version = file.schema, file.source, file.version
+    if where.startswith(VARIABLE):
+        return SparkSource.remote(schema, secret(where), file.source_table, version=version)
+    if where:
+        return SparkSource.parquet(schema, where if "://" in where else file.rows, version=version)
+    return SparkSource.table(schema, None, file.source_table, version=version)
+
+
+def _held(file: DatasetFile, source: PostgresSource | SparkSource) -> Source:
+    """Return a table whose rows are still those of its version."""
     try:
         hold_source(file, source)
     except BaseException:

@@ -8,16 +8,22 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from dodona.errors import InvalidRequest
 from dodona.opening.file import DatasetFile
 
 if TYPE_CHECKING:
     from dodona.backends.duckdb import DuckDBSource
-    from dodona.backends.postgres import PostgresSource
 
 _SUFFIX = ".versions"
+
+
+class Fingerprinted(Protocol):
+    """A source that can tell whether its rows changed."""
+
+    def fingerprint(self) -> str:
+        """Return a digest of all that an answer can depend on."""
 
 
 class VersionChanged(InvalidRequest):
@@ -41,8 +47,8 @@ def hold_version(file: DatasetFile) -> None:
     hold_digest(_kept(file), file.version, fingerprint(found_files(file.rows)))
 
 
-def hold_source(file: DatasetFile, source: PostgresSource) -> None:
-    """Compare the rows of a table in a server with what this version was when it was first opened."""
+def hold_source(file: DatasetFile, source: Fingerprinted) -> None:
+    """Compare the rows of a table that an engine holds with what this version was when it was first opened."""
     hold_digest(_kept(file), file.version, source.fingerprint())
 
 

@@ -114,3 +114,35 @@ DUCKDB = Dialect(
     count_if="coalesce(count_if({0}), 0)",
     hashed="md5_number_lower({0})",
 )
+
+SPARK = Dialect(  # in a session with the settings of `backends.spark_session`
+    name="spark",
+    identifier_quote="`",
+    backslash="\\\\",
+    double="CAST({0} AS DOUBLE)",
+    text="CAST({0} AS STRING)",
+    small="CAST({0} AS BIGINT)",
+    wide="CAST({0} AS DECIMAL(38, 0))",
+    read_double=(  # Java does not read "-nan", the only number in the rules of `spelling` that it does not
+        "CASE WHEN {0} IS NOT NULL THEN coalesce(try_cast({0} AS DOUBLE), CAST('NaN' AS DOUBLE)) END"
+    ),
+    read_day="try_cast({0} AS DATE)",
+    matches="({0} RLIKE concat('^(?:', {1}, ')', chr(92), 'z'))",  # a `$` would also match before a last line break
+    found="regexp_extract({0}, {1}, 0)",
+    not_a_number="({0} = CAST('NaN' AS DOUBLE))",  # NaN equals NaN here, and isnan(NULL) would be false
+    day="DATE '{0}'",
+    time="TIMESTAMP_NTZ '{0} 00:00:00'",
+    zoned="TIMESTAMP_LTZ '{0} 00:00:00Z'",
+    days_between="datediff({0}, {1})",
+    day_of_time="CAST({0} AS DATE)",
+    day_of_zoned=(  # a cast would take the day in the time zone of the session
+        "date_add(DATE '1970-01-01', CAST(unix_micros({0}) div 86400000000"
+        " - CASE WHEN unix_micros({0}) % 86400000000 < 0 THEN 1 ELSE 0 END AS INT))"
+    ),
+    quotient="({0} div {1})",
+    remainder="({0} % {1})",
+    position="(nullif(array_position(array({1}), {0}), 0) - 1)",
+    bit="(substring(CAST({0} AS BINARY), CAST({1} AS INT) + 1, 1) = X'31')",
+    count_if="count_if({0})",
+    hashed="conv(substring(md5(CAST({0} AS BINARY)), 1, 16), 16, 10)",
+)

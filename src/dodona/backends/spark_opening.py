@@ -1,0 +1,160 @@
+"""Opening a table in Spark: find out names and types, and give the declared columns names of our own."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+from dodona.backends.faults import SourceUnfit
+from dodona.backends.files import found_files
+from dodona.backends.spark_session import over_network, quiet
+from dodona.domain.schema import Schema
+from dodona.sql.render import Table, digest
+from dodona.sql.render_cap import capped
+from dodona.sql.render_column import Form, Reading, accepted, reading
+from dodona.sql.render_dialect import SPARK
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructField
+
+_WHO = "who"
+_FORMS = {
+    "string": Form.TEXT,
+    "boolean": Form.TRUTH,
+    "date": Form.DAY,
+    "timestamp_ntz": Form.TIME,
+    "timestamp": Form.ZONED,
+    "void": Form.NOTHING,
+    **dict.fromkeys(("float", "double"), Form.DOUBLE),
+    **dict.fromkeys(("tinyint", "smallint", "int", "bigint"), Form.WHOLE),
+}
+_EXACT_DIGITS = 15  # a decimal of this many digits is a quotient of two whole numbers that are doubles
+_PADDED = "__CHAR_VARCHAR_TYPE_STRING"  # where Spark says that texts have a width of their own
+_PATTERN = re.compile(r"([\\{}\[\]*?])")
+_numbers = itertools.count()
+_Found = TypeVar("_Found")
+
+
+def folder(session: SparkSession, path: str | Path) -> DataFrame:
+    """Return the rows of Parquet files: of a folder, a file, a pattern with `*`, or an address such as s3a://."""
+    text = str(path)
+    place = text if "://" in text or over_network(session) else _local(Path(text).absolute())
+    return _opened(lambda: session.read.option("mergeSchema", "true").parquet(place))
+
+
+def named(session: SparkSession, name: str) -> DataFrame:
+    """Return the rows of a table or a view that a session knows."""
+    return _opened(lambda: session.table(name))
+
+
+def fresh_name() -> str:
+    """Return a name for a view that no other source of this process has."""
+    return f"dodona_{next(_numbers)}"
+
+
+def viewed(rows: DataFrame, schema: Schema, session: SparkSession, name: str) -> Table:
+    """Return how the declared columns are read, and whose each row is, from a view that a session of ours can ask.
+
+    The view holds the declared columns alone, as v0, v1 and so on, so that no name in a table is one of ours.
+    """
+    fields = {field.name: field for field in _opened(lambda: rows.schema).fields}
+    listed, readings = list[str](), dict[str, Reading]()
+    for place, attribute in enumerate(schema.domain):
+        declared = f"{'an' if attribute.kind == 'integer' else 'a'} {attribute.kind}"
+        field = _field(fields, attribute.name, declared)
+        form = _form(field)
+        if form is None or form not in accepted(attribute):
+            raise SourceUnfit(
+                f"The column {attribute.name} is declared as {declared}, and the table holds {_kind(field)} in it. "
+                "Declare it as what it is, or ask a view that casts it."
+            )
+        listed.append(f"{_raw(field)} AS v{place}")
+        readings[attribute.name] = reading(attribute, f"v{place}", form, SPARK)
+    person = None
+    if schema.unit.id is not None:
+        field = _field(fields, schema.unit.id, "who a row is of")
+        listed.append(f"{_raw(field)} AS {_WHO}")
+        person = f"nullif({_WHO}, CAST('NaN' AS DOUBLE))" if _form(field) is Form.DOUBLE else _WHO
+    view = _opened(lambda: _view(rows.selectExpr(*listed or ["0 AS nothing"]), session, name))
+    table = Table(view, readings, SPARK, person)
+    return table if person is None else capped(table, schema.unit.rows)
+
+
+def hold_readable(session: SparkSession, table: Table) -> None:
+    """Read every declared column once, so that a value that cannot be read is the owner's to see, and nobody else's.
+
+    A time in a file may be beyond what Spark counts to, and a view may compute what fails on some row. Found only when
+    a question is asked, such a row would make answers fail, and so tell that it is there.
+    """
+    with quiet(), suppress(Exception):  # pyspark has no one family of errors
+        session.sql(digest(table, tuple(table.readings)).sql).collect()
+        return
+    raise SourceUnfit(
+        "The table cannot be read: it holds values that Spark cannot read, such as times out of range, or its files "
+        "are not whole, or the column of who a row is of has no type that can be told apart."
+    )
+
+
+def _opened(read: Callable[[], _Found]) -> _Found:
+    with quiet(), suppress(Exception):  # pyspark has no one family of errors
+        return read()
+    raise SourceUnfit(
+        "The table cannot be opened. Check its name or path, and the types in its files: write times in "
+        "microseconds, as Spark reads no nanoseconds, and each column with one type and its own name."
+    )
+
+
+def _local(path: Path) -> str:
+    if not path.exists():
+        found_files(path)  # tells that nothing is there
+        return f"file:{path}"
+    return "file:" + _PATTERN.sub(r"\\\1", str(path))
+
+
+def forget(session: SparkSession, name: str) -> None:
+    """Drop a view; where its engine has stopped, there is nothing to drop."""
+    with quiet(), suppress(Exception):
+        drop = session.catalog.dropTempView if over_network(session) else session.catalog.dropGlobalTempView
+        drop(name)
+
+
+def _view(rows: DataFrame, session: SparkSession, name: str) -> str:
+    """Make a view of rows, which may come from another session of the same engine; return what it is called in SQL."""
+    if over_network(session):
+        rows.createOrReplaceTempView(name)
+        return name
+    rows.createOrReplaceGlobalTempView(name)
+    return f"{session.conf.get('spark.sql.globalTempDatabase', 'global_temp')}.{name}"
+
+
+def _field(fields: Mapping[str, StructField], name: str, declared: str) -> StructField:
+    if name in fields:
+        return fields[name]
+    alike = [other for other in fields if other.casefold() == name.casefold()]
+    hint = f" It has {alike[0]}: write the name as it is there." if alike else " Add it to the table, or take it out."
+    raise SourceUnfit(f"The column {name} is declared as {declared}, and the table does not have it.{hint}")
+
+
+def _kind(field: StructField) -> str:
+    """Return the name of a column's type, without its sizes: tinyint, string, decimal."""
+    return re.split(r"[(<\s]", field.dataType.simpleString(), maxsplit=1)[0]
+
+
+def _form(field: StructField) -> Form | None:
+    kind = _kind(field)
+    if kind == "decimal":
+        digits = int(field.dataType.simpleString().removeprefix("decimal(").partition(",")[0])
+        return Form.WIDE if digits <= _EXACT_DIGITS else Form.DECIMAL
+    return Form.TEXT if kind in {"char", "varchar"} else _FORMS.get(kind)
+
+
+def _raw(field: StructField) -> str:
+    """Return SQL for a column; texts are compared byte by byte, whatever collation or width the table gives them."""
+    own = SPARK.identifier(field.name)
+    plain = field.dataType.simpleString() == "string" and _PADDED not in (field.metadata or {})
+    return f"collate(concat({own}, ''), 'UTF8_BINARY')" if _form(field) is Form.TEXT and not plain else own
