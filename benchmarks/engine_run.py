@@ -100,8 +100,8 @@ def duckdb(folder: Path, rows: int, _: ExitStack) -> Opened:
 def postgres(_: Path, rows: int, held: ExitStack) -> Opened:
     """Fill a table of a PostgreSQL server of our own, and open it."""
     import psycopg
-    from dodona.backends.postgres import PostgresSource
 
+    from dodona.backends.postgres import PostgresSource
     from tests.ledger.scene import shared_server
 
     server = shared_server()
@@ -111,7 +111,7 @@ def postgres(_: Path, rows: int, held: ExitStack) -> Opened:
     if known is None or known[0] is None:
         # A hash in the place of a random number, so that the server fills the table by itself and alike each time.
         connection.execute(
-            f"CREATE TABLE {name} AS SELECT (hashint8(n) & 2147483647) % {max(1, rows // _PER_PERSON)} AS person, "
+            f"CREATE TABLE {name} AS SELECT (hashint8(n) & 2147483647) % {max(1, rows // _PER_PERSON)} AS person, "  # noqa: S608
             f"(hashint8(n + {rows}) & 2147483647) % {KEYS} AS number, hashint8(-n) % 10 < 3 AS emergency "
             f"FROM generate_series(1, {rows}::bigint) AS n"
         )
@@ -187,7 +187,8 @@ def overhead(engine: str, folder: Path, held: ExitStack) -> float:
             .replace("GROUP BY number", f"AND number >= {key}")
         )
         theirs = _seconds(lambda: opened.own(ranked))  # noqa: B023  it is done at once
-        ours = _seconds(lambda: curator.ask(f"SELECT count(*) FROM events WHERE number >= {key}", epsilon="1/1000"))  # noqa: B023
+        text = f"SELECT count(*) FROM events WHERE number >= {key}"  # noqa: S608
+        ours = _seconds(lambda: curator.ask(text, epsilon="1/1000"))  # noqa: B023
         beyond.append(ours - theirs)
     return round(median(beyond[2:]) * 1e3, 2)
 

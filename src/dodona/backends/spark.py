@@ -19,6 +19,7 @@ from dodona.backends.spark_session import ENGINE, beside, connected, over_networ
 from dodona.domain.schema import Schema
 from dodona.query.query import Query
 from dodona.sql.render import Statement, Table, digest
+from dodona.sql.render_cap import capped
 from dodona.sql.render_dialect import SPARK
 from dodona.trusted.faults import SourceFailed
 from dodona.trusted.source import Sealed
@@ -104,7 +105,8 @@ class SparkSource:
         view = fresh_name()
         try:
             own = session()
-            table = viewed(rows(own), schema, own, view)
+            found = viewed(rows(own), schema, own, view)
+            table = found if found.person is None else capped(found, schema.unit.rows)
             hold_readable(own, table)
         except BaseException:
             leave()

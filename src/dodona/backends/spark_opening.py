@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, TypeVar
 
 from dodona.backends.faults import SourceUnfit
 from dodona.backends.files import found_files
+from dodona.backends.inspection import Held
 from dodona.backends.spark_session import over_network, quiet
 from dodona.domain.schema import Schema
 from dodona.sql.render import Table, digest
-from dodona.sql.render_cap import capped
 from dodona.sql.render_column import Form, Reading, accepted, reading
 from dodona.sql.render_dialect import SPARK
 
@@ -60,6 +60,7 @@ def fresh_name() -> str:
 def viewed(rows: DataFrame, schema: Schema, session: SparkSession, name: str) -> Table:
     """Return how the declared columns are read, and whose each row is, from a view that a session of ours can ask.
 
+    No row is cut.
     The view holds the declared columns alone, as v0, v1 and so on, so that no name in a table is one of ours.
     """
     fields = {field.name: field for field in _opened(lambda: rows.schema).fields}
@@ -80,9 +81,14 @@ def viewed(rows: DataFrame, schema: Schema, session: SparkSession, name: str) ->
         field = _field(fields, schema.unit.id, "who a row is of")
         listed.append(f"{_raw(field)} AS {_WHO}")
         person = f"nullif({_WHO}, CAST('NaN' AS DOUBLE))" if _form(field) is Form.DOUBLE else _WHO
-    view = _opened(lambda: _view(rows.selectExpr(*listed or ["0 AS nothing"]), session, name))
-    table = Table(view, readings, SPARK, person)
-    return table if person is None else capped(table, schema.unit.rows)
+    view = _opened(lambda: named_view(rows.selectExpr(*listed or ["0 AS nothing"]), session, name))
+    return Table(view, readings, SPARK, person)
+
+
+def held_columns(rows: DataFrame) -> dict[str, Held]:
+    """Return all columns as an owner's tools look at them."""
+    fields = _opened(lambda: rows.schema).fields
+    return {field.name: Held(_raw(field), _form(field), field.dataType.simpleString()) for field in fields}
 
 
 def hold_readable(session: SparkSession, table: Table) -> None:
@@ -123,7 +129,7 @@ def forget(session: SparkSession, name: str) -> None:
         drop(name)
 
 
-def _view(rows: DataFrame, session: SparkSession, name: str) -> str:
+def named_view(rows: DataFrame, session: SparkSession, name: str) -> str:
     """Make a view of rows, which may come from another session of the same engine; return what it is called in SQL."""
     if over_network(session):
         rows.createOrReplaceTempView(name)

@@ -29,6 +29,7 @@ def init(  # noqa: PLR0913  each is an option
     table: Annotated[
         str | None, typer.Option(help="The name that analysts use; for a database, the table inside it.")
     ] = None,
+    engine: Annotated[str | None, typer.Option(help="spark, to have Spark read the rows.")] = None,
     person: Annotated[
         str | None, typer.Option("--id", help="The column that tells people apart, to protect people.")
     ] = None,
@@ -45,7 +46,7 @@ def init(  # noqa: PLR0913  each is an option
         from dodona.opening.place import found_place, inspected
 
         wishes = Wishes(id=person, rows=rows, protects=protects, neighbours=neighbours, epsilon=epsilon, delta=delta)
-        place = found_place(source, table=table)
+        place = found_place(source, table=table, engine=engine)
         path = default_output(place) if output is None else output
         if path.exists():  # told before the rows are read, which may take long
             raise FileExists(str(path))

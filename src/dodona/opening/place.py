@@ -49,12 +49,16 @@ class Place:
         return (Path(inside) / seen.name).as_posix()
 
 
-def found_place(source: str, *, table: str | None) -> Place:
+def found_place(source: str, *, table: str | None, engine: str | None = None) -> Place:
     """Return the place that an owner means: a file, a pattern, a folder, or a table of a database."""
+    if engine not in {None, "spark"}:
+        raise InvalidArgument("engine", engine, "write spark, or leave it out: files are read by DuckDB")
     if source.startswith(VARIABLE):
         if table is None:
             raise InvalidArgument("table", table, "name the table of the database, such as --table public.stays")
-        return Place(kind="postgres", path=source, table=_name(table.rpartition(".")[2]), source_table=table)
+        return Place(kind=engine or "postgres", path=source, table=_name(table.rpartition(".")[2]), source_table=table)
+    if engine == "spark":
+        return Place(kind=engine, path=source, table=table or _name(_stem(Path(source))))
     path = _files_of(Path(source)) if Path(source).is_dir() else source
     kind = _KINDS.get(Path(path).suffix.lower())
     if kind is None:
@@ -95,6 +99,12 @@ def _inspection(kind: str, path: str, table: str) -> Inspection:
             with extra("PostgreSQL", "psycopg", "postgres"):
                 from dodona.backends.postgres_inspection import PostgresInspection
             return PostgresInspection(secret(path), table=table)
+        case "spark":
+            with extra("Spark", "pyspark", "spark"):
+                from dodona.backends.spark_inspection import SparkInspection
+            if path.startswith(VARIABLE):
+                return SparkInspection.remote(secret(path), table=table)
+            return SparkInspection.parquet(path)
         case _:
             return DuckDBInspection.held(path, table=table)
 

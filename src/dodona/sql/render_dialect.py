@@ -122,6 +122,7 @@ SPARK = Dialect(  # in a session with the settings of `backends.spark_session`
     double="CAST({0} AS DOUBLE)",
     text="CAST({0} AS STRING)",
     small="CAST({0} AS BIGINT)",
+    steps="floor(({0} - {1}) / {2})",
     wide="CAST({0} AS DECIMAL(38, 0))",
     read_double=(  # Java does not read "-nan", the only number in the rules of `spelling` that it does not
         "CASE WHEN {0} IS NOT NULL THEN coalesce(try_cast({0} AS DOUBLE), CAST('NaN' AS DOUBLE)) END"
