@@ -52,7 +52,10 @@ _STARTED = {
     "spark.sql.catalogImplementation": "in-memory",
     "spark.sql.shuffle.partitions": "16",
 }
-_NO_LOG = "status = off\nrootLogger.level = off\n"  # a message of the engine may hold a value
+_NO_LOG = (  # a message of the engine may hold a value; without an appender Spark would bring its own settings
+    "status = off\nappender.none.type = Null\nappender.none.name = none\n"
+    "rootLogger.level = off\nrootLogger.appenderRef.none.ref = none\n"
+)
 _LOGGERS = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
 _here = threading.local()
 
@@ -143,11 +146,18 @@ def _spoken(_: object) -> bool:
 
 def _set(session: SparkSession) -> SparkSession:
     for name, value in SETTINGS.items():
-        session.conf.set(name, value)
+        if _setting(session, name) != value:  # to set what is set already may bring a warning
+            session.conf.set(name, value)
     ((well,),) = session.sql(_PROBE).collect()
     if not well:
         raise SourceUnfit("This version of Spark reads SQL in another way than Spark 4. Use Spark 4.0 or newer.")
     return session
+
+
+def _setting(session: SparkSession, name: str) -> str | None:
+    with quiet(), suppress(Exception):
+        return session.conf.get(name)
+    return None  # this version of Spark does not know it
 
 
 _AWKWARD = "'\\${a}\\n"
