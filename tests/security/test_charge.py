@@ -93,6 +93,14 @@ def test_b8_the_charge_of_a_question_is_the_same_on_neighbours(neighbours: Neigh
 
 @pytest.mark.slow
 @BOTH
+def test_b8_the_charge_of_two_thousand_questions_is_the_same_on_neighbours(neighbours: Neighbours):
+    charged, refused = compare(neighbours, 1_000)
+    assert charged > 400
+    assert refused > 200
+
+
+@pytest.mark.soak
+@BOTH
 def test_b8_the_charge_of_ten_thousand_questions_is_the_same_on_neighbours(neighbours: Neighbours):
     charged, refused = compare(neighbours, 5_000)
     assert charged > 2_000
