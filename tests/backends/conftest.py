@@ -6,9 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.backends.scene import OPENED
-
-_NAME = "spark"
+from tests.backends.scene import OPENED, spark
 
 
 @pytest.fixture(autouse=True)
@@ -24,6 +22,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
     for item in items:
         call = getattr(item, "callspec", None)
-        if call is not None and _NAME in call.id.split("-"):
+        if call is not None and call.params.get("backend") is spark:
             for mark in MARKS:
                 item.add_marker(mark)

@@ -90,7 +90,7 @@ class SparkSource:
         """Open a table of a Spark Connect server, whose address is such as sc://host:15002."""
         session = connected(address)
         known = SPARK.identifier(schema.table) if name is None else name
-        return cls._opened(schema, lambda: session, lambda own: named(own, known), version=version, leave=session.stop)
+        return cls._opened(schema, lambda: session, lambda own: named(own, known), version=version, leave=_nothing)
 
     @classmethod
     def _opened(
@@ -103,12 +103,15 @@ class SparkSource:
         leave: Callable[[], None],
     ) -> Self:
         view = fresh_name()
+        own: SparkSession | None = None
         try:
             own = session()
             found = viewed(rows(own), schema, own, view)
             table = found if found.person is None else capped(found, schema.unit.rows)
             hold_readable(own, table)
         except BaseException:
+            if own is not None:
+                forget(own, view)
             leave()
             raise
         return cls(own, schema, table, view=view, version=version, leave=leave)

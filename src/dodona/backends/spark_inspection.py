@@ -12,7 +12,7 @@ import numpy as np
 from dodona.backends.faults import SourceUnfit
 from dodona.backends.inspection import Held, Row
 from dodona.backends.spark_opening import folder, forget, fresh_name, held_columns, named, named_view, viewed
-from dodona.backends.spark_session import ENGINE, beside, connected, quiet, running
+from dodona.backends.spark_session import ENGINE, beside, connected, over_network, quiet, released, running
 from dodona.domain.schema import Schema
 from dodona.sql.render import Statement, Table
 from dodona.sql.render_dialect import SPARK, Dialect
@@ -47,7 +47,7 @@ class SparkInspection:
     def remote(cls, address: str, *, table: str) -> Self:
         """Open a table of a Spark Connect server."""
         session = connected(address)
-        return cls._opened(lambda: session, lambda own: named(own, table), session.stop)
+        return cls._opened(lambda: session, lambda own: named(own, table), _nothing)
 
     @property
     def dialect(self) -> Dialect:
@@ -90,10 +90,13 @@ class SparkInspection:
     def _opened(
         cls, session: Callable[[], SparkSession], rows: Callable[[SparkSession], DataFrame], leave: Callable[[], None]
     ) -> Self:
+        own: SparkSession | None = None
         try:
             own = session()
             return cls(own, rows(own), leave)
         except BaseException:
+            if own is not None and over_network(own):
+                released(own)
             leave()
             raise
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, TypeVar
 from dodona.backends.faults import SourceUnfit
 from dodona.backends.files import found_files
 from dodona.backends.inspection import Held
-from dodona.backends.spark_session import over_network, quiet
+from dodona.backends.spark_session import over_network, quiet, released
 from dodona.domain.schema import Schema
 from dodona.sql.render import Table, digest
 from dodona.sql.render_column import Form, Reading, accepted, reading
@@ -60,8 +60,8 @@ def fresh_name() -> str:
 def viewed(rows: DataFrame, schema: Schema, session: SparkSession, name: str) -> Table:
     """Return how the declared columns are read, and whose each row is, from a view that a session of ours can ask.
 
-    No row is cut.
-    The view holds the declared columns alone, as v0, v1 and so on, so that no name in a table is one of ours.
+    The view holds the declared columns alone, as v0, v1 and so on, so that no name in a table is one of ours. It holds
+    all rows.
     """
     fields = {field.name: field for field in _opened(lambda: rows.schema).fields}
     listed, readings = list[str](), dict[str, Reading]()
@@ -80,7 +80,7 @@ def viewed(rows: DataFrame, schema: Schema, session: SparkSession, name: str) ->
     if schema.unit.id is not None:
         field = _field(fields, schema.unit.id, "who a row is of")
         listed.append(f"{_raw(field)} AS {_WHO}")
-        person = f"nullif({_WHO}, CAST('NaN' AS DOUBLE))" if _form(field) is Form.DOUBLE else _WHO
+        person = f"CASE WHEN isnan({_WHO}) THEN NULL ELSE {_WHO} END" if _form(field) is Form.DOUBLE else _WHO
     view = _opened(lambda: named_view(rows.selectExpr(*listed or ["0 AS nothing"]), session, name))
     return Table(view, readings, SPARK, person)
 
@@ -123,10 +123,12 @@ def _local(path: Path) -> str:
 
 
 def forget(session: SparkSession, name: str) -> None:
-    """Drop a view; where its engine has stopped, there is nothing to drop."""
-    with quiet(), suppress(Exception):
-        drop = session.catalog.dropTempView if over_network(session) else session.catalog.dropGlobalTempView
-        drop(name)
+    """Drop a view, or the whole session of ours where it is one of Spark Connect."""
+    if over_network(session):
+        released(session)
+        return
+    with quiet(), suppress(Exception):  # where the engine has stopped, there is nothing to drop
+        session.catalog.dropGlobalTempView(name)
 
 
 def named_view(rows: DataFrame, session: SparkSession, name: str) -> str:

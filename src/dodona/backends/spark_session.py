@@ -13,6 +13,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
@@ -105,7 +106,7 @@ def beside(session: SparkSession) -> SparkSession:
     """
     if over_network(session) and not hasattr(session, "cloneSession"):
         raise SourceUnfit("The session cannot be copied. Give the address of the server instead: remote=.")
-    return _set(session.cloneSession() if over_network(session) else session.newSession())  # type: ignore[attr-defined]
+    return _set(_impatient(session.cloneSession()) if over_network(session) else session.newSession())  # type: ignore[attr-defined]
 
 
 def connected(address: str) -> SparkSession:
@@ -113,11 +114,31 @@ def connected(address: str) -> SparkSession:
     with quiet(), suppress(Exception):  # the address may hold a token, and so may the words of an error
         from pyspark.sql.connect.session import SparkSession as Remote
 
-        return _set(Remote.builder.remote(address).create())  # type: ignore[arg-type]
+        return _set(_impatient(Remote(address)))  # type: ignore[arg-type]
     raise SourceUnfit(
         "The Spark Connect server does not answer. Check its address, such as sc://host:15002, and that grpcio is "
         "there: pip install 'dodona[spark]'."
     )
+
+
+def _impatient(session: SparkSession) -> SparkSession:
+    """Let a session of Spark Connect give up after seconds; else it asks a server that is gone for ten minutes."""
+    from pyspark.sql.connect.client.retries import DefaultPolicy
+
+    _client(session).set_retry_policies([DefaultPolicy(max_retries=4)])
+    return session
+
+
+def released(session: SparkSession) -> None:
+    """Let a server forget a session of ours, and hang up; `stop` might end a server that a user has started."""
+    with quiet(), suppress(Exception):
+        _client(session).release_session()
+    with quiet(), suppress(Exception):
+        _client(session).close()
+
+
+def _client(session: Any) -> Any:  # noqa: ANN401  only sessions of Spark Connect have one
+    return session.client
 
 
 def over_network(session: object) -> bool:

@@ -130,7 +130,9 @@ SPARK = Dialect(  # in a session with the settings of `backends.spark_session`
     read_day="try_cast({0} AS DATE)",
     matches="({0} RLIKE concat('^(?:', {1}, ')', chr(92), 'z'))",  # a `$` would also match before a last line break
     found="regexp_extract({0}, {1}, 0)",
-    not_a_number="({0} = CAST('NaN' AS DOUBLE))",  # NaN equals NaN here, and isnan(NULL) would be false
+    not_a_number=(  # `= NaN` would be looked up in statistics of Parquet files, and isnan(NULL) would be false
+        "CASE WHEN {0} IS NOT NULL THEN isnan({0}) END"
+    ),
     day="DATE '{0}'",
     time="TIMESTAMP_NTZ '{0} 00:00:00'",
     zoned="TIMESTAMP_LTZ '{0} 00:00:00Z'",
