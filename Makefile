@@ -44,12 +44,13 @@ soak: $(READY)  ## run the tests that need full counts, and write all figures to
 	@$(RUN) -m pytest -n $(WORKERS) --dist worksteal -m soak
 	@$(RUN) -m benchmarks.measured
 
-bench: $(READY)  ## measure noise, accounting, the ledger, SQL, weights, the sources and streams, beside peers
+bench: $(READY)  ## measure noise, accounting, the ledger, SQL, weights, engines, sources and streams, beside peers
 	@$(RUN) -m benchmarks noise
 	@$(RUN) -m benchmarks accounting
 	@$(RUN) -m benchmarks ledger
 	@$(RUN) -m benchmarks sql
 	@$(RUN) -m benchmarks weights
+	@$(RUN) -m benchmarks engines
 	@$(RUN) -m benchmarks sources
 	@$(RUN) -m benchmarks streams --whole --seeds 0
 

@@ -1,0 +1,22 @@
+"""`python -m benchmarks engines` prints a table, and as its last line the figures of each engine."""
+
+import json
+
+import pytest
+
+from benchmarks.engine_run import ENGINES
+from benchmarks.engines import main
+from tests.backends.spark import MARKS
+
+FIGURES = {"ratio", "opened_ratio", "own_seconds", "overhead_ms", "rows_returned", "cells", "peak_mb"}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("engine", [pytest.param(own, marks=MARKS if own == "spark" else ()) for own in ENGINES])
+def test_the_last_line_has_the_figures_of_an_engine(engine: str, capsys: pytest.CaptureFixture[str]):
+    main(["--json", "--engine", engine, "--rows", "20000"], lambda _: None)
+    found = json.loads(capsys.readouterr().out.splitlines()[-1])
+    assert found.keys() == {engine}
+    assert found[engine].keys() == FIGURES
+    assert 0 < found[engine]["rows_returned"] <= found[engine]["cells"] == 1002
+    assert found[engine]["ratio"] > 0
