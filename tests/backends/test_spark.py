@@ -359,21 +359,24 @@ import numpy as np, pyarrow as pa, pyarrow.parquet
 from pyspark.sql import SparkSession
 from dodona.backends.engine import answers
 from dodona.backends.spark import SparkSource
-from dodona.domain.attribute import Integer, Number
+from dodona.domain.attribute import Category, Integer, Number
 from dodona.domain.schema import Schema
+from dodona.query.predicate import among
 from dodona.query.query import Query
-from tests.backends.scene import values
+from dodona.trusted.source import opened
 
 folder = Path(sys.argv[1]) / "rows"
 folder.mkdir()
 generator = np.random.default_rng(1)
-ages, total = np.zeros(6, dtype=np.int64), 0
-for part in range(24):
-    own = generator.integers(0, 4, 1_900_000)
+ages, total, rows, width = np.zeros(6, dtype=np.int64), 0, 100_000, 1_000
+for part in range(22):
+    own, cents = generator.integers(0, 4, rows), generator.random(rows)
     ages += np.bincount(own, minlength=6)
-    cents = generator.random(len(own))
     total += int(np.floor(cents * 4).sum())
-    columns = {"age": own, "x": cents, **{f"y{i}": generator.random(len(own)) for i in range(4)}}
+    digits = pa.py_buffer(generator.bytes(rows * width // 2).hex().encode())
+    ends = pa.py_buffer(np.arange(0, (rows + 1) * width, width, dtype=np.int32))
+    texts = pa.StringArray.from_buffers(rows, ends, digits)
+    columns = {"age": own, "x": cents, "text": texts}
     pa.parquet.write_table(pa.table(columns), folder / f"{part}.parquet", compression="none", use_dictionary=False)
 size = sum(path.stat().st_size for path in folder.iterdir())
 builder = SparkSession.builder.master("local[2]").config("spark.driver.memory", "512m")
@@ -382,8 +385,8 @@ for name, value in {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress"
     "spark.sql.catalogImplementation": "in-memory"}.items():
     builder = builder.config(name, value)
 session = builder.getOrCreate()
-names = [Number(f"y{i}", 0, 1, "0.5") for i in range(4)]
-schema = Schema.of("t", Integer("age", 0, 3), Number("x", 0, "0.75", "0.25"), *names, size=45_600_000)
+text = Category("text", ["a", "b"])
+schema = Schema.of("t", Integer("age", 0, 3), Number("x", 0, "0.75", "0.25"), text, size=2_200_000)
 source = SparkSource.parquet(schema, folder, session=session)
 memory = session.sparkContext._jvm.java.lang.Runtime.getRuntime().maxMemory()
 fetched = []
@@ -391,17 +394,20 @@ def counted(asked):
     columns = source._fetched(asked)
     fetched.append(len(columns[0]))
     return columns
-query = Query.histogram(schema.domain, ["age"]).stacked(Query.sum(schema.domain, "x"))
-answers(query, source._table, rows=schema.unit.size, fetch=counted)
-right = values(source, query) == [*ages.tolist(), total]
+others = Query.count(schema.domain, among(schema.domain["text"], [3]))
+query = Query.histogram(schema.domain, ["age"]).stacked(Query.sum(schema.domain, "x"), others)
+told = opened(answers(query, source._table, rows=schema.unit.size, fetch=counted))
+right = [int(value) for value in told] == [*ages.tolist(), total, 22 * rows]
 session.stop()
 print(json.dumps({"right": right, "rows": sum(fetched), "cells": query.values, "size": size, "memory": memory}))
 """
 
 
 def test_a_folder_four_times_the_memory_of_the_driver_is_answered_in_place(tmp_path: Path) -> None:
-    found, _ = alone(tmp_path, LARGE)
-    shutil.rmtree(tmp_path / "rows")
+    try:
+        found, _ = alone(tmp_path, LARGE)
+    finally:
+        shutil.rmtree(tmp_path / "rows", ignore_errors=True)
     assert found["right"]
     assert found["rows"] <= found["cells"]
     assert found["memory"] <= 2**29
@@ -434,12 +440,15 @@ def test_spark_connect_answers_by_an_address_and_by_a_session_that_is_left_alone
         given = SparkSource.table(AGE, session, "held")
         assert values(given, Query.histogram(AGE.domain, ["age"])) == [0, 1, 2, 1, 0, 0]
         assert session.conf.get("spark.sql.session.timeZone") == "America/New_York"
+        session.stop()
+        assert values(given, Query.histogram(AGE.domain, ["age"])) == [0, 1, 2, 1, 0, 0]
     finally:
         server.terminate()
         server.wait(timeout=60)
     with pytest.raises(SourceFailed) as told:
         given.exact(Query.histogram(AGE.domain, ["age"]))
     assert told.value.__context__ is None
+    given.close()
 
 
 def _wait(port: int) -> None:

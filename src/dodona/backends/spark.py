@@ -108,7 +108,7 @@ class SparkSource:
             own = session()
             found = viewed(rows(own), schema, own, view)
             table = found if found.person is None else capped(found, schema.unit.rows)
-            hold_readable(own, table)
+            hold_readable(own, found, table)
         except BaseException:
             if own is not None:
                 forget(own, view)
