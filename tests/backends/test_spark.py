@@ -270,7 +270,7 @@ def test_a_dataset_file_may_name_a_table_of_the_running_session_but_no_address(t
     with dodona.open(path, analyst="ada") as stays:
         assert stays.ask("SELECT count(*) FROM stays", epsilon="1/4").value.value > 0
     path.write_text(TABLE.replace('path = "stays"', 'url = "sc://me:secret@host"'), encoding="utf-8")
-    with pytest.raises(InvalidRequest, match="may hold a token") as told:
+    with pytest.raises(InvalidRequest, match="may hold a password or a token") as told:
         dodona.open(path)
     assert "secret" not in str(told.value)
 

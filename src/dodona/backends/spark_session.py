@@ -93,9 +93,13 @@ ENGINE = _Engine()
 
 
 def running() -> SparkSession | None:
-    """Return the session that this process works with, if there is one."""
+    """Return the session that this process works with, if there is one.
+
+    The first one that was made comes before the active one, which may be one of ours beside it.
+    """
+    first = getattr(SparkSession, "_instantiatedSession", None)
     with quiet(), suppress(Exception):
-        return SparkSession.active()
+        return SparkSession.active() if first is None or first._jsc.sc().isStopped() else first  # noqa: SLF001
     return None
 
 

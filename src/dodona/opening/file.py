@@ -166,7 +166,7 @@ def _address(where: Written, *, example: str) -> str | None:
     """Return the name of the variable that holds an address."""
     place = where.text("url", example=example)
     if place is not None and not place.startswith(VARIABLE):
-        where.note("url", f"may hold a secret; write the name of a variable, such as {example}")
+        where.note("url", f"may hold a password or a token; write the name of a variable, such as {example}")
     return place
 
 
