@@ -106,7 +106,9 @@ def postgres(made: Made, _: Path) -> tuple[Source, Made]:
 def spark(made: Made, folder: Path) -> tuple[Source, Made]:
     from tests.backends.spark import source_of
 
-    return source_of(made.schema, made.arrow(), folder), made
+    source = source_of(made.schema, made.arrow(), folder)
+    OPENED.append(source)
+    return source, made
 
 
 BACKENDS: dict[str, Callable[[Made, Path], tuple[Source, Made]]] = {
