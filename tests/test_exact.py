@@ -114,3 +114,11 @@ def test_a_whole_number_is_an_integer_in_any_writing():
 )
 def test_numbers_are_shown_as_people_write_them(number: Fraction, text: str):
     assert shown(number) == text
+
+
+@pytest.mark.parametrize("kind", [np.float16, np.float32, np.float64])
+def test_a_float_of_numpy_means_its_own_shortest_decimal(kind: type):
+    assert exact(kind(0.1), argument="scale", lower=Fraction(0), upper=Fraction(1)) == Fraction(1, 10)
+    for value in (kind("nan"), kind("inf")):
+        with pytest.raises(InvalidArgument, match=r"^scale = "):
+            exact(value, argument="scale", lower=Fraction(0), upper=Fraction(1))

@@ -50,7 +50,7 @@ def test_a_pure_budget_has_no_delta():
         Budget(1, "1e-6", "pure")
 
 
-@pytest.mark.parametrize("accountant", ["", "pure ", "Renyi", None, 1, ["renyi"]], ids=repr)
+@pytest.mark.parametrize("accountant", ["", "pure ", "Renyi", 1, ["renyi"]], ids=repr)
 def test_an_unknown_accountant_is_refused(accountant: object):
     with pytest.raises(InvalidArgument, match="accountant"):
         Budget(1, "1e-6", accountant)
@@ -81,3 +81,12 @@ def test_a_share_is_a_part(share: object):
 def test_a_name_can_be_printed(name: object):
     with pytest.raises(InvalidArgument, match="name"):
         Analyst(name, "1/2")
+
+
+@pytest.mark.parametrize(("delta", "accountant"), [(0, "pure"), ("1e-6", "renyi"), (1e-6, "renyi")])
+def test_a_budget_that_names_no_accountant_has_the_one_of_the_dataset_file(delta: object, accountant: str):
+    assert Budget(1, delta) == Budget(1, delta, accountant)
+
+
+def test_a_budget_without_delta_is_pure():
+    assert Budget(1) == Budget(1, 0, "pure")

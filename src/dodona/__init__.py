@@ -18,15 +18,17 @@ if TYPE_CHECKING:
     from dodona.domain.unit import Unit
     from dodona.offline.release import release
     from dodona.offline.workload import Workload
-    from dodona.opening import create_ledger, rehearse
-    from dodona.opening import open_dataset as open  # noqa: A004  the surface: dodona.open
+    from dodona.opening import create_ledger, open_dataset, rehearse
     from dodona.policy import Analyst, Budget
     from dodona.query.query import Query
 
+    open = open_dataset  # noqa: A001  the surface: dodona.open
+
 __all__ = [
     "Analyst", "Boolean", "Budget", "Category", "Date", "Domain", "Integer", "Number", "Query", "ReusableHoldout",
-    "Schema", "StatisticalQueryOracle", "Unit", "Workload", "create_ledger", "open", "rehearse", "release",
+    "Schema", "StatisticalQueryOracle", "Unit", "Workload", "create_ledger", "rehearse", "release",
 ]  # fmt: skip
+# `dodona.open` is not among them: `from dodona import *` would put it in the place of Python's own `open`.
 
 __version__ = "0.1.0"
 

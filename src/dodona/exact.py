@@ -7,7 +7,7 @@ import re
 import sys
 from decimal import Decimal
 from fractions import Fraction
-from numbers import Integral
+from numbers import Integral, Real
 
 from dodona.errors import InvalidArgument
 
@@ -49,6 +49,23 @@ def whole(value: int, *, argument: str, lower: int, upper: int) -> int:
     return int(number)
 
 
+def python_number(value: object) -> int | float | None:
+    """Return a number as Python's own, whichever library it comes from; None where the value is no number.
+
+    >>> python_number(Fraction(1, 2)), python_number(50), python_number(True), python_number("50")
+    (0.5, 50, None, None)
+    """
+    match value:
+        case bool():
+            return None
+        case Integral():
+            return int(value)
+        case Real() | Decimal():
+            return float(value)
+        case _:
+            return None
+
+
 def shown(number: Fraction) -> str:
     """Return the fraction as people write it: powers of ten and of two from a million up, else as a ratio.
 
@@ -81,7 +98,7 @@ def _parsed(value: object) -> Fraction | None:
             return Fraction(int(value))
         case float():
             return _from_float(value)
-        case Decimal() | str():
+        case Decimal() | str() | Real():  # a float of numpy prints its own shortest decimal
             return _from_text(str(value).strip())
         case _:
             return None

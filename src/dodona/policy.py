@@ -18,8 +18,8 @@ _LONGEST_NAME = 100
 class Budget:
     """A total privacy loss (ε, δ), the currency it is counted in, and the part of it that is kept for declared plans.
 
-    >>> Budget(0.1, "1e-6", "renyi").epsilon
-    Fraction(1, 10)
+    >>> Budget(0.1, "1e-6").epsilon, Budget(0.1, "1e-6").accountant.value, Budget(1).accountant.value
+    (Fraction(1, 10), 'renyi', 'pure')
     """
 
     epsilon: Fraction
@@ -29,12 +29,20 @@ class Budget:
     """(ε, δ) set aside at creation; by basic composition the filter gets the rest."""
 
     def __init__(
-        self, epsilon: Exact, delta: Exact, accountant: Accountant | str, plans: tuple[Exact, Exact] = (0, 0)
+        self,
+        epsilon: Exact,
+        delta: Exact = 0,
+        accountant: Accountant | str | None = None,
+        plans: tuple[Exact, Exact] = (0, 0),
     ) -> None:
-        """Take exact numbers; refuse a budget that leaves its accountant nothing to count."""
+        """Take exact numbers; refuse a budget that leaves its accountant nothing to count.
+
+        Without an accountant it is pure where delta is 0, and renyi otherwise.
+        """
         object.__setattr__(self, "epsilon", exact(epsilon, argument="epsilon", lower=_SMALLEST, upper=_LARGEST))
         object.__setattr__(self, "delta", _delta(delta, argument="delta"))
-        object.__setattr__(self, "accountant", _accountant(accountant))
+        chosen = default_accountant(self.delta) if accountant is None else _accountant(accountant)
+        object.__setattr__(self, "accountant", chosen)
         kept = _plans(plans)
         object.__setattr__(self, "plans", kept)
         if kept[0] >= self.epsilon or kept[1] > self.delta:
@@ -65,6 +73,11 @@ class Analyst:
         """Take a printable name and a share above 0, up to 1; the shares of all analysts may add up to more."""
         object.__setattr__(self, "name", _name(name))
         object.__setattr__(self, "share", exact(share, argument="share", lower=_SMALLEST, upper=Fraction(1)))
+
+
+def default_accountant(delta: Fraction) -> Accountant:
+    """Return the accountant of a budget that names none: the one that counts ordinary questions most tightly."""
+    return Accountant.PURE if delta == 0 else Accountant.RENYI
 
 
 def _delta(value: Exact, *, argument: str) -> Fraction:

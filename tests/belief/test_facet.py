@@ -144,14 +144,14 @@ def test_what_no_classes_are_measured_for_has_no_facet(block):
 
 
 def test_a_key_or_a_bin_that_every_row_is_in_tells_nothing():
-    domain = Domain((Integer("age", 0, 9, cuts=[0], otherwise=0), Category("sex", ["f", "m"])))
+    domain = Domain((Integer("age", 0, 9, bins=[0, 9], otherwise=0), Category("sex", ["f", "m"])))
     assert facet_of(Block(EVERYTHING, (Partition.of(domain["age"]),)), domain) is None
     assert ways(domain["age"]) == (Classes.of(domain["age"]),)
     assert facet_of(Block(among(domain["age"], [3])), domain).classes == ways(domain["age"])
 
 
 def test_a_column_of_many_cells_is_classed_by_its_bins_alone():
-    many = Integer("income", 0, 9999, cuts=list(range(0, 10_000, 1000)))
+    many = Integer("income", 0, 9999, bins=[*range(0, 10_000, 1000), 9999])
     assert [own.number for own in ways(many)] == [12]
     assert facet_of(Block(among(many, [5])), Domain((many,))) is None
 

@@ -17,7 +17,7 @@ from dodona.mechanisms.residual import Residuals
 from dodona.query.residual import Classes, Residual, helmert
 
 FOUND = (Phase.explicit, Phase.reuse, Phase.generate)
-DOMAIN = Domain((Integer("age", 0, 5, cuts=[0, 2, 4]), Category("sex", ["f", "m"]), Boolean("urgent")))
+DOMAIN = Domain((Integer("age", 0, 5, bins=[0, 2, 4, 5]), Category("sex", ["f", "m"]), Boolean("urgent")))
 WAYS = (
     (Classes.of(DOMAIN["age"]), Classes("age", 8, (0b11, 0b1100, 0b110000, 0b1000000, 0b10000000))),
     (Classes.of(DOMAIN["sex"]), Classes("sex", 4, (0b0001, 0b1110))),

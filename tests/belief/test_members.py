@@ -22,7 +22,7 @@ DOMAIN = Domain(
     (
         Category("ward", ["a", "b", "c"], otherwise="a"),
         Boolean("urgent"),
-        Integer("age", 0, 5, cuts=[0, 2], otherwise=0),
+        Integer("age", 0, 5, bins=[0, 2, 5], otherwise=0),
         Boolean("late", otherwise=False),
     )
 )

@@ -19,7 +19,7 @@ from tests.belief.explicit import bits, matrix
 from tests.query.drawing import blocks
 
 DOMAIN = Domain((Boolean("urgent", otherwise=False), Category("sex", ["f", "m"], otherwise="m"), Integer("age", 0, 1)))
-COMPLETE = Domain((Boolean("urgent", otherwise=False), Integer("age", 0, 3, cuts=[0, 2], otherwise=3)))
+COMPLETE = Domain((Boolean("urgent", otherwise=False), Integer("age", 0, 3, bins=[0, 2, 3], otherwise=3)))
 NOISE = Laplace(scale=2)
 
 

@@ -2,6 +2,7 @@ import datetime as dt
 import math
 from fractions import Fraction
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -83,10 +84,10 @@ def test_the_grid_gives_the_value_of_each_code(attribute: Attribute) -> None:
         (lambda: Integer("a", 0.5, 3), "lower"),
         (lambda: Integer("a", True, 3), "lower"),  # noqa: FBT003
         (lambda: Integer("a", 2**53, 2**53 + 1), "upper"),
-        (lambda: Integer("a", 0, 5, []), "cuts"),
-        (lambda: Integer("a", 0, 5, [1]), "cuts"),
-        (lambda: Integer("a", 0, 5, [0, 6]), "cuts"),
-        (lambda: Integer("a", 0, 5, [0, 3, 3]), "cuts"),
+        (lambda: Integer("a", 0, 5, []), "bins"),
+        (lambda: Integer("a", 0, 5, [1]), "bins"),
+        (lambda: Integer("a", 0, 5, [0, 6]), "bins[1]"),
+        (lambda: Integer("a", 0, 5, [0, 3, 3]), "bins[2]"),
         (lambda: Number("a", 0, 1, 0), "step"),
         (lambda: Number("a", 0, 1, "0.3"), "upper"),
         (lambda: Number("a", 1, 1, 1), "upper"),
@@ -126,3 +127,25 @@ def test_a_plain_number_means_the_number(number: Fraction) -> None:
 @given(st.integers(-(10**9), 10**9), st.integers(0, 12))
 def test_a_decimal_that_ends_is_written_as_one(digits: int, places: int) -> None:
     assert "/" not in plain(Fraction(digits, 10**places))
+
+
+def test_numbers_truths_and_days_of_numpy_mean_those_of_python() -> None:
+    assert Integer("a", np.int64(0), np.int8(9), np.array([0, 5, 9])) == Integer("a", 0, 9, [0, 5, 9])
+    narrow = Number("a", np.float32(0), np.float64(3), np.float32(0.1), otherwise=np.float32(0.2))
+    assert narrow == Number("a", 0, 3, "0.1", otherwise="0.2")
+    assert Boolean("a", otherwise=np.bool_(True)) == Boolean("a", otherwise=True)  # noqa: FBT003
+    first, last = np.datetime64("2024-01-01"), np.datetime64("2024-12-31")
+    numpys = Date("a", first, last, [first, np.datetime64("2024-07-01"), last], otherwise=first)
+    days = (dt.date(2024, 1, 1), dt.date(2024, 12, 31))
+    assert numpys == Date("a", *days, [days[0], dt.date(2024, 7, 1), days[1]], otherwise=days[0])
+    assert {type(numpys.lower), type(numpys.otherwise)} == {dt.date}
+
+
+def test_bins_are_kept_as_they_were_meant() -> None:
+    assert Integer("age", 0, 110, [0, 18, 110]).bins == (0, 18, 110)
+    assert Number("stay", 0, 5, "0.5", ["0", 1.5, 5]).bins == (0, Fraction(3, 2), 5)
+    year = (dt.date(2024, 1, 1), dt.date(2024, 12, 31))
+    assert Date("day", *year, "quarter").bins == "quarter"
+    assert (Date("day", *year, "day").bins, Date("day", *year).bins) == (None, None)
+    quarters = [year[0], dt.date(2024, 4, 1), dt.date(2024, 7, 1), dt.date(2024, 10, 1), year[1]]
+    assert Date("day", *year, quarters) == Date("day", *year, "quarter")

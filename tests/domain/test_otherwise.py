@@ -25,7 +25,6 @@ from dodona.domain.attribute import (
     missing,
     outside,
 )
-from dodona.domain.bins import binned
 from dodona.domain.domain import Domain
 from dodona.domain.encoding import encode
 from dodona.domain.partition import Partition, group_label
@@ -41,7 +40,7 @@ from tests.domain.test_encoding import AGE, ANYTHING, DAY, EACH, EMERGENCY, NOTH
 FIRST, LAST = dt.date(2020, 1, 1), dt.date(2020, 1, 31)
 COMPLETE: tuple[Attribute, ...] = (
     Category("sex", ["female", "male", "other"], otherwise="other"),
-    Integer("age", 18, 110, [0, 47], otherwise=18),
+    Integer("age", 18, 110, [18, 65, 110], otherwise=18),
     Number("stay", 0, 365, "0.25", otherwise="7.5"),
     Date("admitted", FIRST, LAST, otherwise=LAST),
     Boolean("urgent", otherwise=False),
@@ -153,10 +152,9 @@ def test_a_partition_has_both_further_groups_or_neither() -> None:
 
 
 def test_bins_leave_the_named_value_as_it_is() -> None:
-    age, stay, day = (completed(attribute, 3) for attribute in (AGE, STAY, DAY))
-    assert binned(age, [-10, 0, 110]).otherwise == -7
-    assert binned(stay, ["-1", "0", "10"]).otherwise == Fraction(-1, 4)
-    assert binned(day, "month").otherwise == dt.date(2020, 1, 4)
+    assert Integer("age", -10, 110, [-10, 0, 110], otherwise=-7).otherwise == -7
+    assert Number("stay", -1, 10, "0.25", ["-1", "0", "10"], otherwise="-0.25").otherwise == Fraction(-1, 4)
+    assert Date("day", FIRST, LAST, "month", otherwise=dt.date(2020, 1, 4)).otherwise == dt.date(2020, 1, 4)
 
 
 def test_a_schema_with_named_values_has_its_own_permanent_spelling() -> None:

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dodona.domain.attribute import MISSING, OUTSIDE, Boolean, Category, Date, Integer, Number, cells
-from dodona.domain.bins import CALENDAR, binned
+from dodona.domain.bins import CALENDAR
 from dodona.domain.partition import Partition, group_label
 from dodona.errors import InvalidArgument
 
@@ -78,6 +78,12 @@ def test_without_bins_each_value_is_a_group() -> None:
         assert partition.groups == cells(attribute)
 
 
+def binned(attribute, bins):
+    """The same column with bins."""
+    step = (attribute.step,) if isinstance(attribute, Number) else ()
+    return type(attribute)(attribute.name, attribute.lower, attribute.upper, *step, bins)
+
+
 def names(attribute) -> list[object]:
     partition = Partition.of(attribute)
     return [group_label(partition, attribute, group) for group in range(partition.groups - 2)]
@@ -94,7 +100,7 @@ def test_groups_are_named_as_people_write_them() -> None:
         "2023-12-30 to 2024-03-04",
         "2024-03-05 to 2025-01-02",
     ]
-    assert names(Date("a", dt.date(9999, 12, 1), dt.date.max, [0])) == ["9999-12"]
+    assert names(Date("a", dt.date(9999, 12, 1), dt.date.max, [dt.date(9999, 12, 1), dt.date.max])) == ["9999-12"]
 
 
 @pytest.mark.parametrize("word", CALENDAR)

@@ -4,7 +4,6 @@ from fractions import Fraction
 import pytest
 
 from dodona.domain.attribute import Boolean, Category, Date, Integer, Number
-from dodona.domain.bins import binned
 from dodona.domain.domain import Domain
 from dodona.domain.faults import InvalidFile
 from dodona.domain.neighbours import Neighbours
@@ -32,9 +31,9 @@ def test_a_dataset_file_is_read_as_it_is_written() -> None:
         domain=Domain(
             (
                 Category("sex", ("female", "male")),
-                Integer("age", 0, 110, (0, 18, 65)),
-                Number("stay", Fraction(0), Fraction(365), Fraction(1, 4), (0, 4, 14)),
-                binned(Date("admitted", dt.date(2020, 1, 1), dt.date(2026, 12, 31)), "month"),
+                Integer("age", 0, 110, (0, 18, 65, 110)),
+                Number("stay", Fraction(0), Fraction(365), Fraction(1, 4), (0, 1, "3.5", 365)),
+                Date("admitted", dt.date(2020, 1, 1), dt.date(2026, 12, 31), "month"),
                 Boolean("emergency"),
             )
         ),

@@ -12,7 +12,7 @@ from dodona.errors import InvalidArgument
 
 COLUMNS = (
     Category("sex", ["female", "männlich"]),
-    Integer("age", -1, 110, [0, 19]),
+    Integer("age", -1, 110, [-1, 18, 110]),
     Number("stay", "0.1", 365, "1/10"),
     Date("admitted", dt.date(2020, 1, 1), dt.date(2020, 12, 31)),
     Boolean("emergency"),
@@ -49,7 +49,7 @@ def test_any_other_declaration_has_another_digest() -> None:
                 Boolean("sex"),
                 Integer("sex", 0, 1),
                 Number("sex", 0, 1, 1),
-                Integer("sex", 0, 1, [0]),
+                Integer("sex", 0, 1, [0, 1]),
             )
         ),
         dataclasses.replace(STAYS, domain=Domain(COLUMNS[::-1])),

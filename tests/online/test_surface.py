@@ -1,7 +1,12 @@
 """What people see of a curator when they print it or hand it the wrong thing."""
 
+from decimal import Decimal
+from fractions import Fraction
+
+import numpy as np
 import pytest
 
+import dodona
 from dodona.errors import InvalidArgument, InvalidRequest
 from dodona.policy import Budget
 from tests.online.scene import curator, ledger
@@ -43,3 +48,28 @@ def test_a_long_batch_is_cut_off_in_the_history_that_is_printed():
 def test_a_count_that_is_out_of_range_is_told_to_be_whole():
     with pytest.raises(InvalidArgument, match="write a whole number from 1 to 4"):
         curator().choose("SELECT sex, count(*) FROM stays GROUP BY sex", epsilon="0.1", count=9)
+
+
+@pytest.mark.parametrize("kind", [np.int64, np.uint8, np.float32, np.float64, Fraction, Decimal])
+def test_numbers_of_every_library_are_taken(kind):
+    asked = curator()
+    for settings in ({"within": kind(100)}, {"epsilon": kind(1)}):
+        offer, plain = (
+            asked.quote("SELECT count(*) FROM stays WHERE age > 40", **given)
+            for given in (settings, {name: int(number) for name, number in settings.items()})
+        )
+        assert offer.price == plain.price
+    choice = asked.choose("SELECT sex, count(*) FROM stays GROUP BY sex", epsilon=kind(1), count=kind(1))
+    assert len(choice.names) == 1
+    assert asked.above(kind(100), epsilon=kind(1), alerts=kind(1), questions=kind(10)).left == 1
+
+
+@pytest.mark.parametrize("within", [True, np.True_, None.__class__, [50], float("nan"), np.float64("inf"), np.int64(0)])
+def test_a_tolerance_that_is_no_number_above_0_is_refused(within):
+    with pytest.raises(InvalidArgument, match=r"^within"):
+        curator().quote("SELECT count(*) FROM stays WHERE age > 40", within=within)
+
+
+def test_a_star_import_leaves_open_alone():
+    assert "open" not in dodona.__all__
+    assert dodona.open is not open

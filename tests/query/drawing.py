@@ -27,12 +27,12 @@ from dodona.query.predicate import (
 from dodona.query.query import Block, Cases, Key, Query
 from dodona.query.weight import Constant, Value, Weight
 
-DOMAIN = Domain((Boolean("emergency"), Category("sex", ["female"]), Integer("age", 3, 7, cuts=[0, 2])))
+DOMAIN = Domain((Boolean("emergency"), Category("sex", ["female"]), Integer("age", 3, 7, bins=[3, 5, 7])))
 MIXED = Domain(
     (
         Boolean("emergency", otherwise=True),
         Category("sex", ["female"]),
-        Integer("age", 3, 7, cuts=[0, 2], otherwise=4),
+        Integer("age", 3, 7, bins=[3, 5, 7], otherwise=4),
         Category("ward", ["a", "b", "c"], otherwise="b"),
     )
 )

@@ -22,10 +22,10 @@ from dodona.query.weight import Constant, Value
 from tests.query.drawing import DOMAIN, MIXED, Row, blocks, contribution, queries
 
 ADD, REPLACE = Neighbours.ADD_REMOVE, Neighbours.REPLACE
-WIDE = Domain((Boolean("emergency"), Integer("age", -7, 280, cuts=[0, 30])))
+WIDE = Domain((Boolean("emergency"), Integer("age", -7, 280, bins=[-7, 23, 280])))
 """Large enough that not all cells are walked through, and small enough that all pairs can be."""
 WIDE_AND_COMPLETE = Domain(
-    (Boolean("emergency"), Integer("age", -7, 280, cuts=[0, 30], otherwise=40), Boolean("late", otherwise=False))
+    (Boolean("emergency"), Integer("age", -7, 280, bins=[-7, 23, 280], otherwise=40), Boolean("late", otherwise=False))
 )
 STAYS = Domain(
     (Number("stay", Fraction(0), Fraction(365), Fraction(1, 4)), Integer("age", 0, 110), Boolean("emergency"))

@@ -23,7 +23,7 @@ HOSPITAL = Domain(
     (
         Category("sex", ["female", "male", "other"]),
         Integer("age", 0, 110),
-        Number("stay", Fraction(0), Fraction(365), Fraction(1, 4), cuts=[0, 4, 12, 28, 120]),
+        Number("stay", Fraction(0), Fraction(365), Fraction(1, 4), bins=[0, 1, 3, 7, 30, 365]),
         Date("admitted", dt.date(2020, 1, 1), dt.date(2020, 12, 31)),
         Boolean("emergency"),
         Boolean("größe"),

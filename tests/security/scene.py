@@ -59,7 +59,7 @@ def schema(neighbours: Neighbours = Neighbours.ADD_REMOVE) -> Schema:
         "stays",
         Category("sex", ["female", "male", "other"]),
         Integer("age", 0, 20),
-        Number("stay", 0, 5, "0.25", cuts=(0, 4, 12)),
+        Number("stay", 0, 5, "0.25", bins=(0, 1, 3, 5)),
         Date("admitted", dt.date(2023, 11, 1), dt.date(2024, 3, 31)),
         Boolean("emergency"),
         size=6,

@@ -10,6 +10,7 @@ from typing import assert_never
 from dodona.accuracy import number_of
 from dodona.domain.attribute import Date, grid
 from dodona.errors import InvalidArgument
+from dodona.exact import python_number
 from dodona.query.expression import (
     Arithmetic,
     Comparison,
@@ -50,10 +51,10 @@ def tolerance(question: Question, column: Column, within: Tolerance, *, size: in
         if found is None or not 0 < float(found[1]) <= _HUNDRED:
             raise InvalidArgument("within", within, _ACCEPTED)
         return float(found[1]) / _HUNDRED * whole_of(question, column, size=size)
-    number: object = within  # anything may come
-    if isinstance(number, bool) or not isinstance(number, int | float) or not 0 < number < math.inf:
+    number = python_number(within)
+    if number is None or not 0 < number < math.inf:
         raise InvalidArgument("within", within, _ACCEPTED)
-    return float(within)
+    return float(number)
 
 
 def whole_of(question: Question, column: Column, *, size: int) -> float:

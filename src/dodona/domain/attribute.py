@@ -70,15 +70,21 @@ class Integer:
     name: str
     lower: int
     upper: int
-    cuts: tuple[int, ...] | None
-    """The first code of each declared bin."""
+    bins: tuple[int, ...] | None = field(compare=False)
+    """The edges of the declared groups, from lower to upper."""
     otherwise: int | None
     landing: int | None = field(init=False, repr=False, compare=False)
+    starts: tuple[int, ...] | None = field(init=False, repr=False)
+    """The first code of each bin."""
 
     def __init__(
-        self, name: str, lower: int, upper: int, cuts: Iterable[int] | None = None, *, otherwise: int | None = None
+        self, name: str, lower: int, upper: int, bins: Iterable[Exact] | None = None, *, otherwise: int | None = None
     ) -> None:
-        """Take whole bounds, the lower one first."""
+        """Take whole bounds, the lower one first, and bins by their edges.
+
+        >>> Integer("age", 0, 110, bins=[0, 18, 65, 110]).starts
+        (0, 18, 65)
+        """
         least = whole(lower, argument="lower", lower=-_WIDEST_INTEGER, upper=_WIDEST_INTEGER)
         most = whole(upper, argument="upper", lower=-_WIDEST_INTEGER, upper=_WIDEST_INTEGER)
         _fill(self, name=checked_name(name, argument="name"), lower=least, upper=most)
@@ -86,9 +92,9 @@ class Integer:
             raise InvalidArgument("upper", upper, f"write a whole number above lower = {least}")
         if self.size > MOST_VALUES:
             raise InvalidArgument("upper", upper, f"write at most {least + MOST_VALUES - 1}: 2^24 values are allowed")
-        _fill(self, cuts=declaration.checked_cuts(cuts, size=self.size))
         code = declaration.number_code(otherwise, lower=Fraction(least), step=Fraction(1), size=self.size)
         _fill(self, landing=code, otherwise=None if code is None else least + code)
+        _divide(self, bins)
 
     @property
     def size(self) -> int:
@@ -112,10 +118,12 @@ class Number:
     lower: Fraction
     upper: Fraction
     step: Fraction
-    cuts: tuple[int, ...] | None
-    """The first code of each declared bin."""
+    bins: tuple[Fraction, ...] | None = field(compare=False)
+    """The edges of the declared groups, from lower to upper."""
     otherwise: Fraction | None
     landing: int | None = field(init=False, repr=False, compare=False)
+    starts: tuple[int, ...] | None = field(init=False, repr=False)
+    """The first code of each bin."""
 
     def __init__(  # noqa: PLR0913  what a grid has
         self,
@@ -123,11 +131,11 @@ class Number:
         lower: Exact,
         upper: Exact,
         step: Exact,
-        cuts: Iterable[int] | None = None,
+        bins: Iterable[Exact] | None = None,
         *,
         otherwise: Exact | None = None,
     ) -> None:
-        """Take exact bounds, the lower one first, that are a whole number of steps apart."""
+        """Take exact bounds, the lower one first, that are a whole number of steps apart, and bins by their edges."""
         least = exact(lower, argument="lower", lower=-_WIDEST_NUMBER, upper=_WIDEST_NUMBER)
         most = exact(upper, argument="upper", lower=-_WIDEST_NUMBER, upper=_WIDEST_NUMBER)
         width = exact(step, argument="step", lower=_FINEST_STEP, upper=_WIDEST_NUMBER)
@@ -144,9 +152,9 @@ class Number:
             nearest = plain(least + max(round(steps), 1) * width)
             accepted = f"lower and upper must be whole steps of {plain(width)} apart; the nearest upper is {nearest}"
             raise InvalidArgument("upper", upper, accepted)
-        _fill(self, cuts=declaration.checked_cuts(cuts, size=self.size))
         code = declaration.number_code(otherwise, lower=least, step=width, size=self.size)
         _fill(self, landing=code, otherwise=None if code is None else least + code * width)
+        _divide(self, bins)
 
     @property
     def size(self) -> int:
@@ -162,29 +170,30 @@ class Date:
     name: str
     lower: dt.date
     upper: dt.date
-    cuts: tuple[int, ...] | None
-    """The first code of each declared bin."""
+    bins: str | tuple[dt.date, ...] | None = field(compare=False)
+    """The edges of the declared groups, from lower to upper, or their name: `month`."""
     otherwise: dt.date | None
     landing: int | None = field(init=False, repr=False, compare=False)
+    starts: tuple[int, ...] | None = field(init=False, repr=False)
+    """The first code of each bin."""
 
     def __init__(
         self,
         name: str,
         lower: dt.date,
         upper: dt.date,
-        cuts: Iterable[int] | None = None,
+        bins: str | Iterable[dt.date] | None = None,
         *,
         otherwise: dt.date | None = None,
     ) -> None:
-        """Take two days, the lower one first."""
-        for argument, day in (("lower", lower), ("upper", upper)):
-            if isinstance(day, dt.datetime) or not isinstance(day, dt.date):
-                raise InvalidArgument(argument, day, "write a day, such as 2024-01-31")
-        _fill(self, name=checked_name(name, argument="name"), lower=lower, upper=upper)
-        if upper <= lower:
-            raise InvalidArgument("upper", upper, f"write a day after lower = {lower}")
-        code = declaration.day_code(otherwise, lower=lower, upper=upper)
-        _fill(self, cuts=declaration.checked_cuts(cuts, size=self.size), landing=code, otherwise=otherwise)
+        """Take two days, the lower one first, and bins: `month` or another word of the calendar, or their edges."""
+        first, last = _day(lower, argument="lower"), _day(upper, argument="upper")
+        _fill(self, name=checked_name(name, argument="name"), lower=first, upper=last)
+        if last <= first:
+            raise InvalidArgument("upper", upper, f"write a day after lower = {first}")
+        code = declaration.day_code(otherwise, lower=first, upper=last)
+        _fill(self, landing=code, otherwise=None if code is None else first + code * _DAY)
+        _divide(self, bins)
 
     @property
     def size(self) -> int:
@@ -207,11 +216,9 @@ class Boolean:
 
     def __init__(self, name: str, *, otherwise: bool | None = None) -> None:
         """Take a name."""
+        code = declaration.truth_code(otherwise)
         _fill(
-            self,
-            name=checked_name(name, argument="name"),
-            landing=declaration.truth_code(otherwise),
-            otherwise=otherwise,
+            self, name=checked_name(name, argument="name"), landing=code, otherwise=None if code is None else code == 1
         )
 
     @property
@@ -287,6 +294,22 @@ def grid(attribute: Attribute) -> tuple[Fraction, Fraction] | None:
             return None
         case _:
             assert_never(attribute)
+
+
+def _day(value: object, *, argument: str) -> dt.date:
+    day = declaration.day_of(value)
+    if day is None:
+        raise InvalidArgument(argument, value, "write a day, such as datetime.date(2024, 1, 31)")
+    return day
+
+
+def _divide(attribute: Integer | Number | Date, bins: str | Iterable[object] | None) -> None:
+    """Set the declared groups of an attribute that has its grid already."""
+    from dodona.domain.bins import edges_of, starts_of  # which looks at attributes itself
+
+    starts = None if bins is None else starts_of(attribute, bins if isinstance(bins, str) else tuple(bins))
+    shown_as = bins if isinstance(bins, str) and starts is not None else edges_of(attribute, starts)
+    _fill(attribute, starts=starts, bins=shown_as)
 
 
 def _fill(attribute: Attribute, **fields: object) -> None:

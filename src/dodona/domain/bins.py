@@ -5,37 +5,46 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
-from typing import TypeVar, assert_never
+from typing import assert_never
 
 from dodona.domain.attribute import Date, Integer, Label, Number, label
+from dodona.domain.declaration import day_of
 from dodona.domain.plain import plain
 from dodona.errors import InvalidArgument
-from dodona.exact import Exact, exact
+from dodona.exact import exact
 
 CALENDAR = ("day", "week", "month", "quarter", "year")
 """The bins of days that have names. Weeks begin on Monday."""
-Edge = Exact | dt.date
-Binned = TypeVar("Binned", Integer, Number, Date)
+Binned = Integer | Number | Date
 _WIDEST = Fraction(2**64)
 
 
-def binned(attribute: Binned, bins: str | Sequence[Edge]) -> Binned:
-    """Return the attribute with bins: edges that rise from lower to upper, the last bin taking upper in.
+def starts_of(attribute: Binned, bins: str | Sequence[object]) -> tuple[int, ...] | None:
+    """Return the first code of each bin: of edges that rise from lower to upper, the last bin taking upper in.
 
-    >>> binned(Integer("age", 0, 110), [0, 18, 65, 110]).cuts
+    >>> starts_of(Integer("age", 0, 110), [0, 18, 65, 110])
     (0, 18, 65)
-    >>> binned(Date("admitted", dt.date(2024, 1, 31), dt.date(2024, 3, 1)), "month").cuts
+    >>> starts_of(Date("admitted", dt.date(2024, 1, 31), dt.date(2024, 3, 1)), "month")
     (0, 1, 30)
     """
     if isinstance(bins, str):
-        return _with_cuts(attribute, _calendar(attribute, bins))
+        return _calendar(attribute, bins)
     for index, wrong in edge_faults(attribute, bins):
         raise InvalidArgument("bins" if index is None else f"bins[{index}]", bins, wrong)
     codes = [_code(attribute, edge) for edge in bins]
-    return _with_cuts(attribute, tuple(code for code in codes[:-1] if code is not None))
+    return tuple(code for code in codes[:-1] if code is not None)
 
 
-def edge_faults(attribute: Integer | Number | Date, edges: Sequence[object]) -> Iterator[tuple[int | None, str]]:
+def edges_of(attribute: Binned, starts: tuple[int, ...] | None) -> tuple[Label, ...] | None:
+    """Return the edges of bins: their first values, and the last value of all.
+
+    >>> edges_of(Integer("age", 0, 110), (0, 18, 65))
+    (0, 18, 65, 110)
+    """
+    return None if starts is None else tuple(label(attribute, code) for code in (*starts, attribute.size - 1))
+
+
+def edge_faults(attribute: Binned, edges: Sequence[object]) -> Iterator[tuple[int | None, str]]:
     """Yield the place of each edge that may not be one, and what to write instead; None stands for the whole list."""
     first, last = _shown(label(attribute, 0)), _shown(label(attribute, attribute.size - 1))
     if len(edges) < 2:  # noqa: PLR2004  a bin has two edges
@@ -55,26 +64,13 @@ def edge_faults(attribute: Integer | Number | Date, edges: Sequence[object]) -> 
         reached = max(reached, -1 if code is None else code)
 
 
-def _with_cuts(attribute: Binned, cuts: tuple[int, ...] | None) -> Binned:
-    match attribute:
-        case Integer():
-            return Integer(attribute.name, attribute.lower, attribute.upper, cuts, otherwise=attribute.otherwise)
-        case Number():
-            return Number(
-                attribute.name, attribute.lower, attribute.upper, attribute.step, cuts, otherwise=attribute.otherwise
-            )
-        case Date():
-            return Date(attribute.name, attribute.lower, attribute.upper, cuts, otherwise=attribute.otherwise)
-        case _:
-            assert_never(attribute)
-
-
-def _code(attribute: Integer | Number | Date, edge: object) -> int | None:
+def _code(attribute: Binned, edge: object) -> int | None:
     """Return the code of an edge, or None where it is not on the grid between the bounds."""
     if isinstance(attribute, Date):
-        if isinstance(edge, dt.datetime) or not isinstance(edge, dt.date):
+        day = day_of(edge)
+        if day is None:
             return None
-        steps = Fraction((edge - attribute.lower).days)
+        steps = Fraction((day - attribute.lower).days)
     else:
         try:
             point = exact(edge, argument="edge", lower=-_WIDEST, upper=_WIDEST)  # type: ignore[arg-type]
@@ -85,7 +81,7 @@ def _code(attribute: Integer | Number | Date, edge: object) -> int | None:
     return int(steps) if steps.denominator == 1 and 0 <= steps < attribute.size else None
 
 
-def _calendar(attribute: Integer | Number | Date, word: str) -> tuple[int, ...] | None:
+def _calendar(attribute: Binned, word: str) -> tuple[int, ...] | None:
     """Return the first code of each day (None, as for no bins), week, month, quarter or year."""
     if not isinstance(attribute, Date) or word not in CALENDAR:
         accepted = f"one of {', '.join(CALENDAR)}, or " if isinstance(attribute, Date) else ""
@@ -109,7 +105,7 @@ def _begins(day: dt.date, word: str) -> bool:
             return day.day == day.month == 1
 
 
-def _what(attribute: Integer | Number | Date) -> str:
+def _what(attribute: Binned) -> str:
     match attribute:
         case Integer():
             return "a whole number"

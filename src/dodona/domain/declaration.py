@@ -7,9 +7,10 @@ a column of one kind; None where none was named.
 from __future__ import annotations
 
 import datetime as dt
-import itertools
 from collections.abc import Iterable, Iterator
 from fractions import Fraction
+
+import numpy as np
 
 from dodona.domain.plain import plain
 from dodona.errors import InvalidArgument
@@ -34,16 +35,6 @@ def label_faults(labels: Iterable[object]) -> Iterator[tuple[int, str]]:
             yield index, "write each label once"
         else:
             seen.add(text)
-
-
-def checked_cuts(cuts: Iterable[int] | None, *, size: int) -> tuple[int, ...] | None:
-    """Return the first codes of bins, which must rise from 0 and stay below the size."""
-    if cuts is None:
-        return None
-    found = tuple(cuts)
-    if not found or found[0] != 0 or any(a >= b for a, b in itertools.pairwise(found)) or found[-1] >= size:
-        raise InvalidArgument("cuts", found, f"write the first code of each bin: 0, then rising, below {size}")
-    return found
 
 
 def label_code(value: object, *, labels: tuple[str, ...]) -> int | None:
@@ -83,16 +74,27 @@ def day_code(value: object, *, lower: dt.date, upper: dt.date) -> int | None:
     """Return how many days after the first one a day is."""
     if value is None:
         return None
-    if isinstance(value, dt.datetime) or not isinstance(value, dt.date) or not lower <= value <= upper:
+    day = day_of(value)
+    if day is None or not lower <= day <= upper:
         raise _refused(value, f"write a day from {lower} to {upper}")
-    return (value - lower).days
+    return (day - lower).days
+
+
+def day_of(value: object) -> dt.date | None:
+    """Return a day, also one of numpy's; None where it is none, or where it has a time of day.
+
+    >>> day_of(np.datetime64("2024-01-31")), day_of("2024-01-31"), day_of(dt.datetime(2024, 1, 31))
+    (datetime.date(2024, 1, 31), None, None)
+    """
+    day = value.item() if isinstance(value, np.datetime64) else value
+    return day if isinstance(day, dt.date) and not isinstance(day, dt.datetime) else None
 
 
 def truth_code(value: object) -> int | None:
     """Return 1 for true and 0 for false."""
     if value is None:
         return None
-    if not isinstance(value, bool):
+    if not isinstance(value, bool | np.bool_):
         raise _refused(value, "write true or false")
     return int(value)
 

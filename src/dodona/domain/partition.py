@@ -43,7 +43,7 @@ class Partition:
     @classmethod
     def of(cls, attribute: Attribute) -> Self:
         """Return the declared bins, or one group for each value where none are declared."""
-        cuts = None if isinstance(attribute, Category | Boolean) else attribute.cuts
+        cuts = None if isinstance(attribute, Category | Boolean) else attribute.starts
         firsts = tuple(range(attribute.size)) if cuts is None else cuts
         return cls.cut(attribute, firsts)
 

@@ -7,7 +7,7 @@ from fractions import Fraction
 from typing import Any
 
 from dodona.domain.attribute import Attribute, Boolean, Category, Date, Integer, Number
-from dodona.domain.bins import Binned, binned, edge_faults
+from dodona.domain.bins import Binned, edge_faults
 from dodona.domain.declaration import label_faults
 from dodona.domain.domain import Domain
 from dodona.domain.naming import NAME_RULE, is_name
@@ -128,7 +128,7 @@ def _integer(column: Written, name: str) -> Attribute | None:
     if lower is None or upper is None:
         return None
     example = "bins = [0, 18, 65, 110]"
-    return _with_bins(column, lambda: Integer(name, lower, upper, otherwise=_otherwise(column)), example=example)
+    return _with_bins(column, lambda bins: Integer(name, lower, upper, bins, otherwise=_otherwise(column)), example)
 
 
 def _number(column: Written, name: str) -> Attribute | None:
@@ -140,7 +140,9 @@ def _number(column: Written, name: str) -> Attribute | None:
     if lower is None or upper is None or step is None:
         return None
     example = 'bins = ["0", "1", "7", "365"]'
-    return _with_bins(column, lambda: Number(name, lower, upper, step, otherwise=_otherwise(column)), example=example)
+    return _with_bins(
+        column, lambda bins: Number(name, lower, upper, step, bins, otherwise=_otherwise(column)), example
+    )
 
 
 def _date(column: Written, name: str) -> Attribute | None:
@@ -150,7 +152,7 @@ def _date(column: Written, name: str) -> Attribute | None:
     if lower is None or upper is None:
         return None
     example = 'bins = "month"'
-    return _with_bins(column, lambda: Date(name, lower, upper, otherwise=_otherwise(column)), example=example)
+    return _with_bins(column, lambda bins: Date(name, lower, upper, bins, otherwise=_otherwise(column)), example)
 
 
 def _boolean(column: Written, name: str) -> Attribute | None:
@@ -162,21 +164,21 @@ def _otherwise(column: Written) -> Any:  # noqa: ANN401  each kind of column ref
     return column.content.get("otherwise")
 
 
-def _with_bins(column: Written, build: Callable[[], Binned], *, example: str) -> Binned | None:
-    """Return the attribute with its declared bins, if it has any."""
-    attribute = column.make(build)
+def _with_bins(column: Written, build: Callable[[Any], Binned], example: str) -> Binned | None:
+    """Return the attribute with its declared bins, if it has any; each edge that is wrong is noted at its own place."""
+    attribute = column.make(lambda: build(None))
     if attribute is None or not column.has("bins"):
         return attribute
     if isinstance(column.content["bins"], str):
         word = column.text("bins", example=example)
-        return None if word is None else column.make(lambda: binned(attribute, word))
+        return None if word is None else column.make(lambda: build(word))
     edges = column.items("bins", example=example)
     if edges is None:
         return None
     wrong = list(edge_faults(attribute, edges))
     for place, accepted in wrong:
         column.note("bins" if place is None else ("bins", place), f"is not accepted: {accepted}")
-    return None if wrong else column.make(lambda: binned(attribute, edges))  # type: ignore[arg-type]
+    return None if wrong else column.make(lambda: build(edges))
 
 
 _READERS: dict[str, Callable[[Written, str], Attribute | None]] = {

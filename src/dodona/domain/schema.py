@@ -97,4 +97,4 @@ def _spelled(attribute: Attribute) -> dict[str, object]:
             bounds = {"lower": attribute.lower.isoformat(), "upper": attribute.upper.isoformat()}
         case _:
             assert_never(attribute)
-    return written | bounds | {"cuts": None if attribute.cuts is None else list(attribute.cuts)}
+    return written | bounds | {"cuts": None if attribute.starts is None else list(attribute.starts)}

@@ -7,7 +7,7 @@ from fractions import Fraction
 
 from dodona.accuracy import failure
 from dodona.errors import InvalidArgument, InvalidRequest
-from dodona.exact import Exact
+from dodona.exact import Exact, python_number
 from dodona.mechanisms.scale import epsilon_of
 
 Tolerance = int | float | str
@@ -31,10 +31,11 @@ def requested(
         raise InvalidRequest(
             "Both within and epsilon were given. Write within= for an accuracy, or epsilon= for a price, and not both."
         )
-    if within is not None and not isinstance(within, int | float | str):
+    wanted = within if within is None or isinstance(within, str) else python_number(within)
+    if within is not None and wanted is None:
         raise InvalidArgument("within", within, "write a tolerance such as 50 or '1%'")
     sure = default.confidence if confidence is None else confidence
     failure(sure)
     if epsilon is not None:
         return Request(within=None, epsilon=epsilon_of(epsilon), confidence=sure)
-    return Request(within=default.within if within is None else within, epsilon=None, confidence=sure)
+    return Request(within=default.within if wanted is None else wanted, epsilon=None, confidence=sure)

@@ -13,7 +13,7 @@ from dodona.domain.written import Written
 from dodona.ledger.opening import Terms
 from dodona.online.after import After
 from dodona.opening.secret import VARIABLE, secret
-from dodona.policy import Analyst, Budget
+from dodona.policy import Analyst, Budget, default_accountant
 
 _KINDS = ("parquet", "csv", "duckdb", "postgres", "spark")
 _ACCOUNTANTS = tuple(accountant.value for accountant in Accountant)
@@ -183,7 +183,7 @@ def _budget(root: Written) -> tuple[Budget, After] | None:
         return None
     epsilon = budget.exact("epsilon", example='epsilon = "1"', lower=_LOWEST, upper=_HIGHEST)
     delta = budget.exact("delta", example='delta = "1e-6"', lower=_LOWEST, upper=Fraction(1), default=_LOWEST)
-    accountant = budget.choice("accountant", _ACCOUNTANTS, default="pure" if delta == 0 else "renyi")
+    accountant = budget.choice("accountant", _ACCOUNTANTS, default=default_accountant(delta or _LOWEST).value)
     after = budget.choice("after", ("refuse", "model"), default="refuse")
     budget.close()
     if epsilon is None or delta is None or accountant is None or after is None:

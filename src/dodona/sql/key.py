@@ -61,7 +61,7 @@ def _of_subject(scope: Scope, node: exp.Expr, subject: Subject) -> Key:
         return partition(attribute, name) if name != subject.part or name == "year" else _by_part(attribute, name)
     if not subject.plain:
         raise scope.fault(node, "Groups are not reckoned.", f"Write bin({attribute.name}, width).")
-    cuts = None if isinstance(attribute, Category | Boolean) else attribute.cuts
+    cuts = None if isinstance(attribute, Category | Boolean) else attribute.starts
     if (attribute.size if cuts is None else len(cuts)) > MOST_VALUES:
         what = f"`{attribute.name}` has {attribute.size} values, too many groups."
         raise scope.fault(node, what, f"Write bin({attribute.name}, width).")
@@ -89,7 +89,7 @@ def _bins(scope: Scope, node: exp.Anonymous) -> Partition:
     if isinstance(attribute, Category | Boolean):
         raise scope.fault(node, f"`{attribute.name}` has no widths.", f"Write GROUP BY {attribute.name}.")
     if not widths:
-        if attribute.cuts is None:
+        if attribute.starts is None:
             raise scope.fault(node, f"`{attribute.name}` has no declared bins.", f"Write bin({attribute.name}, width).")
         return Partition.of(attribute)
     width = constant_value(scalar(scope, widths[0]))
