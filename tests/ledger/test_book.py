@@ -9,8 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dodona.accounting.event import GaussianEvent
 from dodona.domain.neighbours import Neighbours
 from dodona.errors import DodonaError
+from dodona.ledger import memory
 from dodona.ledger.book import Book
 from dodona.ledger.chain import NOTHING, Line, line_after
 from dodona.ledger.entry import (
@@ -26,12 +28,12 @@ from dodona.ledger.entry import (
     Stopped,
     Unanswered,
 )
-from dodona.ledger.faults import LedgerOfAnother, LedgerUnreadable
+from dodona.ledger.faults import BudgetExhausted, LedgerOfAnother, LedgerUnreadable
 from dodona.ledger.opening import first_line, read_book
 from dodona.ledger.release import Release
 from dodona.ledger.spelling import UnknownEntry, from_json, to_json
 from dodona.policy import Analyst, Budget
-from tests.ledger.scene import TENTH, long_ago, terms_of
+from tests.ledger.scene import TENTH, ask, long_ago, terms_of
 
 CREATED = from_json(first_line(terms_of(), clock=long_ago).text, number=0)
 CHARGE = Charged("stays", None, None, "question", "1", TENTH)
@@ -289,3 +291,20 @@ def test_the_relation_is_part_of_the_terms():
     replaced = replace(CREATED, neighbours=Neighbours.REPLACE)
     with pytest.raises(LedgerUnreadable):
         Book.read(chain(replaced, CHARGE))
+
+
+@pytest.mark.parametrize("accountant", ["zcdp", "renyi", "either"])
+@pytest.mark.parametrize(("epsilon", "delta"), [(".1", ".01"), (".01", "1e-3"), ("1", ".5"), ("1e-3", "1e-3")])
+def test_a_budget_whose_delta_is_near_its_epsilon_has_a_state_when_it_is_spent(epsilon, delta, accountant):
+    kept = memory.create(terms_of(Budget(epsilon, delta, accountant)))
+    event = GaussianEvent(1, Fraction(4**11), Neighbours.ADD_REMOVE)
+    while event.variance > 1:  # ever dearer ones: what is left is used up to the last
+        try:
+            ask(kept, event=event)
+        except BudgetExhausted:
+            break
+        event = replace(event, variance=event.variance / 2)
+    state = kept.state()
+    assert state.spent > 0
+    assert 0 < state.epsilon_spent <= float(Fraction(epsilon))
+    assert Book.read(kept.lines()).state() == state

@@ -20,10 +20,11 @@ _PARTS = (*_FINE, *(Fraction(1, 2**power) for power in range(4, 9)))  # few, as 
 _RUNGS = len(_PARTS)
 
 
-def odometer(events: Mapping[Event, int], *, epsilon: Fraction, delta: Fraction) -> Fraction:
+def odometer(events: Mapping[Event, int], *, epsilon: Fraction, delta: Fraction) -> Fraction | None:
     """Return an ε such that everything so far is (ε, δ)-differentially private, at any time one cares to look.
 
-    The largest rung is twice the budget's ε; beyond it only the sum of pure losses is known, or nothing.
+    The largest rung is twice the budget's ε; beyond it only the sum of pure losses is known, or None: each rung has a
+    part of δ, so where δ is near ε the whole budget may pass all of them.
 
     Theorem: odometer
     """
@@ -43,9 +44,7 @@ def odometer(events: Mapping[Event, int], *, epsilon: Fraction, delta: Fraction)
         else:
             after = middle
     found = [value for value in (passing, pure.pure) if value is not None]
-    if not found:
-        raise InvalidArgument("events", pure.events, "more was spent than twice the budget, so no ε is known")
-    return min(found)
+    return min(found, default=None)
 
 
 def _total(rung: Filter, events: Mapping[Event, int]) -> Spent:

@@ -103,7 +103,8 @@ def _epsilon_spent(account: Account) -> float:
     whole = account.filter
     if account.recovered:
         return _rounded_up(whole.epsilon)
-    return _rounded_up(min(whole.epsilon, odometer(account.events, epsilon=whole.epsilon, delta=whole.delta)))
+    reading = odometer(account.events, epsilon=whole.epsilon, delta=whole.delta)
+    return _rounded_up(whole.epsilon if reading is None else min(whole.epsilon, reading))
 
 
 def _rounded_up(number: Fraction) -> float:
