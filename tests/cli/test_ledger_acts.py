@@ -75,6 +75,9 @@ def test_the_first_analyst_ends_asking_without_a_name(tmp_path: Path):
     assert run("ledger", "create", path).exit_code == 0
     assert "only analysts who were let in" in run("ledger", "admit", path, "bob").stdout
     assert "only analysts" not in run("ledger", "admit", path, "eve").stdout
+    for command in (("ask", path, COUNT), ("quote", path, COUNT), ("history", path)):
+        refused = CliRunner().invoke(app, [*map(str, command)], env={"DODONA_ANALYST": None})
+        assert (refused.exit_code, "Give your name" in refused.stderr) == (3, True)
 
 
 @pytest.mark.parametrize(

@@ -211,8 +211,6 @@ def test_a_source_that_fails_again_and_again_is_tried_four_times_for_one_charge(
 
 def test_only_analysts_who_were_let_in_may_ask_and_only_their_share():
     kept = ledger(Budget(1, 0, "pure"), (Analyst("ada", "1/2"), Analyst("bob", "1/2")))
-    with pytest.raises(NotPermitted):
-        curator(kept=kept).ask(OLD, epsilon="0.1")
     ada, bob = curator(kept=kept, analyst="ada"), curator(kept=kept, analyst="bob")
     first = ada.ask(OLD, epsilon="1/2")
     with pytest.raises(BudgetExhausted):
@@ -224,6 +222,30 @@ def test_only_analysts_who_were_let_in_may_ask_and_only_their_share():
 def test_somebody_unknown_cannot_open_a_dataset_that_has_analysts():
     with pytest.raises(NotPermitted, match="let in"):
         curator(kept=ledger(analysts=(Analyst("ada"),)), analyst="eve")
+
+
+def test_nobody_hears_nothing_where_analysts_are_declared():
+    kept = ledger(Budget(1, 0, "pure"))
+    nobody = curator(kept=kept)
+    nobody.ask(OLD, epsilon="1/2")
+    nobody.choose("SELECT sex, count(*) FROM stays GROUP BY sex", epsilon="1/10")
+    kept.admit(Analyst("ada"))
+    for act in (
+        lambda: nobody.ask(OLD, epsilon="1/2"),
+        lambda: nobody.ask_many([OLD], epsilon="1/2"),
+        lambda: nobody.quote(OLD, epsilon="1/2"),
+        lambda: nobody.prepare([OLD], within=40),
+        lambda: nobody.choose("SELECT sex, count(*) FROM stays GROUP BY sex", epsilon="1/10"),
+        lambda: nobody.above(3, epsilon="1/10"),
+        lambda: nobody.weights(questions=10, epsilon="1/10"),
+        lambda: nobody.history,
+        lambda: curator(kept=kept),
+    ):
+        with pytest.raises(NotPermitted, match="Give your name"):
+            act()
+    assert curator(kept=kept, analyst="ada").ask(OLD, epsilon="1/2").source == "replayed"
+    kept.stop("ada")
+    assert curator(kept=kept, analyst="ada").ask(OLD, epsilon="1/2").source == "replayed"
 
 
 def test_a_closed_dataset_says_so():

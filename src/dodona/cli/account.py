@@ -34,6 +34,7 @@ def budget(dataset: Dataset, *, analyst: Analyst = None, as_json: Json = False) 
 def history(
     dataset: Dataset,
     *,
+    analyst: Analyst = None,
     last: Annotated[int, typer.Option(help="How many charges to show.")] = 20,
     as_json: Json = False,
 ) -> None:
@@ -43,6 +44,7 @@ def history(
         from dodona.opening import DatasetFile, ledger_of
 
         with ledger_of(dataset) as ledger:
+            ledger.permit(analyst)
             charges = history_of(ledger, dataset=DatasetFile.read(dataset).dataset).charges
         if as_json:
             print(json.dumps([dataclasses.asdict(charge) | {"share": str(charge.share)} for charge in charges]))

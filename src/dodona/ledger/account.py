@@ -74,6 +74,14 @@ class Account:
         own = Fraction(0) if purse.stopped else purse.analyst.share * share_left(purse.filter, purse.spent)
         return min(whole, own)
 
+    def permit(self, analyst: str | None) -> None:
+        """Refuse whoever is not declared, where analysts are."""
+        if self.purses and analyst not in self.purses:
+            raise NotPermitted(
+                "Only analysts whom the owner let in may ask here. Give your name: analyst= where the dataset is "
+                "opened, --analyst on the command line."
+            )
+
     def admit(self, analyst: Analyst) -> None:
         """Let an analyst in with a share; one who was there keeps what they spent."""
         before = self.purses.get(analyst.name)

@@ -72,6 +72,12 @@ class Ledger(Protocol):
     def left(self, *, analyst: str | None) -> Fraction:
         """Return which part of the whole budget the analyst may still spend."""
 
+    def permit(self, analyst: str | None) -> None:
+        """Raise NotPermitted where analysts are declared and this is none of them; one who was stopped may still read.
+
+        Whoever is nobody hears nothing: neither answers nor prices nor the history.
+        """
+
     def fetch(self, key: str, *, analyst: str | None) -> Release | None:
         """Return the answer that was recorded under an analyst's key; None where none was paid for and begun.
 

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from threading import RLock
 from typing import TypeVar, cast
 
-from dodona.errors import DodonaError, InvalidRequest
+from dodona.errors import DodonaError, InvalidRequest, Refused
 from dodona.ledger.book import Book
 from dodona.ledger.chain import Line
 from dodona.ledger.entry import Entry
@@ -54,7 +54,7 @@ class Keeper:
             try:
                 self._follow(self._store.lines(self._book.number))
                 return look(self._book, self._store, self._head)
-            except (LedgerBusy, InvalidRequest):
+            except (LedgerBusy, InvalidRequest, Refused):
                 raise
             except BaseException as fault:
                 raise self._fail(fault, charged=False) from fault

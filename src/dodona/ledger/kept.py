@@ -167,6 +167,10 @@ class KeptLedger:
         """Return which part of the whole budget the analyst may still spend."""
         return self._keeper.read(lambda book, _, __: book.account.left(analyst))
 
+    def permit(self, analyst: str | None) -> None:
+        """Raise NotPermitted where analysts are declared and this is none of them."""
+        self._keeper.read(lambda book, _, __: book.account.permit(analyst))
+
     def fetch(self, key: str, *, analyst: str | None) -> Release | None:
         """Return the answer that was recorded under an analyst's key."""
         charge = self._charge(key, analyst)

@@ -13,7 +13,6 @@ from dodona.answer.offer import Offer
 from dodona.domain.schema import Schema
 from dodona.errors import InvalidArgument, InvalidRequest
 from dodona.exact import Exact
-from dodona.ledger.faults import NotPermitted
 from dodona.ledger.state import BudgetState
 from dodona.online.answering import RUNGS, Answering
 from dodona.online.choice import Choice
@@ -42,9 +41,7 @@ class Curator:
         if not rungs <= RUNGS or ("bundle" in rungs and "derive" not in rungs):
             accepted = f"write some of {', '.join(sorted(RUNGS))}; what a bundle answers is derived from it"
             raise InvalidArgument("rungs", sorted(rungs), accepted)
-        known = {one.name for one in dataset.ledger.state().analysts}
-        if analyst is not None and known and analyst not in known:
-            raise NotPermitted("Only analysts whom the owner let in may ask here.")
+        dataset.ledger.permit(analyst)
         self._answering = Answering(dataset, analyst, rungs)
         self._closed = False
         self._keys: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
@@ -62,6 +59,7 @@ class Curator:
     @property
     def history(self) -> History:
         """What was charged so far, oldest first."""
+        self._permit()
         return history_of(self._dataset.ledger, dataset=self._dataset.name)
 
     def ask(
@@ -143,6 +141,7 @@ class Curator:
 
         Candidates are queries with one answer each, or the groups of a SQL question with one aggregate.
         """
+        self._permit()
         with self._held(key):
             return chosen(
                 self._dataset, self.read, candidates, epsilon=epsilon, count=count, analyst=self._analyst, key=key
@@ -150,6 +149,7 @@ class Curator:
 
     def above(self, threshold: int, *, epsilon: Exact, alerts: int = 1, questions: int = 1000) -> Watch:
         """Return a watch that tells which counts are above a threshold, until so many alerts; charged in full here."""
+        self._permit()
         return watched(
             self._dataset,
             self.read,
@@ -167,6 +167,7 @@ class Curator:
 
         All of `questions` counts together are within the design's error, at the confidence.
         """
+        self._permit()
         return open_weights(
             self._dataset,
             self.read,
@@ -179,8 +180,7 @@ class Curator:
 
     def read(self, question: object) -> Question:
         """Return a question as it was understood; nothing is charged."""
-        if self._closed:
-            raise InvalidRequest("This dataset was closed. Open it again.")
+        self._hold_open()
         match question:
             case str():
                 return compile_sql(question, self.schema)
@@ -204,11 +204,21 @@ class Curator:
     def __exit__(self, *_: object) -> None:
         self.close()
 
+    def _permit(self) -> None:
+        """Refuse whoever is not declared; each time, as analysts may have been declared since it was opened."""
+        self._hold_open()
+        self._dataset.ledger.permit(self._analyst)
+
+    def _hold_open(self) -> None:
+        if self._closed:
+            raise InvalidRequest("This dataset was closed. Open it again.")
+
     def _held(self, key: str | None) -> AbstractContextManager[object]:
         """Return a lock of the key: of two threads that use one, the second finds the first one's answer."""
         return nullcontext() if key is None else self._keys[key]
 
     def _request(self, within: Tolerance | None, confidence: float | None, epsilon: Exact | None) -> Request:
+        self._permit()
         return requested(within, epsilon, confidence, default=self._dataset.default)
 
 

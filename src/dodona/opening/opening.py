@@ -122,6 +122,7 @@ def ledger_of(path: str | Path, /) -> Ledger:
 def _from_file(file: DatasetFile, analyst: str | None) -> Curator:
     ledger = ledger_of(file.path)
     try:
+        ledger.permit(analyst)  # before a row is read
         source = _source(file)
     except BaseException:
         ledger.close()
