@@ -1,5 +1,6 @@
 """What follows from earlier releases is found, exactly, with the least variance; what does not is not."""
 
+from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
 
 import numpy as np
@@ -8,7 +9,7 @@ from hypothesis import Phase, assume, given, settings
 from hypothesis import strategies as st
 
 from dodona.belief.derive import Derivation, derive
-from dodona.belief.measurements import Ground, Released, variance_of
+from dodona.belief.measurements import Released, variance_of, vectors
 from dodona.belief.span import PRIME, Span
 from dodona.domain.attribute import Boolean, Category, Integer
 from dodona.domain.domain import Domain
@@ -279,6 +280,63 @@ def test_releases_may_come_in_any_order_and_finer_ones_later():
     assert learned.derive(Query(DOMAIN, (count(0, of=AGE),)))[0].value == 9
 
 
+def test_a_range_is_two_steps_of_each_column_whatever_else_was_told():
+    wide = Domain(tuple(Integer(f"n{place}", 0, 10**5) for place in range(3)))
+    ranges = [Block(both(*(among(own, range(low, low + 1000)) for own in wide))) for low in range(1, 2000, 100)]
+    (vector,) = vectors(ranges[-1], wide)
+    assert sorted(vector.values()) == [-1] * 4 + [1] * 4
+    learned = Derivation(wide)
+    for block in ranges:
+        learned.add(Released(block, (7,), Laplace(scale=2)))
+        assert learned.derive(Query(wide, (block,)))[0].value == 7  # what was taken in before is not written again
+    assert learned.derive(Query.count(wide, among(wide["n0"], [5]))) is None
+
+
+def test_the_values_of_a_large_column_add_up_over_its_ranges_and_over_other_columns():
+    domain = Domain((Boolean("urgent"), Integer("cost", -3, 10**4)))
+    cost, urgent = domain["cost"], domain["urgent"]
+    for power in (1, 2, 3):
+        weight, unit = value_of(cost, power=power)
+        cheap, dear = among(cost, range(500)), among(cost, range(500, 10**4 + 4))
+        others = [Block(both(dear, among(urgent, [code])), (), weight, unit) for code in range(4)]
+        releases = [Released(Block(cheap, (), weight, unit), (5,), Laplace(scale=2))]
+        assert derive(Query(domain, (Block(dear, (), weight, unit),)), releases) is None
+        releases += [Released(block, (10**place,), Laplace(scale=2)) for place, block in enumerate(others)]
+        (found,) = derive(Query(domain, (Block(EVERYTHING, (), weight, unit),)), releases)
+        assert found.value == 1116
+        halves = Cases(((among(urgent, [0]), weight),), Constant(0))
+        assert derive(Query(domain, (Block(dear, (), halves, unit),)), releases)[0].value == 1
+
+
+def test_what_is_too_much_work_is_left_out_and_the_rest_still_follows():
+    wide = Domain(tuple(Integer(f"n{place}", 0, 99) for place in range(3)))
+    learned = Derivation(wide)
+    learned.add(Released(Block(among(wide["n0"], range(50))), (30,), Laplace(scale=2)))
+    striped = [among(own, range(1, 25, 2)) for own in wide]  # 24 steps each
+    for code in range(26, 100):  # 24^3 products of steps, then many of them
+        learned.add(Released(Block(both(*striped)), (1,), Laplace(scale=2)))
+        learned.add(Released(Block(both(striped[0], striped[1], among(wide["n2"], [code]))), (1,), Laplace(scale=2)))
+    learned.add(Released(Block(among(wide["n0"], range(50, 100))), (60,), Laplace(scale=2)))
+    assert learned.derive(Query(wide, (Block(both(*striped)),))) is None
+    assert learned.derive(Query.count(wide, among(wide["n0"], range(100))))[0].value == 90
+
+
+def test_threads_may_ask_while_others_tell():
+    """Eight threads; each sees all that it told itself."""
+    domain = Domain((Integer("n", 0, 999),))
+    learned = Derivation(domain)
+    blocks_of = [[Block(among(domain["n"], [8 * step + own])) for step in range(20)] for own in range(8)]
+
+    def tell(own):
+        for block in own:
+            learned.add(Released(block, (3,), Laplace(scale=2)))
+            assert learned.derive(Query(domain, (block,)))[0].value == 3
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(tell, blocks_of))
+    assert learned.derive(Query.count(domain, among(domain["n"], range(160))))[0].value == 480
+
+
 def test_many_attributes_cost_no_more_than_those_that_are_looked_at():
     wide = Domain(tuple(Boolean(f"b{place:02}") for place in range(60)))  # 4^60 cells
     learned = Derivation(wide)
@@ -323,4 +381,4 @@ def test_values_of_another_block_and_another_domain_are_refused():
 def test_a_block_with_too_many_cells_is_left_out():
     wide = Domain(tuple(Integer(f"n{place}", 0, 99) for place in range(4)))
     large = Block(EVERYTHING, tuple(Partition.of(own) for own in wide))
-    assert Ground.of(wide, [large]).vectors(large) is None
+    assert vectors(large, wide) is None

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dodona.belief.derive import derive
-from dodona.belief.measurements import Ground, Released
+from dodona.belief.measurements import Released, vectors
 from dodona.belief.support import Support
 from dodona.domain.attribute import Boolean, Category, Integer
 from dodona.domain.domain import Domain
@@ -47,10 +47,9 @@ def test_just_what_follows_from_what_was_told_is_derived(drawn) -> None:
 @settings(max_examples=80, deadline=None)
 @given(blocks(COMPLETE), blocks(COMPLETE))
 def test_two_questions_have_one_vector_just_if_they_are_the_same(first: Block, second: Block) -> None:
-    ground = Ground.of(COMPLETE, (first, second))
     support = Support.of(COMPLETE)
     same = np.array_equal(matrix(first, support), matrix(second, support))
-    assert (ground.vectors(first) == ground.vectors(second)) == same
+    assert (vectors(first, COMPLETE) == vectors(second, COMPLETE)) == same
 
 
 def test_the_rest_of_a_complete_column_follows_from_the_total_and_the_others() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -10,7 +11,7 @@ from fractions import Fraction
 from dodona.accuracy import failure
 from dodona.answer.law import Term as Draws
 from dodona.answer.law import upper_quantile
-from dodona.belief.measurements import Ground, Released, Vector, variance_of
+from dodona.belief.measurements import Released, Vector, variance_of, vectors
 from dodona.belief.system import System
 from dodona.domain.domain import Domain
 from dodona.errors import InvalidArgument
@@ -18,7 +19,7 @@ from dodona.exact import whole
 from dodona.mechanisms.measurement import Noise
 from dodona.query.query import Query
 
-MOST_VALUES = 4096
+MOST_VALUES = 1024
 """What is told beyond so many numbers is left out: what follows from the others still does."""
 _MOST_ROWS = 1 << 62
 
@@ -60,7 +61,10 @@ class Derived:
 
 
 class Derivation:
-    """All that was told of one table, ready to be combined. It grows with each release."""
+    """All that was told of one table, ready to be combined. It grows with each release, and threads may share it.
+
+    What was taken in stays as it is, whatever comes later; a release is only taken in when a question is asked.
+    """
 
     def __init__(self, domain: Domain, *, total: int | None = None) -> None:
         """Take the number of rows where it is exact and public, as it is where rows are replaced."""
@@ -69,9 +73,10 @@ class Derivation:
         self._released: list[Released] = []
         self._again: set[int] = set()  # releases that came before: their noise is not drawn anew
         self._known: set[int | Released] = set()
-        self._ground, self._system = Ground(domain, {}), System()
+        self._system = System()
         self._places: list[tuple[int, int, int]] = []  # release, group, and how often it has the number of rows
-        self._stale = False
+        self._taken = 0
+        self._lock = threading.Lock()
 
     def add(self, released: Released) -> None:
         """Take a release; one that was taken before, by its receipt or as the same object, tells nothing more."""
@@ -81,8 +86,6 @@ class Derivation:
             self._again.add(len(self._released))
         self._known.add(known)
         self._released.append(released)
-        if not self._stale:
-            self._stale = not self._take(len(self._released) - 1)
 
     def derive(self, query: Query) -> tuple[Derived, ...] | None:
         """Return for each answer of a query its best unbiased combination; None where one does not follow.
@@ -91,15 +94,17 @@ class Derivation:
         """
         if query.domain is not self._domain and query.domain != self._domain:
             raise InvalidArgument("query", query.domain.names, f"ask about {', '.join(self._domain.names)}")
-        if self._stale:
-            self._rebuild()
         found = []
-        for block in query.blocks:
-            for vector in self._ground.vectors(block) or (None,):
-                one = None if vector is None else self._derived(vector)
-                if one is None:
-                    return None
-                found.append(one)
+        with self._lock:
+            while self._taken < len(self._released):
+                self._taken += 1
+                self._take(self._taken - 1)
+            for block in query.blocks:
+                for vector in vectors(block, self._domain) or (None,):
+                    one = None if vector is None else self._derived(vector)
+                    if one is None:
+                        return None
+                    found.append(one)
         return tuple(found)
 
     def _derived(self, vector: Vector) -> Derived | None:
@@ -119,27 +124,18 @@ class Derivation:
         """Return the part of a question that is not public."""
         return vector if self._total is None else {column: value for column, value in vector.items() if column}
 
-    def _take(self, release: int) -> bool:
-        """Take a release in; return whether its classes were known."""
-        if release in self._again:
-            return True
-        vectors = self._ground.vectors(self._released[release].block)
-        if vectors is None:
-            return False
-        if len(self._system) + len(vectors) > MOST_VALUES:
-            return True
+    def _take(self, release: int) -> None:
+        """Take a release in, unless it is too large to be written out or all of them would be too much work."""
+        known = None if release in self._again else vectors(self._released[release].block, self._domain)
+        if known is None or len(self._system) + len(known) > MOST_VALUES:
+            return
+        varying = [self._varying(vector) for vector in known]
+        if not self._system.fits(varying):
+            return
         variance = variance_of(self._released[release].noise)
-        for group in sorted(range(len(vectors)), key=lambda one: len(vectors[one])):  # short ones make others short
-            self._system.add(self._varying(vectors[group]), variance)
-            self._places.append((release, group, vectors[group].get((), 0)))
-        return True
-
-    def _rebuild(self) -> None:
-        """Begin again with classes that all releases respect; a block that is too large to be written out is left."""
-        self._ground = Ground.of(self._domain, (one.block for one in self._released))
-        self._system, self._places, self._stale = System(), [], False
-        for release in range(len(self._released)):
-            self._take(release)
+        for group in sorted(range(len(known)), key=lambda one: len(known[one])):  # short ones make others short
+            self._system.add(varying[group], variance)
+            self._places.append((release, group, known[group].get((), 0)))
 
 
 def derive(query: Query, releases: Iterable[Released], *, total: int | None = None) -> tuple[Derived, ...] | None:

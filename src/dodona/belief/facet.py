@@ -7,8 +7,10 @@ not tell apart is the one it is seen in, so all who ask alike meet in the same c
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -18,7 +20,7 @@ from dodona.domain.domain import Domain
 from dodona.domain.partition import Partition
 from dodona.query.atoms import labels, traits
 from dodona.query.bits import bits, told_apart
-from dodona.query.predicate import Among, And, Jointly, Predicate
+from dodona.query.predicate import Among, And, Jointly
 from dodona.query.query import Block, Key, block_weights, group_of
 from dodona.query.residual import Classes
 from dodona.query.stack import Stack
@@ -80,10 +82,12 @@ def facet_of(block: Block, domain: Domain) -> Facet | None:
         return None
     if block.keys:
         return _marginal(block, domain)
-    boxed = _boxed(block.where, domain)
-    if boxed is not None:
-        return boxed
     where = block.where
+    parts = where.parts if type(where) is And else (where,)
+    sets = [part for part in parts if type(part) is Among]
+    # `both` names each attribute once and in order; who writes And by hand may not.
+    if len(sets) == len(parts) and all(before.attribute < after.attribute for before, after in pairwise(sets)):
+        return _boxed(sets, domain)
     if type(where) is Jointly:
         told = zip(where.names, told_apart(where.shape, where.codes), strict=True)
         found = [_coarsest(domain[name], own) for name, own in told]
@@ -95,21 +99,16 @@ def facet_of(block: Block, domain: Domain) -> Facet | None:
     return facet if known and len(known) == len(found) and facet.size <= MOST_CELLS else None
 
 
-def _boxed(where: Predicate, domain: Domain) -> Facet | None:
-    """Return a conjunction of sets, one an attribute."""
-    parts = where.parts if type(where) is And else (where,)
+def _boxed(parts: Sequence[Among], domain: Domain) -> Facet | None:
+    """Return a conjunction of sets, one an attribute; None where one of them tells a class apart."""
     classes, sets = [], []
     for part in parts:
-        if type(part) is not Among:
-            return None
         seen = _seen(domain[part.attribute], part.codes)
         if seen is None:
             return None
         classes.append(seen[0])
         sets.append(seen[1])
-    facet = Facet(tuple(classes), tuple(sets))
-    # `both` names each attribute once and in order; who writes And by hand may not.
-    return facet if facet.names == tuple(sorted(set(facet.names))) else None
+    return Facet(tuple(classes), tuple(sets))
 
 
 @lru_cache(maxsize=1 << 14)

@@ -1,17 +1,19 @@
 """Releases as linear measurements: what was told, how noisy it is, and which numbers of a table it is about.
 
 A table is known by the counts of its cells. A block adds up weights over cells, so it is a vector over them. It is
-written in functions that hang on few attributes: a product of conditions "the class is k", one for each attribute that
-is looked at, where one class, that of the last code, is left out. These are linearly independent, whatever other
-attributes there are, so two vectors are the same just if they are the same question about every table.
+written in products of steps "the code is at least t", one for each attribute that is looked at. These are linearly
+independent, whatever other attributes there are, so two vectors are the same just if they are the same question about
+every table. They never change, so what was written before stays as it is, whatever is asked later; and a range has two
+of them, however many values it holds. What adds up the values of a large attribute is a polynomial between two steps.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import pairwise, product
 from typing import TYPE_CHECKING, Any, assert_never
 
 import numpy as np
@@ -22,22 +24,29 @@ from dodona.errors import InvalidArgument
 from dodona.mechanisms.gaussian import Gaussian
 from dodona.mechanisms.laplace import Laplace
 from dodona.mechanisms.measurement import Noise
-from dodona.query.atoms import labels, spread, traits
-from dodona.query.query import Block, block_weights, group_of
-from dodona.query.stack import Codes, Stack
-from dodona.query.weight import extremes
+from dodona.query.atoms import Trait, spread, starts, traits
+from dodona.query.predicate import Among, And, Axes, holds
+from dodona.query.query import Block, group_of
+from dodona.query.stack import Stack
+from dodona.query.weight import Cases, Constant, People, Value, Weight, weigh
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-MOST_ENTRIES = 1 << 22
-"""Blocks whose groups times cells are more than this are not written out."""
+MOST_ENTRIES = 1 << 18
+"""Blocks whose groups times products of runs of codes are more than this are not written out."""
+MOST_STEPS = 1 << 12
+"""So long is a vector at most."""
+_WRITTEN_OUT = 256
+"""Values of an attribute with more cells are added up as polynomials: no released block tells all of them apart."""
 _LARGEST = 1 << 40  # sums of weights up to this stay far from 2^63
 _LEAST = 1e-300  # of noise that is as good as none
 _SUMMED = 4.0  # from this scale on the variance of a discrete Gaussian is σ² to every digit of a double
 
-Column = tuple[tuple[str, int], ...]
-"""Attributes with one class each; without any, the number of rows."""
+Step = tuple[str, int, int]
+"""Of an attribute: from which code on, and the power of the code that is added up from there."""
+Column = tuple[Step, ...]
+"""A product of steps, by the names of their attributes; without any, the number of rows."""
 Vector = dict[Column, int]
 """A linear question, by its coefficients that are not 0."""
 
@@ -83,64 +92,122 @@ def variance_of(noise: Noise) -> float:
             assert_never(noise)
 
 
-@dataclass(frozen=True, slots=True)
-class Ground:
-    """Classes of codes that nothing told apart so far, by attribute: what vectors are written over."""
+def vectors(block: Block, domain: Domain) -> list[Vector] | None:
+    """Return the questions of a block, one for each group; None where it is too large, or no sum over rows.
 
-    domain: Domain
-    classes: Mapping[str, NDArray[np.int64]]
-    """For each attribute that was looked at, the class of each code."""
-
-    @classmethod
-    def of(cls, domain: Domain, blocks: Iterable[Block]) -> Ground:
-        """Return the coarsest classes that no block tells apart."""
-        seen = traits(Stack((), tuple(blocks)))
-        return cls(domain, {name: labels(cells(domain[name]), trait) for name, trait in seen.items()})
-
-    def vectors(self, block: Block) -> list[Vector] | None:
-        """Return the questions of a block, one for each group; None where it tells a class apart or is too large."""
-        seen = traits(Stack((), (block,)))
-        codes, known = {}, {}
-        for name, trait in seen.items():
-            own = labels(cells(self.domain[name]), trait)
-            classes = self.classes.get(name, np.zeros_like(own))
-            _, firsts = np.unique(own + (own.max() + 1) * classes, return_index=True)
-            codes[name] = firsts = np.sort(firsts).astype(np.int64)
-            known[name] = classes[firsts]
-        if math.prod(map(len, codes.values())) * block.values > MOST_ENTRIES:
+    >>> from dodona.domain.attribute import Integer
+    >>> from dodona.query.predicate import among
+    >>> age = Integer("age", 0, 110)
+    >>> vectors(Block(among(age, range(20, 30))), Domain((age,)))
+    [{(('age', 20, 0),): 1, (('age', 30, 0),): -1}]
+    """
+    boxed = _boxed(block)
+    if boxed is not None:
+        if math.prod(map(len, boxed)) > MOST_STEPS:
             return None
-        table = _tabled(block, codes)
-        corners = {}
-        for axis, (name, classes) in enumerate(known.items(), 1):
-            _, firsts, same = np.unique(classes, return_index=True, return_inverse=True)
-            fewer = np.take(table, firsts, axis=axis)
-            if len(firsts) < len(classes) and (np.take(fewer, same, axis=axis) != table).any():
-                return None  # it looks at more than was ever told
-            table, corners[name] = fewer, int(self.classes[name][-1]) if name in self.classes else 0
-        return _written(table, corners)
-
-
-def _tabled(block: Block, codes: Codes) -> NDArray[Any]:
-    """Return what each cell of a product of codes counts for, in each group."""
+        found: Vector = {}
+        for chosen in product(*boxed):
+            found[tuple(step for step, _ in chosen if step is not None)] = math.prod(jump for _, jump in chosen)
+        return [found]
+    if not _is_sum(block.weight):
+        return None
+    seen = traits(Stack((), (block,)))
+    codes = {name: _runs(cells(domain[name]), trait) for name, trait in seen.items()}
+    if math.prod(map(len, codes.values())) * block.values > MOST_ENTRIES:
+        return None
     axes, shape = spread(codes), tuple(map(len, codes.values()))
-    small = max(map(abs, extremes(block.weight))) << len(codes) <= _LARGEST
-    weights = np.broadcast_to(block_weights(block, axes), shape).reshape(-1)
     groups = np.broadcast_to(group_of(block.keys, axes), shape).reshape(-1)
-    table = np.zeros((block.values, len(weights)), dtype=np.int64 if small else object)
-    table[groups, np.arange(len(weights))] = weights
-    return table.reshape(block.values, *shape)
+    meant = holds(block.where, axes)
+    several: list[Vector] = [{} for _ in range(block.values)]
+    for powers, weights in _pieces(block.weight, axes, {name: cells(domain[name]) for name in seen}).items():
+        own = np.broadcast_to(np.where(meant, weights, 0), shape).reshape(-1)
+        table = np.zeros((block.values, len(own)), dtype=own.dtype)
+        table[groups, np.arange(len(own))] = own
+        for group, column, value in _jumps(table.reshape(block.values, *shape), codes, dict(powers)):
+            several[group][column] = value
+    return several if max(map(len, several)) <= MOST_STEPS else None
 
 
-def _written(table: NDArray[Any], corners: Mapping[str, int]) -> list[Vector]:
-    """Return the vectors of the groups, given what each class counts for and the class that is left out."""
-    for axis, corner in enumerate(corners.values(), 1):  # that class is everything less all others
-        base = np.take(table, [corner], axis=axis)
-        table = table - base
-        place = [slice(None)] * table.ndim
-        place[axis] = slice(corner, corner + 1)
-        table[tuple(place)] = base
-    found: list[Vector] = [{} for _ in table]
-    for (group, *index), value in zip(np.argwhere(table).tolist(), table[table != 0].tolist(), strict=True):
-        named = zip(corners.items(), index, strict=True)
-        found[group][tuple((name, own) for (name, corner), own in named if own != corner)] = value
+def _boxed(block: Block) -> list[list[tuple[Step | None, int]]] | None:
+    """Return for each set of a conjunction the steps up and down where it begins and ends; None for other blocks."""
+    parts = block.where.parts if type(block.where) is And else (block.where,)
+    sets = [part for part in parts if type(part) is Among]
+    if type(block.weight) is not Constant or block.keys or len(sets) < len(parts):
+        return None
+    if any(before.attribute >= after.attribute for before, after in pairwise(sets)):  # written by hand, not by `both`
+        return None
+    found: list[list[tuple[Step | None, int]]] = [[(None, block.weight.number)] if block.weight.number else []]
+    for own in sets:
+        changes = (own.codes ^ own.codes << 1) & ((1 << own.cells) - 1)
+        if changes.bit_count() > MOST_STEPS:
+            return None
+        steps: list[tuple[Step | None, int]] = []
+        while changes:
+            code = (changes & -changes).bit_length() - 1
+            changes &= changes - 1
+            steps.append(((own.attribute, code, 0) if code else None, 1 if own.codes >> code & 1 else -1))
+        found.append(steps)
     return found
+
+
+def _is_sum(weight: Weight) -> bool:
+    match weight:
+        case People():
+            return False
+        case Cases(branches, otherwise):
+            return _is_sum(otherwise) and all(_is_sum(branch) for _, branch in branches)
+        case Constant() | Value():
+            return True
+        case _:
+            assert_never(weight)
+
+
+def _runs(number: int, trait: Trait) -> NDArray[np.int64]:
+    """Return the first code of each run in which all weights are the same, or one polynomial."""
+    return np.arange(number) if trait.values and number <= _WRITTEN_OUT else starts(number, trait)
+
+
+Powers = tuple[tuple[str, int], ...]
+"""Attributes whose codes are added up, each to a power from 1."""
+
+
+def _pieces(weight: Weight, axes: Axes, sizes: Mapping[str, int]) -> dict[Powers, NDArray[Any]]:
+    """Return the coefficients of a weight as a polynomial in the codes of large attributes, run by run."""
+    match weight:
+        case Value(name, size, offset, factor, power) if sizes[name] > _WRITTEN_OUT:
+            present = axes[name] < size
+            kind = (
+                np.int64 if (abs(offset) + abs(factor)) ** power * math.comb(power, power // 2) < _LARGEST else object
+            )
+            numbers = [math.comb(power, k) * factor**k * offset ** (power - k) for k in range(power + 1)]
+            return {
+                ((name, k),) if k else (): np.where(present, np.array(number, dtype=kind), 0)
+                for k, number in enumerate(numbers)
+                if number
+            }
+        case Cases(branches, otherwise):
+            found = _pieces(otherwise, axes, sizes)
+            for predicate, branch in reversed(branches):
+                meant, own = holds(predicate, axes), _pieces(branch, axes, sizes)
+                found = {
+                    powers: np.where(meant, own.get(powers, np.int64(0)), found.get(powers, np.int64(0)))
+                    for powers in own.keys() | found.keys()
+                }
+            return found
+        case _:
+            return {(): weigh(weight, axes)}
+
+
+def _jumps(
+    table: NDArray[Any], codes: Mapping[str, NDArray[np.int64]], powers: Mapping[str, int]
+) -> Iterator[tuple[int, Column, int]]:
+    """Yield by how much the coefficients of each group jump at each product of steps, where they do."""
+    largest = max(abs(int(table.min())), abs(int(table.max())))
+    if table.dtype != object and largest << len(codes) > _LARGEST:
+        table = table.astype(object)
+    for axis in range(1, table.ndim):
+        table = np.concatenate([np.take(table, [0], axis=axis), np.diff(table, axis=axis)], axis=axis)
+    steps = [(name, own.tolist(), powers.get(name, 0)) for name, own in codes.items()]
+    for (group, *index), value in zip(np.argwhere(table).tolist(), table[table != 0].tolist(), strict=True):
+        named = zip(steps, index, strict=True)
+        yield group, tuple((name, own[at], power) for (name, own, power), at in named if at or power), value

@@ -34,6 +34,8 @@ class Span:
         self._reduced = np.zeros((8, 8), dtype=np.int64)  # each with 1 at its pivot and 0 at those before it
         self._combined = np.zeros((8, 8), dtype=np.int64)  # how it is made of the vectors
         self._pivots = np.zeros(8, dtype=np.int64)
+        self.work = 0
+        """How many numbers were multiplied to take the vectors in."""
 
     @property
     def rank(self) -> int:
@@ -49,6 +51,7 @@ class Span:
         """Take a vector; return whether it is independent of those before it, modulo the prime."""
         self._grow(max(vector, default=0) + 1)
         left, combination = self._reduce(vector)
+        self.work += int(np.count_nonzero(combination)) * (len(left) + len(combination))
         places = np.flatnonzero(left)
         if len(places) == 0:
             return False

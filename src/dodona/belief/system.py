@@ -17,6 +17,10 @@ if TYPE_CHECKING:
 
 _GRID = 1 << 40
 """Coefficients of what depends on the rest are rounded to this grid; all others follow from them exactly."""
+MOST_ENTRIES = 1 << 22
+"""Of a table of all vectors over all their columns."""
+MOST_WORK = 1 << 27
+"""Numbers that are multiplied to take vectors in: beyond that, no more are taken."""
 _REFINED = 2  # times that a solution in doubles is held to its equations
 
 
@@ -35,6 +39,12 @@ class System:
 
     def __len__(self) -> int:
         return len(self._rows)
+
+    def fits(self, vectors: Sequence[Vector]) -> bool:
+        """Return whether so much can be taken in: what is stored and what was worked for so far is bounded."""
+        new = {column for vector in vectors for column in vector if column not in self._columns}
+        entries = (len(self._columns) + len(new)) * (len(self._rows) + len(vectors))
+        return entries <= MOST_ENTRIES and self._span.work <= MOST_WORK
 
     def add(self, vector: Vector, variance: float) -> None:
         """Take a measurement of a vector."""

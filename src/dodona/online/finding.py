@@ -53,34 +53,44 @@ class Finder:
 
     def find(self, question: Question, demanded: tuple[Demand, ...]) -> Held | None:
         """Return a question's values, if all its blocks are known accurately enough."""
+        knowledge = self.memory.knowledge
         with self.memory.lock:
-            return self._find(question, demanded)
-
-    def _find(self, question: Question, demanded: tuple[Demand, ...]) -> Held | None:
-        knowledge = self.memory.follow()
-        told = self.memory.recall(question.query) if "replay" in self.rungs else [None] * len(demanded)
+            known = self._known(question, demanded)
         values: list[Sequence[float] | NDArray[np.float64]] = []
         laws: list[Law | Sequence[Law]] = []
-        again: list[Told] = []
-        for demand, known in zip(demanded, told, strict=True):
-            best = None if known is None else _accurate(known, demand)
-            if best is not None:
-                again.append(best)
-                values.append(best.values)
-                laws.append(best.noise)
+        for demand, own in zip(demanded, known, strict=True):
+            if isinstance(own, Told):
+                values.append(own.values)
+                laws.append(own.noise)
                 continue
-            if "derive" not in self.rungs:
-                return None
-            follows = knowledge.tell(demand.block, knowledge.facet(demand.block), _enough(demand))
+            # Single answers are combined without the lock, so that what others are told again need not wait for it.
+            follows = knowledge.combine(demand.block, _enough(demand)) if own is None and self._derives else own
             if follows is None:
                 return None
             values.append(follows.values)
             laws.append(follows.laws if len(follows.laws) > 1 else follows.laws[0])
+        again = [one for one in known if isinstance(one, Told)]
         if len(again) == len(demanded) == len({id(one) for one in again}):
             noises = tuple(one.noise for one in again)
             flat = [value for one in again for value in one.values]
             return Held(Measured(question, flat, noises), "replayed", again[0].receipt)
         return Held(derived(question, values, laws), "derived", None)
+
+    def _known(self, question: Question, demanded: tuple[Demand, ...]) -> list[Told | Found | None]:
+        """Return for each block what was told of it, else what follows from what is known by classes."""
+        knowledge = self.memory.follow()
+        told = self.memory.recall(question.query) if "replay" in self.rungs else [None] * len(demanded)
+        found: list[Told | Found | None] = []
+        for demand, known in zip(demanded, told, strict=True):
+            best: Told | Found | None = None if known is None else _accurate(known, demand)
+            if best is None and self._derives:
+                best = knowledge.tell(demand.block, knowledge.facet(demand.block), _enough(demand))
+            found.append(best)
+        return found
+
+    @property
+    def _derives(self) -> bool:
+        return "derive" in self.rungs
 
     def replay(self, question: Question, planned: tuple[Noise, ...], request: Request) -> Held | None:
         """Return what was told of a question of any kind, if it is as accurate as what would be measured."""

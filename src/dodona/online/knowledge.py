@@ -105,14 +105,28 @@ class Knowledge:
         return facet_of(block, self.domain)
 
     def tell(self, block: Block, facet: Facet | None, enough: Callable[[Found], bool]) -> Found | None:
-        """Return a block's values as they follow from what was released, if that is accurate enough."""
+        """Return a block's values as they follow from what was released by classes, if that is accurate enough."""
         if isinstance(block.weight, People):  # how many people a cell has does not add up over cells
             return None
-        for way in (self._from_lattice, self._from_tables, self._as_released, self._from_singles):
+        for way in (self._from_lattice, self._from_tables, self._as_released):
             found = way(block, facet)
             if found is not None and enough(found):
                 return found
         return None
+
+    def combine(self, block: Block, enough: Callable[[Found], bool]) -> Found | None:
+        """Return a block's values as a combination of single answers, if that is accurate enough.
+
+        It is the slow way, and the only one that may be gone while another thread adds to what is known.
+        """
+        if isinstance(block.weight, People) or self._combined == 0 or block.values > _MOST_VALUES:
+            return None
+        derived = self._derivation.derive(Query(self.domain, (block,)))
+        if derived is None:
+            return None
+        laws = tuple(Blend(tuple(Term.of(float(one.coefficient), one.noise) for one in own.terms)) for own in derived)
+        found = Found([float(own.value) for own in derived], laws)
+        return found if enough(found) else None
 
     def _from_lattice(self, block: Block, facet: Facet | None) -> Found | None:
         if facet is None or (facet.classes and len(self.lattice) < 2):  # noqa: PLR2004  the number of rows alone
@@ -154,15 +168,6 @@ class Knowledge:
         best = min(alike, key=lambda own: variance_of(own.noise))
         places = [best.classes.index(own) for own in _as_asked(block, facet)]
         return Found(best.values.transpose(places).reshape(-1), (best.noise,))
-
-    def _from_singles(self, block: Block, _facet: Facet | None) -> Found | None:
-        if self._combined == 0 or block.values > _MOST_VALUES:
-            return None
-        derived = self._derivation.derive(Query(self.domain, (block,)))
-        if derived is None:
-            return None
-        laws = tuple(Blend(tuple(Term.of(float(one.coefficient), one.noise) for one in own.terms)) for own in derived)
-        return Found([float(own.value) for own in derived], laws)
 
     def _learn_block(
         self, receipt: Receipt, measured: Measurement, block: Block, noise: Noise, values: Sequence[int]

@@ -83,11 +83,11 @@ def corners(domain: Domain, seen: Mapping[str, Trait]) -> Codes:
         if not trait.values:
             found[name] = _firsts(number, trait)
             continue
-        starts = _starts(number, trait)
-        ends = np.append(starts[1:], number) - 1
+        firsts = starts(number, trait)
+        ends = np.append(firsts[1:], number) - 1
         zeros = [-value.offset // value.factor for value in trait.values if value.factor != 0]
         around = [code for zero in zeros for code in (zero, zero + 1) if 0 <= code < number]
-        found[name] = np.unique(np.concatenate([starts, ends, np.array(around, dtype=np.int64)]))
+        found[name] = np.unique(np.concatenate([firsts, ends, np.array(around, dtype=np.int64)]))
     return found
 
 
@@ -95,9 +95,9 @@ def labels(number: int, trait: Trait) -> NDArray[np.int64]:
     """Return the number of the atom of each code, atoms in the order of their first codes."""
     if trait.values:
         return np.arange(number, dtype=np.int64)
-    starts = _starts(number, trait)
-    _, inverse = _merged(starts, number, trait)
-    return np.repeat(inverse, np.diff(np.append(starts, number)))
+    runs = starts(number, trait)
+    _, inverse = _merged(runs, number, trait)
+    return np.repeat(inverse, np.diff(np.append(runs, number)))
 
 
 def size(codes: Codes) -> int:
@@ -145,7 +145,7 @@ def _add_weight(weight: Weight, found: dict[str, Trait]) -> None:
             assert_never(weight)
 
 
-def _starts(number: int, trait: Trait) -> NDArray[np.int64]:
+def starts(number: int, trait: Trait) -> NDArray[np.int64]:
     """Return the first code of each run of codes that nothing tells apart but the values."""
     changes = reduce(lambda before, mask: before | (mask ^ mask << 1), trait.masks, 1)
     for value in trait.values:  # what is no value counts for nothing
@@ -158,20 +158,19 @@ def _starts(number: int, trait: Trait) -> NDArray[np.int64]:
 
 
 def _firsts(number: int, trait: Trait) -> NDArray[np.int64]:
-    starts = _starts(number, trait)
-    firsts, _ = _merged(starts, number, trait)
-    return starts[firsts]
+    runs = starts(number, trait)
+    firsts, _ = _merged(runs, number, trait)
+    return runs[firsts]
 
 
-def _merged(starts: NDArray[np.int64], number: int, trait: Trait) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _merged(runs: NDArray[np.int64], number: int, trait: Trait) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return the first run of each atom, and the atom of each run."""
-    columns = [bits(mask, number)[starts].astype(np.int64) for mask in trait.masks]
+    columns = [bits(mask, number)[runs].astype(np.int64) for mask in trait.masks]
     columns += [
-        np.searchsorted(np.asarray(p.cuts), starts, side="right") + 2 * (starts >= p.size) * starts
-        for p in trait.partitions
+        np.searchsorted(np.asarray(p.cuts), runs, side="right") + 2 * (runs >= p.size) * runs for p in trait.partitions
     ]
     if not columns:
-        return np.zeros(1, dtype=np.int64), np.zeros(len(starts), dtype=np.int64)
+        return np.zeros(1, dtype=np.int64), np.zeros(len(runs), dtype=np.int64)
     _, firsts, inverse = np.unique(np.stack(columns), axis=1, return_index=True, return_inverse=True)
     order = np.argsort(firsts)
     place = np.empty_like(order)
