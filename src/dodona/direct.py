@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from fractions import Fraction
 from typing import assert_never, overload
 
@@ -19,12 +20,15 @@ from dodona.mechanisms import (
     Coins,
     Exponential,
     Gaussian,
+    GridLaplace,
+    IteratedSelection,
     Laplace,
     NoisyMax,
     PermuteAndFlip,
     RandomizedResponse,
     SparseVector,
 )
+from dodona.mechanisms.estimate_checker import EstimateChecker, EstimateVerdict
 from dodona.mechanisms.measurement import Noise
 from dodona.trusted import samplers
 from dodona.trusted.entropy import SYSTEM
@@ -49,6 +53,15 @@ class Winner:
     """How far the winner's noisy score is above the least that would have won."""
 
 
+@dataclass(frozen=True, slots=True)
+class Selected:
+    """What iterated selection tells of one round."""
+
+    index: int
+    value: int
+    """The score with fresh noise."""
+
+
 @overload
 def run(mechanism: Noise, value: int, /) -> int: ...
 @overload
@@ -61,13 +74,18 @@ def run(mechanism: Response, value: Booleans, /) -> NDArray[np.bool_]: ...
 def run(mechanism: Choice, value: Scores, /) -> int: ...
 @overload
 def run(mechanism: NoisyMax, value: Integers, /) -> Winner: ...
-def run(
-    mechanism: Noise | Response | Choice | NoisyMax, value: object, /
-) -> int | bool | Winner | NDArray[np.int64] | NDArray[np.bool_]:
+@overload
+def run(mechanism: GridLaplace, value: Exact, /) -> Fraction: ...
+@overload
+def run(mechanism: IteratedSelection, value: Integers, /) -> tuple[Selected, ...]: ...
+def run(  # noqa: PLR0911  one case a mechanism
+    mechanism: Noise | Response | Choice | NoisyMax | GridLaplace | IteratedSelection, value: object, /
+) -> int | bool | Fraction | Winner | tuple[Selected, ...] | NDArray[np.int64] | NDArray[np.bool_]:
     """Return what the mechanism tells of the value, with fresh randomness.
 
-    Laplace and Gaussian take an integer or several; randomized response takes a truth value or several; choices take
-    the candidates' scores and return an index, noisy max with its gap.
+    Laplace and Gaussian take an integer or several, Laplace on a grid a real number; randomized response takes a truth
+    value or several; choices take the candidates' scores and return an index, noisy max with its gap, iterated
+    selection an index and a noisy score for each round.
 
     >>> type(run(Laplace(scale=2), 42))
     <class 'int'>
@@ -91,6 +109,10 @@ def run(
         case NoisyMax():
             index, gap = repeat(mechanism, value, 1)[0].tolist()
             return Winner(index, gap)
+        case GridLaplace():
+            return mechanism.grid * (mechanism.steps(_number(value)) + one(mechanism.noise))
+        case IteratedSelection():
+            return _select(mechanism, _integers(value).tolist())
         case _:
             raise InvalidArgument("mechanism", mechanism, "write one of dodona.mechanisms; a sparse vector is watched")
 
@@ -119,6 +141,36 @@ def watch(mechanism: SparseVector) -> Watch:
     (False, True)
     """
     return Watch(mechanism, lambda scale: one(Laplace(scale=scale)))
+
+
+class Interactive:
+    """The interactive mechanism in use: checks estimates against exact counts, and answers anew where they are far off.
+
+    Theorem: private-multiplicative-weights
+    """
+
+    def __init__(self, checker: EstimateChecker) -> None:
+        """Open its test."""
+        self._checker = checker
+        self._watch = watch(checker.test)
+
+    def ask(self, count: int, estimate: int) -> tuple[EstimateVerdict, int | None]:
+        """Return what the noisy checker says of an estimate, and a fresh noisy count where it is not correct.
+
+        After as many fresh answers as the checker has updates, the next verdict that is not correct raises Halted.
+        """
+        return self._checker.judge(count, estimate, watch=self._watch, draw=one)
+
+
+def interactive(checker: EstimateChecker) -> Interactive:
+    """Return the interactive mechanism of the notes, open: a noisy three-way checker with at most k fresh answers.
+
+    >>> from dodona.online.weights.textbook import interactive as design
+    >>> opened = interactive(design(0.1, rows=10**6, universe=2**10, questions=10**3).checker)
+    >>> opened.ask(500_000, 500_100)[0].value, opened.ask(100_000, 900_000)[0].value
+    ('correct', 'too high')
+    """
+    return Interactive(checker)
 
 
 def coins(chance: Exact, words: int) -> NDArray[np.uint64]:
@@ -150,6 +202,23 @@ def _respond(mechanism: Response, truth: NDArray[np.bool_]) -> NDArray[np.bool_]
             return told
         case _:
             assert_never(mechanism)
+
+
+def _select(mechanism: IteratedSelection, scores: list[int]) -> tuple[Selected, ...]:
+    """Return so many different candidates, each chosen among those that are left, with a fresh noisy score."""
+    if mechanism.rounds > len(scores):
+        raise InvalidArgument("rounds", mechanism.rounds, f"write at most {len(scores)}, the number of candidates")
+    left, found = list(range(len(scores))), []
+    for _ in range(mechanism.rounds):
+        index = left.pop(run(mechanism.choice, [scores[place] for place in left]))
+        found.append(Selected(index, scores[index] + one(mechanism.answer)))
+    return tuple(found)
+
+
+def _number(value: object) -> Exact:
+    if isinstance(value, bool) or not isinstance(value, int | str | Fraction | Decimal | float):
+        raise InvalidArgument("value", value, "write one number, such as 2.5, '1/3' or Fraction(1, 3)")
+    return value
 
 
 def _integers(value: object) -> NDArray[np.int64]:

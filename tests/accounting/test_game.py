@@ -1,97 +1,46 @@
-"""The adaptive composition game: an adversary picks mechanism, parameters and neighbours by all it has seen.
-
-Each move is a finite mechanism with its exact law of losses, in either direction: which of the two neighbours holds the
-secret is the adversary's choice too. The best adversary is found by solving the game from its end.
-"""
+"""The adaptive composition game: solved against every adversary with a menu of moves, and played with real noise."""
 
 import math
-from dataclasses import dataclass
 from fractions import Fraction
-from functools import cache
 
 import pytest
 
-from dodona.accounting.event import Event, ExponentialEvent, Kind, LaplaceEvent, PureEvent
-from dodona.accounting.filter import Accountant, Filter, Spent, budget_filter
+from dodona import direct
+from dodona.accounting.event import Kind, PureEvent
+from dodona.accounting.filter import Accountant, Filter, budget_filter
+from dodona.accounting.game import (
+    Move,
+    Turn,
+    exponential_move,
+    laplace_move,
+    play,
+    response_move,
+    worst_delta,
+)
 from dodona.domain.neighbours import Neighbours
-
-REPLACE = Neighbours.REPLACE
-
-
-@dataclass(frozen=True, slots=True)
-class Move:
-    """A mechanism on two chosen neighbours: what is charged, and each loss with its probability on the second."""
-
-    event: Event
-    outcomes: tuple[tuple[Fraction, float], ...]
-
-    def turned(self) -> "Move":
-        """The same mechanism with the neighbours exchanged."""
-        return Move(self.event, tuple((-loss, math.exp(loss) * chance) for loss, chance in self.outcomes))
-
-
-def response(epsilon: Fraction) -> Move:
-    """Randomized response; also AboveThreshold at its worst, which is a post-processing of it."""
-    keep = 1 / (1 + math.exp(-epsilon))
-    return Move(PureEvent(Kind.SPARSE_VECTOR, epsilon, REPLACE), ((epsilon, 1 - keep), (-epsilon, keep)))
-
-
-def laplace(distance: int, scale: Fraction) -> Move:
-    """Discrete Laplace noise on an integer that moves by the distance."""
-    ratio = math.exp(-1 / scale)
-    outcomes = []
-    for step in range(distance + 1):
-        inner = 1 if step in (0, distance) else 1 - ratio
-        loss = Fraction(distance - 2 * step) / scale
-        outcomes.append((loss, inner * ratio**step / (1 + ratio) * math.exp(-loss)))
-    return Move(LaplaceEvent(distance, scale, REPLACE), tuple(outcomes))
-
-
-def exponential(epsilon: Fraction, part: Fraction) -> Move:
-    """The exponential mechanism between two candidates, whose losses are part·ε and (part - 1)·ε."""
-    high, low = part * epsilon, (part - 1) * epsilon
-    chance = (1 - math.exp(low)) / (math.exp(high) - math.exp(low))
-    return Move(ExponentialEvent(epsilon, REPLACE), ((high, chance), (low, 1 - chance)))
-
-
-def worst_delta(budget: Filter, moves: list[Move], longest: int) -> float:
-    """The largest Σ (P - e^ε·Q)₊ over transcripts that an adversary reaches against the filter."""
-    menu = [turned for move in moves for turned in (move, move.turned())]
-
-    @cache
-    def value(spent: Spent, loss: Fraction, steps: int) -> float:
-        best = max(0.0, math.exp(loss) - math.exp(budget.epsilon))
-        if steps == longest:
-            return best
-        for move in menu:
-            after = budget.after(spent, move.event)
-            if after is not None:
-                outcomes = ((chance, value(after, loss + more, steps + 1)) for more, chance in move.outcomes)
-                best = max(best, math.fsum(chance * worth for chance, worth in outcomes))
-        return best
-
-    return value(Spent(), Fraction(0), 0)
+from dodona.errors import InvalidArgument
+from dodona.mechanisms import RandomizedResponse
 
 
 def moves(epsilon: Fraction) -> list[Move]:
     """Mechanisms of four kinds, as fractions of the budget's ε so that losses meet on a grid."""
     return [
-        response(epsilon / 3),
-        laplace(2, 6 / epsilon),
-        laplace(3, 9 / epsilon),
-        exponential(epsilon / 2, Fraction(1, 2)),
-        exponential(epsilon / 2, Fraction(1, 3)),
+        response_move(epsilon / 3),
+        laplace_move(2, 6 / epsilon),
+        laplace_move(3, 9 / epsilon),
+        exponential_move(epsilon / 2, Fraction(1, 2)),
+        exponential_move(epsilon / 2, Fraction(1, 3)),
     ]
 
 
 @pytest.mark.parametrize("move", moves(Fraction(1)))
 def test_a_move_is_a_pair_of_laws_within_its_price(move: Move):
     """Both laws sum to one, and neither direction passes the pure price or the zCDP price of its event."""
-    for turned in (move, move.turned()):
-        assert math.fsum(chance for _, chance in turned.outcomes) == pytest.approx(1)
-        assert math.fsum(math.exp(loss) * chance for loss, chance in turned.outcomes) == pytest.approx(1)
-        assert max(loss for loss, _ in turned.outcomes) <= move.event.epsilon
-        mean = math.fsum(loss * math.exp(loss) * chance for loss, chance in turned.outcomes)
+    for either in (move, move.swap()):
+        assert math.fsum(chance for _, chance in either.outcomes) == pytest.approx(1)
+        assert math.fsum(math.exp(loss) * chance for loss, chance in either.outcomes) == pytest.approx(1)
+        assert max(loss for loss, _ in either.outcomes) <= move.event.epsilon
+        mean = math.fsum(loss * math.exp(loss) * chance for loss, chance in either.outcomes)
         assert mean <= float(move.event.rho()) * (1 + 1e-12)
 
 
@@ -114,3 +63,43 @@ def test_the_game_finds_an_adversary_where_a_filter_charges_a_third():
     honest = budget_filter(Accountant.RENYI, Fraction(1), Fraction(1, 100))
     loose = Filter(honest.accountant, honest.epsilon, honest.delta, honest.order, 3 * honest.limit)
     assert worst_delta(loose, moves(Fraction(1)), 7) > loose.delta
+
+
+def asks_again(_view: tuple[object, ...]) -> Turn:
+    """The averaging adversary: the same randomized response about the same two people, as often as it is let."""
+    response = RandomizedResponse(epsilon="1/2")
+    event = PureEvent(Kind.RANDOMIZED_RESPONSE, Fraction(1, 2), Neighbours.REPLACE)
+    return Turn(event, lambda secret: direct.run(response, secret), left=False, right=True)
+
+
+def test_the_experiment_ends_where_the_filter_does_and_tells_as_much_as_was_charged():
+    """4,000 plays a side. The view "always yes" has probability (1-p)^4 on the left and p^4 on the right.
+
+    Each frequency is within .05 of its probability but with probability 2·2e^(-2·4000·.05²) < 9e-9.
+    """
+    budget = budget_filter(Accountant.PURE, Fraction(2), Fraction(0))
+    plays, keep = 4000, 1 / (1 + math.exp(-0.5))
+    for side, yes in (("left", 1 - keep), ("right", keep)):
+        views = [play(asks_again, budget, side=side, rounds=50) for _ in range(plays)]
+        assert {len(view) for view in views} == {4}
+        assert sum(all(view) for view in views) / plays == pytest.approx(yes**4, abs=0.05)
+    assert math.log(keep**4 / (1 - keep) ** 4) == pytest.approx(float(budget.epsilon))
+
+
+def test_an_adversary_may_stop_and_sees_its_own_answers():
+    seen = []
+
+    def once(view: tuple[object, ...]) -> Turn | None:
+        seen.append(view)
+        return asks_again(view) if not view else None
+
+    budget = budget_filter(Accountant.PURE, Fraction(2), Fraction(0))
+    view = play(once, budget, side="left", rounds=9)
+    assert len(view) == 1
+    assert seen == [(), view]
+
+
+def test_there_are_two_sides():
+    budget = budget_filter(Accountant.PURE, Fraction(2), Fraction(0))
+    with pytest.raises(InvalidArgument, match="side"):
+        play(asks_again, budget, side="both", rounds=1)

@@ -17,14 +17,14 @@ import pytest
 
 from dodona.accounting.bounds import Pair
 from dodona.accounting.filter import Accountant, Filter, Spent, budget_filter
+from dodona.accounting.game import Move, exponential_move, response_move
 from dodona.accounting.plan import Plan
 from dodona.errors import Refused
 from dodona.ledger.entry import Opened
 from dodona.ledger.pot import Pot
-from tests.accounting.test_game import Move, exponential, response
 
-ASKED, DECLARED = response(Fraction(1, 2)), response(Fraction(1, 4))
-CHOICE = exponential(Fraction(1, 2), Fraction(1, 2))
+ASKED, DECLARED = response_move(Fraction(1, 2)), response_move(Fraction(1, 4))
+CHOICE = exponential_move(Fraction(1, 2), Fraction(1, 2))
 PLANS = [
     (((DECLARED.event, 5),), "1/20"),
     (((DECLARED.event, 2),), "0"),
@@ -77,8 +77,8 @@ def entries() -> tuple[Opened, ...]:
 
 def worst_delta(questions: Filter, pot: Pair, *, epsilon: Fraction, longest: int) -> float:
     """The largest Σ (P - e^ε·Q)₊ over transcripts of so many answers that an adversary reaches."""
-    asked = [ASKED, ASKED.turned()]
-    declared = [turned for move in (DECLARED, CHOICE) for turned in (move, move.turned())]
+    asked = [ASKED, ASKED.swap()]
+    declared = [turned for move in (DECLARED, CHOICE) for turned in (move, move.swap())]
 
     def continuations(spent: Spent, table: Table) -> Iterator[tuple[Move, Spent, Table]]:
         for move in asked:

@@ -26,6 +26,16 @@ def test_additive_bounds_are_above_the_exact_binomial_tails(samples, mean):
 
 
 @pytest.mark.parametrize("mean", MEANS)
+@pytest.mark.parametrize("samples", [1, 10, 1000])
+def test_the_two_sided_bound_is_above_the_exact_binomial_tails(samples, mean):
+    law = binom(samples, mean)
+    for deviation in (0.001, 0.01, 0.05, 0.2, 0.5):
+        high, low = math.floor(samples * (mean + deviation)), math.ceil(samples * (mean - deviation))
+        assert law.sf(high) + law.cdf(low - 1) <= bounds.hoeffding_two_sided(samples, deviation) * (1 + 1e-9)
+    assert bounds.hoeffding_two_sided(samples, 0) == 1
+
+
+@pytest.mark.parametrize("mean", MEANS)
 @pytest.mark.parametrize("samples", [10, 1000])
 def test_multiplicative_bounds_are_above_the_exact_binomial_tails_within_their_range(samples, mean):
     law, tight = binom(samples, mean), 0.0

@@ -3,7 +3,8 @@
 from dodona.mechanisms.exponential import Exponential
 from dodona.mechanisms.gaussian import Gaussian
 from dodona.mechanisms.gaussian_delta import Calibration
-from dodona.mechanisms.laplace import Laplace
+from dodona.mechanisms.iterated import IteratedSelection
+from dodona.mechanisms.laplace import GridLaplace, Laplace
 from dodona.mechanisms.noisy_max import NoisyMax
 from dodona.mechanisms.permute_and_flip import PermuteAndFlip
 from dodona.mechanisms.randomized_response import Coins, RandomizedResponse
@@ -14,6 +15,8 @@ __all__ = [
     "Coins",
     "Exponential",
     "Gaussian",
+    "GridLaplace",
+    "IteratedSelection",
     "Laplace",
     "NoisyMax",
     "PermuteAndFlip",

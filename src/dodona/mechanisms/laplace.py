@@ -1,4 +1,4 @@
-"""The discrete Laplace mechanism: integer noise with P(x) ∝ exp(-|x|/scale)."""
+"""The discrete Laplace mechanism: integer noise with P(x) ∝ exp(-|x|/scale), on whole numbers or on a public grid."""
 
 from __future__ import annotations
 
@@ -9,9 +9,12 @@ from typing import ClassVar, Self
 
 from dodona.accounting.event import LaplaceEvent
 from dodona.accuracy import Accuracy, Against, against_table, failure, number_of, sampling_error
-from dodona.exact import Exact
+from dodona.domain.neighbours import Neighbours
+from dodona.exact import Exact, exact
 from dodona.mechanisms.scale import BEYOND, epsilon_of, rounded_scale_down, scale_of
 from dodona.query.sensitivity import Sensitivity
+
+_FINE = 1024  # steps of a grid that nobody chose in what one row can move
 
 
 @dataclass(frozen=True, slots=True, init=False)
@@ -97,6 +100,92 @@ class Laplace:
         """
         scale = float(self.scale)
         return math.tanh(0.5 / scale) * math.exp(-min(abs(noise), BEYOND) / scale)
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class GridLaplace:
+    """Laplace noise on a real number: the number is rounded to a public grid, and the noise is drawn on that grid.
+
+    Noise in floating-point numbers would betray the exact answer by its last bits (Mironov 2012). On a grid of step g
+    the draw is a whole number of steps, so the stated law is the law that is drawn. A number that one row moves by at
+    most Δ moves by at most ⌈Δ/g⌉ steps, so nothing is lost where Δ is a multiple of g.
+
+    >>> share = GridLaplace.for_share(1, rows=1_000_000)
+    >>> share.grid, share.scale
+    (Fraction(1, 1000000), Fraction(1, 1000000))
+
+    Theorem: laplace-on-a-grid
+    """
+
+    theorem: ClassVar[str] = "laplace-on-a-grid"
+    scale: Fraction
+    """In the unit of the answer."""
+    grid: Fraction
+    """The step, in the same unit: public, and chosen without looking at the data."""
+
+    def __init__(self, *, scale: Exact, grid: Exact) -> None:
+        """Take a scale from 1/1000 to 10^12 steps."""
+        object.__setattr__(self, "grid", _real(grid, "grid"))
+        object.__setattr__(self, "scale", _real(scale, "scale"))
+        scale_of(self.scale / self.grid)
+
+    @classmethod
+    def for_privacy(cls, epsilon: Exact, *, sensitivity: Exact, grid: Exact | None = None) -> Self:
+        """Return the mechanism that costs exactly ε for a number that one row moves by at most `sensitivity`.
+
+        Without a grid it is a 1024th of the sensitivity. A grid that does not divide the sensitivity needs more noise.
+        """
+        moved = _real(sensitivity, "sensitivity")
+        step = moved / _FINE if grid is None else _real(grid, "grid")
+        return cls(scale=_steps_up(moved / step) * step / epsilon_of(epsilon), grid=step)
+
+    @classmethod
+    def for_share(cls, epsilon: Exact, *, rows: int) -> Self:
+        """Return the mechanism for the share of a public number of rows: sensitivity and grid are 1/n, so it is exact.
+
+        It is the count with noise of scale 1/ε, divided by the number of rows.
+        """
+        one = Fraction(1, number_of(rows, argument="rows"))
+        return cls.for_privacy(epsilon, sensitivity=one, grid=one)
+
+    @property
+    def noise(self) -> Laplace:
+        """The noise, in steps of the grid."""
+        return Laplace(scale=self.scale / self.grid)
+
+    def steps(self, value: Exact) -> int:
+        """Return a number as steps of the grid, rounded to the nearest and half a step upwards, exactly."""
+        bound = self.grid * (1 << 62)
+        return math.floor(exact(value, argument="value", lower=-bound, upper=bound) / self.grid + Fraction(1, 2))
+
+    def event(self, sensitivity: Exact, neighbours: Neighbours, *, answers: int = 1) -> LaplaceEvent:
+        """Return what one release costs, for answers whose absolute changes sum to at most `sensitivity`.
+
+        Each of them may be rounded over one step more than it moved; one answer moves by at most ⌈Δ/g⌉ steps.
+
+        Theorem: laplace-on-a-grid
+        """
+        moved = _steps_up(_real(sensitivity, "sensitivity") / self.grid)
+        distance = moved + number_of(answers, argument="answers") - 1
+        return LaplaceEvent(distance, self.scale / self.grid, neighbours)
+
+    def accuracy(self, confidence: float = 0.95, *, answers: int = 1) -> Accuracy:
+        """Return how far all answers are at most from the real numbers, rounding included.
+
+        Theorem: laplace-accuracy
+        """
+        drawn, step = self.noise.accuracy(confidence, answers=answers), float(self.grid)
+        expected = None if drawn.expected is None else (drawn.expected + 0.5) * step
+        return Accuracy(within=(drawn.within + 0.5) * step, confidence=confidence, expected=expected)
+
+
+def _real(value: Exact, argument: str) -> Fraction:
+    return exact(value, argument=argument, lower=Fraction(1, 10**30), upper=Fraction(10**30))
+
+
+def _steps_up(steps: Fraction) -> int:
+    """Return how many whole steps a rounded number can move at most, if the number itself moves by `steps`."""
+    return math.ceil(steps)
 
 
 def _log_tail(steps: int, scale: float) -> float:

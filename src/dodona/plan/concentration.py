@@ -26,6 +26,17 @@ def hoeffding(samples: int, deviation: float) -> float:
     return _capped(-2 * number_of(samples, argument="samples") * _size(deviation, "deviation") ** 2)
 
 
+def hoeffding_two_sided(samples: int, deviation: float) -> float:
+    """Return 2e^{-2mλ²}, at most 1: P(|mean of m independent numbers from 0 to 1 - expected| > λ).
+
+    >>> round(hoeffding_two_sided(1000, 0.05), 6)
+    0.013476
+
+    Theorem: concentration
+    """
+    return min(1.0, 2 * hoeffding(samples, deviation))
+
+
 def hoeffding_deviation(samples: int, failing: float) -> float:
     """Return the λ at which the bound is `failing`: √(ln(1/β)/(2m)).
 
