@@ -230,7 +230,7 @@ def test_what_cannot_be_opened_is_told_in_our_own_words(tmp_path: Path) -> None:
     with pytest.raises(SourceUnfit, match="cannot be opened"):
         SparkSource.table(AGE, engine(), "nowhere.at_all")
     (tmp_path / "empty").mkdir()
-    with pytest.raises(SourceUnfit, match="cannot be opened"):
+    with pytest.raises(SourceUnfit, match="No file is at"):
         SparkSource.parquet(AGE, tmp_path / "empty", session=engine())
     with pytest.raises(SourceUnfit, match="does not answer"):
         SparkSource.remote(AGE, "not an address")

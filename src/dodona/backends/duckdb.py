@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import hashlib
 import threading
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
@@ -19,7 +18,7 @@ from dodona.backends.duckdb_opening import (
     attached,
     comma_separated,
     connected,
-    distrust_statistics,
+    hold_files,
     hold_readable,
     parquet,
     shut,
@@ -27,7 +26,7 @@ from dodona.backends.duckdb_opening import (
     take_in,
 )
 from dodona.backends.engine import answers
-from dodona.backends.files import found_files
+from dodona.backends.files import found_files, one_file
 from dodona.backends.frame import arrow_table
 from dodona.domain.schema import Schema
 from dodona.query.query import Query
@@ -58,13 +57,16 @@ class DuckDBSource:
         """Open Parquet files: a path, or a pattern with `*`. They are read anew for each question."""
         files = found_files(path)
         connection = connected(threads=threads)
-        return cls._opened(connection, schema, parquet(files), files=files, version=version)
+        hold_files(connection, files)
+        shut(connection, files)
+        return cls._opened(connection, schema, parquet(files), version=version)
 
     @classmethod
     def csv(cls, schema: Schema, path: str | Path, *, version: str = "1", threads: int | None = None) -> Self:
         """Open CSV files with a line of names: a path, or a pattern. An empty field is missing."""
         files = found_files(path)
         connection = connected(threads=threads)
+        hold_files(connection, files)
         taken = take_in(connection, schema, table_of(connection, schema, comma_separated(files)))
         shut(connection, [])
         return cls(connection, schema, taken, version=version)
@@ -79,11 +81,13 @@ class DuckDBSource:
         version: str = "1",
         threads: int | None = None,
     ) -> Self:
-        """Open a table, or a view, of a database file, read only; its name is the schema's if none is given."""
-        (file,) = found_files(path)
+        """Open a table, or a view of tables, of a database file, read only.
+
+        Its name is the schema's if none is given.
+        """
         connection = connected(threads=threads)
-        source = attached(connection, file, schema.table if table is None else table)
-        return cls._opened(connection, schema, source, files=[], version=version)
+        source = attached(connection, one_file(path), schema.table if table is None else table)
+        return cls._opened(connection, schema, source, version=version)
 
     @classmethod
     def frame(cls, schema: Schema, frame: object, *, version: str = "1", threads: int | None = None) -> Self:
@@ -97,15 +101,12 @@ class DuckDBSource:
         return cls(connection, schema, own, version=version)
 
     @classmethod
-    def _opened(
-        cls, connection: Connection, schema: Schema, source: str, *, files: Sequence[str], version: str
-    ) -> Self:
-        distrust_statistics(connection, source)
+    def _opened(cls, connection: Connection, schema: Schema, source: str, *, version: str) -> Self:
+        """Return the source of a table over a connection that is shut already: what is looked at may be hostile."""
         table = table_of(connection, schema, source)
         hold_readable(connection, schema, source)
         if table.person is not None:  # which rows count is found once, not with every question
-            table, files = take_in(connection, schema, table), []
-        shut(connection, files)
+            table = take_in(connection, schema, table)
         return cls(connection, schema, table, version=version)
 
     def exact(self, query: Query) -> Sealed:

@@ -17,8 +17,8 @@ from dodona.backends.duckdb_opening import (
     comma_separated,
     connected,
     described,
-    distrust_statistics,
     form_of,
+    hold_files,
     hold_readable,
     parquet,
     raw_of,
@@ -27,7 +27,7 @@ from dodona.backends.duckdb_opening import (
     tables_of,
 )
 from dodona.backends.faults import SourceUnfit
-from dodona.backends.files import found_files
+from dodona.backends.files import found_files, one_file
 from dodona.backends.inspection import Held, Row
 from dodona.domain.schema import Schema
 from dodona.sql.render import Statement, Table
@@ -54,20 +54,19 @@ class DuckDBInspection:
     def parquet(cls, path: str | Path) -> Self:
         """Open Parquet files: a path, or a pattern with `*`."""
         files = found_files(path)
-        return cls._opened(connected(threads=None), parquet(files), files)
+        return cls(_shut_to(files), parquet(files))
 
     @classmethod
     def csv(cls, path: str | Path) -> Self:
         """Open CSV files with a line of names: a path, or a pattern."""
         files = found_files(path)
-        return cls._opened(connected(threads=None), comma_separated(files), files)
+        return cls(_shut_to(files), comma_separated(files))
 
     @classmethod
     def held(cls, path: str | Path, *, table: str) -> Self:
         """Open a table, or a view, of a database file, read only."""
-        (file,) = found_files(path)
         connection = connected(threads=None)
-        return cls._opened(connection, attached(connection, file, table), [])
+        return cls(connection, attached(connection, one_file(path), table))
 
     @property
     def dialect(self) -> Dialect:
@@ -110,22 +109,22 @@ class DuckDBInspection:
         """Let go of the table."""
         self._connection.close()
 
-    @classmethod
-    def _opened(cls, connection: Connection, source: str, files: Sequence[str]) -> Self:
-        found = cls(connection, source)
-        distrust_statistics(connection, source)
-        shut(connection, files)
-        return found
-
 
 def only_table(path: str | Path) -> str:
     """Return the name of the one table, or view, of a database file."""
-    (file,) = found_files(path)
     with connected(threads=None) as connection:
-        names = tables_of(connection, file)
+        names = tables_of(connection, one_file(path))
     if len(names) == 1:
         return names[0]
     raise SourceUnfit(f"Name a table of the database. It has {', '.join(names) or 'none'}.")
+
+
+def _shut_to(files: Sequence[str]) -> Connection:
+    """Return a connection that can read these files and nothing else."""
+    connection = connected(threads=None)
+    hold_files(connection, files)
+    shut(connection, files)
+    return connection
 
 
 def _held(name: str, kind: str, source: str) -> Held:

@@ -8,9 +8,10 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
+from urllib.parse import unquote, urlsplit
 
 from dodona.backends.faults import SourceUnfit
-from dodona.backends.files import found_files
+from dodona.backends.files import folder_files, found_files, hold_same, pattern_base
 from dodona.backends.inspection import Held
 from dodona.backends.spark_session import over_network, quiet, released
 from dodona.domain.schema import Schema
@@ -41,10 +42,21 @@ _Found = TypeVar("_Found")
 
 
 def folder(session: SparkSession, path: str | Path) -> DataFrame:
-    """Return the rows of Parquet files: of a folder, a file, a pattern with `*`, or an address such as s3a://."""
+    """Return the rows of Parquet files: of a folder, a file, a pattern with `*`, or an address such as s3a://.
+
+    Files of this machine are listed here and handed on one by one; of an address, or of the machine of a server, the
+    engine makes the list.
+    """
     text = str(path)
-    place = text if "://" in text or over_network(session) else _local(Path(text).absolute())
-    return _opened(lambda: session.read.option("mergeSchema", "true").parquet(place))
+    reader = session.read.option("mergeSchema", "true")
+    if over_network(session) or ("://" in text and not text.startswith("file:")):
+        return _opened(lambda: reader.parquet(text))
+    place = Path(unquote(urlsplit(text).path) if text.startswith("file:") else text)
+    files = folder_files(place) if place.is_dir() else found_files(place)
+    root = place.resolve() if place.is_dir() else pattern_base(place)
+    rows = _opened(lambda: reader.option("basePath", _local(root)).parquet(*map(_local, files)))
+    hold_same(files, (unquote(urlsplit(name).path) for name in _opened(rows.inputFiles)))
+    return rows
 
 
 def named(session: SparkSession, name: str) -> DataFrame:
@@ -118,10 +130,7 @@ def _opened(read: Callable[[], _Found]) -> _Found:
     )
 
 
-def _local(path: Path) -> str:
-    if not path.exists():
-        found_files(path)  # tells that nothing is there
-        return f"file:{path}"
+def _local(path: str | Path) -> str:
     return "file:" + _PATTERN.sub(r"\\\1", str(path))
 
 

@@ -35,6 +35,16 @@ SETTINGS = {
     "spark.sql.parquet.datetimeRebaseModeInRead": "CORRECTED",
     "spark.sql.parquet.int96RebaseModeInRead": "CORRECTED",
     "spark.sql.parquet.inferTimestampNTZ.enabled": "true",
+    # Nothing is skipped by the least and the largest value of a part: one row would show in the time of an answer.
+    "spark.sql.parquet.filterPushdown": "false",
+    "spark.sql.parquet.aggregatePushdown": "false",
+    "spark.sql.orc.filterPushdown": "false",
+    "spark.sql.orc.aggregatePushdown": "false",
+    "spark.sql.csv.filterPushdown.enabled": "false",
+    "spark.sql.json.filterPushdown.enabled": "false",
+    "spark.sql.avro.filterPushdown.enabled": "false",
+    "spark.sql.inMemoryColumnarStorage.partitionPruning": "false",
+    "spark.databricks.delta.stats.skipping": "false",
     # Types are those of the files; nothing is guessed and no file is left out.
     "spark.sql.sources.partitionColumnTypeInference.enabled": "false",
     "spark.sql.parquet.binaryAsString": "false",

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, assert_never
 import numpy as np
 
 from dodona.domain.attribute import Attribute, Boolean, Category, Date, Integer, Number
-from dodona.domain.spelling import DATE_TEXT, DAY, FALSE_TEXT, NUMBER_TEXT, TRUE_TEXT
+from dodona.domain.spelling import DATE_TEXT, DAY, FALSE_TEXT, LONGEST_TEXT, NUMBER_TEXT, TRUE_TEXT
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -86,6 +86,11 @@ def _is_missing(value: object) -> bool:
             return value is np.ma.masked or type(value).__name__ in _NAMES_OF_NOTHING
 
 
+def _spelled(rule: re.Pattern[str], text: str) -> bool:
+    """Return whether a text follows a rule; one that does has as many bytes as characters."""
+    return len(text) <= LONGEST_TEXT and rule.fullmatch(text) is not None
+
+
 def _point(attribute: Integer | Number, double: float) -> int:
     """Return the place on the grid. The clamp comes first, as an infinity has no floor."""
     if math.isnan(double):
@@ -100,7 +105,7 @@ def _double(value: object) -> float | None:
     """Return the double nearest to a number or to a text that is one."""
     match value:
         case str():
-            return float(value) if _NUMBER.fullmatch(value) else None
+            return float(value) if _spelled(_NUMBER, value) else None
         case np.timedelta64():  # numpy counts it among the whole numbers
             return None
         case bool() | np.bool_():
@@ -133,7 +138,7 @@ def _ordinal(value: object) -> int | None:
 
 
 def _ordinal_of_text(text: str) -> int | None:
-    day = _DAY.search(text) if _DATE.fullmatch(text) else None
+    day = _DAY.search(text) if _spelled(_DATE, text) else None
     try:
         return None if day is None else dt.date.fromisoformat(day.group()).toordinal()
     except ValueError:
@@ -143,7 +148,7 @@ def _ordinal_of_text(text: str) -> int | None:
 def _truth(value: object) -> int | None:
     match value:
         case str():
-            return 1 if _TRUE.fullmatch(value) else 0 if _FALSE.fullmatch(value) else None
+            return 1 if _spelled(_TRUE, value) else 0 if _spelled(_FALSE, value) else None
         case np.timedelta64():
             return None
         case bool() | np.bool_() | Real() | Decimal():

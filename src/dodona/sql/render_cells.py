@@ -1,7 +1,7 @@
 """Cells in SQL: the condition that a column's cell is one of some, and the code of its cell.
 
-Conditions compare raw values with literals, so that an engine can use its indexes and statistics. Where a value's code
-rises with the value, "the code is at least a" is "the value is at least t(a)" for one number t(a), found here exactly.
+Conditions compare raw values with literals, which is the quickest that an engine can do. Where a value's code rises
+with the value, "the code is at least a" is "the value is at least t(a)" for one number t(a), found here exactly.
 """
 
 from __future__ import annotations

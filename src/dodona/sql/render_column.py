@@ -10,7 +10,7 @@ from enum import StrEnum
 from typing import assert_never
 
 from dodona.domain.attribute import Attribute, Boolean, Category, Date, Integer, Number
-from dodona.domain.spelling import DATE_TEXT, DAY, FALSE_TEXT, NUMBER_TEXT, TRUE_TEXT
+from dodona.domain.spelling import DATE_TEXT, DAY, FALSE_TEXT, LONGEST_TEXT, NUMBER_TEXT, TRUE_TEXT
 from dodona.sql.render_dialect import Dialect
 
 
@@ -110,8 +110,17 @@ def _double(raw: str, form: Form, dialect: Dialect) -> str:
         return dialect.read_double.format(dialect.text.format(raw))
     if form is not Form.TEXT:
         return dialect.double.format(raw)
-    match = dialect.matches.format(raw, dialect.literal(NUMBER_TEXT))
+    match = _matches(raw, NUMBER_TEXT, dialect)
     return f"CASE WHEN {match} THEN {dialect.read_double.format(raw)} END"
+
+
+def _matches(raw: str, rule: str, dialect: Dialect) -> str:
+    """Return whether a text follows a rule of `spelling`; NULL where it is too long to be looked at.
+
+    Theorem: reading-rows
+    """
+    short = f"CASE WHEN {dialect.bytes.format(raw)} <= {LONGEST_TEXT} THEN {raw} END"
+    return dialect.matches.format(short, dialect.literal(rule))
 
 
 def _missing(raw: str, value: str, form: Form, dialect: Dialect) -> str:
@@ -125,7 +134,7 @@ def _day(attribute: Date, raw: str, form: Form, dialect: Dialect) -> Reading:
     null = f"{raw} IS NULL"
     if form is not Form.TEXT:
         return Reading(attribute, dialect, form, raw, raw, null, total=True)
-    match = dialect.matches.format(raw, dialect.literal(DATE_TEXT))
+    match = _matches(raw, DATE_TEXT, dialect)
     day = dialect.read_day.format(dialect.found.format(raw, dialect.literal(DAY)))
     return Reading(attribute, dialect, Form.DAY, raw, f"CASE WHEN {match} THEN {day} END", null, total=False)
 
@@ -136,7 +145,7 @@ def _truth(attribute: Boolean, raw: str, form: Form, dialect: Dialect) -> Readin
         case Form.TRUTH:
             return Reading(attribute, dialect, form, raw, raw, null, total=True)
         case Form.TEXT:
-            yes, no = (dialect.matches.format(raw, dialect.literal(text)) for text in (TRUE_TEXT, FALSE_TEXT))
+            yes, no = (_matches(raw, text, dialect) for text in (TRUE_TEXT, FALSE_TEXT))
             missing = null
         case _:
             double = raw if form is Form.WHOLE else _double(raw, form, dialect)

@@ -24,6 +24,8 @@ class Dialect:
     """A text that `spelling` accepts as a number, as a double."""
     read_day: str
     """A text of the form 2024-01-31, as a day; NULL where the calendar does not have it."""
+    bytes: str
+    """How long the text {0} is in UTF-8; every engine has this at hand without looking at the text."""
     matches: str
     """Whether the whole text {0} is matched by the pattern {1}."""
     found: str
@@ -97,6 +99,7 @@ DUCKDB = Dialect(
     wide="CAST({0} AS HUGEINT)",
     read_double="CAST({0} AS DOUBLE)",
     read_day="TRY_CAST({0} AS DATE)",
+    bytes="strlen({0})",
     matches="regexp_full_match({0}, {1})",
     found="regexp_extract({0}, {1})",
     not_a_number="isnan({0})",
@@ -128,6 +131,7 @@ SPARK = Dialect(  # in a session with the settings of `backends.spark_session`
         "CASE WHEN {0} IS NOT NULL THEN coalesce(try_cast({0} AS DOUBLE), CAST('NaN' AS DOUBLE)) END"
     ),
     read_day="try_cast({0} AS DATE)",
+    bytes="octet_length({0})",
     matches="({0} RLIKE concat('^(?:', {1}, ')', chr(92), 'z'))",  # a `$` would also match before a last line break
     found="regexp_extract({0}, {1}, 0)",
     not_a_number=(  # `= NaN` would be looked up in statistics of Parquet files, and isnan(NULL) would be false

@@ -65,6 +65,7 @@ POSTGRES = Dialect(
     wide="CAST({0} AS numeric)",
     read_double=f"CASE WHEN {{0}} ~ '{_MODEST}' THEN CAST({{0}} AS {_DOUBLE}) ELSE {_FAR} END",
     read_day=f"CASE WHEN {{0}} ~ '{_CALENDAR}' AND {{0}} !~ '^0000' THEN CAST({{0}} AS date) END",
+    bytes="octet_length({0})",
     matches="({0} ~ ('^(' || {1} || ')$'))",
     found="substring({0} from {1})",
     not_a_number=f"({{0}} = CAST('NaN' AS {_DOUBLE}))",
