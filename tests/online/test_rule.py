@@ -22,7 +22,7 @@ from dodona.online.knowledge import Knowledge
 from dodona.online.purchase import Level, sides_of
 from dodona.online.rule import Rule, Wanted
 from dodona.online.scales import widest
-from dodona.query.predicate import Predicate, among, both, either
+from dodona.query.predicate import EVERYTHING, Predicate, among, both, either
 from dodona.query.query import Block, Query
 
 FOUND = (Phase.explicit, Phase.reuse, Phase.generate)
@@ -67,7 +67,7 @@ class Market:
         return self.knowledge.tell(block, self.knowledge.facet(block), enough) is not None
 
     def wanted(self, block, room):
-        return Wanted(self.knowledge.facet(block), room, failure(CONFIDENCE))
+        return Wanted(block, self.knowledge.facet(block), room, failure(CONFIDENCE))
 
     def ask(self, where, room=100.0):
         """Return the level that was bought; None for a single, and for what is free."""
@@ -240,3 +240,27 @@ def test_a_table_is_widened_to_at_most_twice_its_price_and_to_what_is_left():
         assert cost <= min(2, left) * alone * (1 + 1e-9)
         names = {own.attribute for own in market.knowledge.tables[0].classes}
         assert ({"c0", "c1"} < names) == (cost > alone) == (left > 2)
+
+
+@pytest.mark.parametrize("neighbours", Neighbours)
+def test_a_bundle_that_does_not_answer_a_count_accurately_enough_is_seen_before_it_is_bought(neighbours):
+    market = Market(columns(3, 2, 2), neighbours, gaussian)
+    first, second, third = market.domain.attributes
+    narrow = market.wanted(Block(both(among(first, [1]), among(second, [0]))), 100.0)
+    other = market.wanted(Block(both(among(first, [1]), among(third, [0]))), 100.0)
+    sharper = market.wanted(narrow.block, 60.0)
+    offered = list(market.rule.bundles(narrow, gaussian))
+    assert {own.level for own in offered} >= {Level.SCOPE_LATTICE, Level.LATTICE, Level.TABLE}
+    for bundle in offered:
+        assert market.rule.answers(bundle, [narrow])
+        assert not market.rule.answers(bundle, [narrow, other])
+        assert not market.rule.answers(bundle, [sharper])
+
+
+@pytest.mark.parametrize("price", [pure, gaussian])
+@pytest.mark.parametrize("neighbours", Neighbours)
+def test_the_number_of_rows_is_answered_by_whatever_is_bought_for_it(neighbours, price):
+    market = Market(columns(2, 2, 2), neighbours, price)
+    market.ask(both(*(among(own, [1]) for own in market.domain.attributes)))
+    market.ask(EVERYTHING)  # asserts that it is answered
+    assert market.free(Block(), 100.0)

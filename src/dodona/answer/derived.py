@@ -50,10 +50,7 @@ class Derived:
                 raise InvalidArgument("values", len(part), f"each block of the question has {groups}")
             if len(laws) not in {1, groups}:
                 raise InvalidArgument("laws", len(laws), f"write one for each of {groups} values, or one for all")
-        read = [column.expression for column in question.columns]
-        read += [order.expression for order in question.order]
-        read += [] if question.having is None else [question.having]
-        if not all(type(one) in _KNOWN or _follows(one) for one in read):
+        if not derivable(question):
             raise InvariantBroken(_ONLY)
 
     @property
@@ -73,6 +70,14 @@ class Derived:
 
 Evidence = Measured | Derived
 """What an answer is read from."""
+
+
+def derivable(question: Question) -> bool:
+    """Return whether a question is made of counts and sums alone, also in what HAVING and ORDER BY read."""
+    read = [column.expression for column in question.columns]
+    read += [order.expression for order in question.order]
+    read += [] if question.having is None else [question.having]
+    return all(type(one) in _KNOWN or _follows(one) for one in read)
 
 
 def derived(

@@ -6,8 +6,9 @@ It computes in doubles what `Known` computes in fractions: what is told is post-
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import lru_cache
 from itertools import combinations
 from typing import TYPE_CHECKING
@@ -62,7 +63,7 @@ class Lattice:
         found = self._rows.get(residual.classes)
         return math.inf if found is None else found[1]
 
-    def add(self, residual: Residual, values: Sequence[int], variance: float) -> None:
+    def add(self, residual: Residual, values: Sequence[int] | NDArray[np.int64], variance: float) -> None:
         """Take the Helmert rows of a residual, in the order of its rows; a second measurement is weighed in.
 
         Theorem: residual-reconstruction
@@ -76,6 +77,17 @@ class Lattice:
             new, variance = before[0] + share * (new - before[0]), share * variance
         self._rows[residual.classes] = (new, variance)
         self.version += 1
+
+    def expecting(self, parts: Iterable[tuple[Residual, Fraction]], *, fixed: bool) -> Lattice:
+        """Return the lattice after more residuals, whose numbers are not known yet: variances need none of them.
+
+        Where the number of rows is public (`fixed`), it counts as known before it was read.
+        """
+        found = Lattice(total=0 if fixed else None)
+        found._rows |= self._rows
+        for residual, variance in parts:
+            found.add(residual, np.zeros(residual.number, dtype=np.int64), float(variance))
+        return found
 
     def tell(self, facet: Facet) -> Told | None:
         """Return the answer to a product query; None where a residual that it needs was not measured.

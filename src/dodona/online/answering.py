@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from functools import partial
 from itertools import islice
 
+import numpy as np
+
+from dodona.accuracy import failure
 from dodona.answer.answer import Answer, answer_of
-from dodona.answer.measured import Measured
+from dodona.answer.derived import Derived
+from dodona.answer.evaluation import evaluate
 from dodona.answer.offer import Expected, Offer
 from dodona.answer.prediction import predicted
 from dodona.answer.price import FREE, Price
@@ -105,17 +110,19 @@ class Answering:
 
     def _all_found(self, asked: Sequence[Question], request: Request) -> list[Held | None]:
         """Return for each question what its answer is, where it is free."""
-        demanded = [self._demanded(question, request) for question in asked]
+        found = [self._finder.exact(question) for question in asked]
+        left = [place for place, held in enumerate(found) if held is None]
+        demanded = [self._demanded(asked[place], request) for place in left]
         planned: tuple[Noise, ...] = ()
         if None in demanded:  # more than counts and sums: what is told again must be as good as what would be measured
-            planned = self._planner.plan(asked, request).measurement.noises
-        found, start = [], 0
-        for question, own in zip(asked, demanded, strict=True):
-            after = start + len(question.query.blocks)
+            planned = self._planner.plan([asked[place] for place in left], request).measurement.noises
+        start = 0
+        for place, own in zip(left, demanded, strict=True):
+            after = start + len(asked[place].query.blocks)
             if own is not None:
-                found.append(self._finder.find(question, own))
+                found[place] = self._finder.find(asked[place], own)
             else:
-                found.append(self._finder.replay(question, planned[start:after], request))
+                found[place] = self._finder.replay(asked[place], planned[start:after], request)
             start = after
         return found
 
@@ -163,10 +170,21 @@ class Answering:
         if order.bundle is None:
             yield from read_release(released, missing, price)
             return
-        for held in self._all_found(missing, request):
-            if held is None:
-                raise InvariantBroken("What was bought does not answer the question.", charged=True)
+        for question, known in zip(missing, self._all_found(missing, request), strict=True):
+            held = self._paid_for(question, request) if known is None else known
             yield held.bought(receipt.id, price)
+
+    def _paid_for(self, question: Question, request: Request) -> Held:
+        """Return what a bundle says of a question that it was bought for, however accurate that is.
+
+        It was seen to be accurate enough before it was charged. Only what others released meanwhile can change that, by
+        a rounding: then the answer has the interval that it has.
+        """
+        demanded = self._demanded(question, request) or ()
+        held = self._finder.find(question, tuple(replace(demand, room=math.inf) for demand in demanded))
+        if held is None:
+            raise InvariantBroken("What was bought does not answer the question.", charged=True)
+        return held
 
     def _order(self, missing: Sequence[Question], request: Request, key: str | None = None) -> Order:
         if len(missing) > 1:
@@ -191,7 +209,7 @@ class Answering:
         if demanded is None or len(demanded) != 1:
             return None
         facet = self._memory.knowledge.facet(demanded[0].block)
-        return None if facet is None else Wanted(facet, demanded[0].room, demanded[0].failing)
+        return None if facet is None else Wanted(demanded[0].block, facet, demanded[0].room, demanded[0].failing)
 
     def _release(self, order: Order, missing: Sequence[Question], key: str | None) -> tuple[Receipt, Release]:
         """Charge, make it durable, then touch data."""
@@ -248,10 +266,13 @@ class Answering:
         """Yield what to expect of each column; of several questions, the first ten."""
         start = 0
         for question, held in islice(zip(asked, found, strict=True), _SHOWN):
-            blocks = len(question.query.blocks)
-            if held is not None and isinstance(held.measured, Measured):
-                noises = held.measured.noises
-            elif held is None and order is not None and order.alone is not None:
+            blocks, known = len(question.query.blocks), None if held is None else held.measured
+            if isinstance(known, Derived):
+                yield from _known(known, request)
+                continue
+            if known is not None:
+                noises = known.noises
+            elif order is not None and order.alone is not None:
                 noises = order.alone.noises[start : start + blocks]
                 start += blocks
             else:
@@ -293,6 +314,14 @@ class Answering:
         if widest is not None and order is not None and order.bundle is None:
             share = self._dataset.ledger.share(widest.event)
             yield f"To prepare {widest.level.value} would cost {100 * float(share):.3g}%."
+
+
+def _known(follows: Derived, request: Request) -> Iterator[Expected]:
+    """Yield how far off the values of each column are that follow from what is known."""
+    for column, _ in shaped_columns(follows.question):
+        if column in follows.question.columns:
+            band = evaluate(column.expression, follows, failure(request.confidence))
+            yield Expected(column.name, float(np.nanmax(np.maximum(band.high - band.value, band.value - band.low))))
 
 
 def _stacked(asked: Sequence[Question]) -> Query:

@@ -57,8 +57,8 @@ def lattice(
     """
     if not 0 < len(targets) <= MOST_TARGETS or cases(targets) > MOST_CASES or variance < _LEAST_VARIANCE:
         return None
-    rows = sum(residual.number for residual in _needed(targets))
-    if rows > MOST_ROWS:
+    scopes = {tuple(side for side, _ in own) for own in targets}
+    if not any(scopes) or not small(scopes):
         return None
     plan = _shared(targets, within, unit) or planned(targets, unit)
     if any(own * Fraction(variance) * 2 ** len(residual.classes) < _LEAST_SQUARE for residual, own in plan):
@@ -76,7 +76,8 @@ def cases(targets: Iterable[tuple[object, ...]]) -> int:
 @lru_cache(maxsize=1 << 10)
 def _shared(targets: Targets, within: Targets, unit: Unit) -> tuple[Part, ...] | None:
     """Return what a wider lattice has of the residuals of some targets; None where it does not meet them."""
-    plan = dict(planned(within, unit)) if within else {}
+    wide = bool(within) and small({tuple(side for side, _ in own) for own in within})
+    plan = dict(planned(within, unit)) if wide else {}
     found: dict[Residual, Fraction] = {}
     for sides in targets:
         shares = variance_shares(_product(sides))
@@ -94,12 +95,22 @@ def planned(targets: Targets, unit: Unit) -> tuple[Part, ...]:
     return allotted([Target(_product(own), Fraction(1)) for own in listed], unit)
 
 
-@lru_cache(maxsize=256)
-def _needed(targets: Targets) -> frozenset[Residual]:
-    scopes = {tuple(side for side, _ in own) for own in targets}
-    return frozenset(
-        Residual(inner) for scope in scopes for size in range(len(scope) + 1) for inner in combinations(scope, size)
-    )
+def small(scopes: Iterable[tuple[Classes, ...]]) -> bool:
+    """Return whether the residuals of all sets of columns have few enough rows together; none of them is built."""
+    rows: int = 0
+    seen: set[tuple[tuple[str, int], ...]] = set()
+    for scope in scopes:
+        numbers = [(own.attribute, own.number) for own in scope]
+        if math.prod(number for _, number in numbers) > MOST_ROWS:  # as many as all residuals of one set have together
+            return False
+        for size in range(len(scope) + 1):
+            for inner in combinations(numbers, size):
+                if inner not in seen:
+                    seen.add(inner)
+                    rows += math.prod(number - 1 for _, number in inner)
+        if rows > MOST_ROWS:
+            return False
+    return True
 
 
 def _product(sides: tuple[Side, ...]) -> tuple[Factor, ...]:

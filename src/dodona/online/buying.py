@@ -98,6 +98,7 @@ class Buyer:
         best = None
         if wanted and "bundle" in self.rungs:
             best = self._cheapest([own for price in self._accounts() for own in self.rule.whole(wanted, price)])
+            best = best if best is not None and self.rule.answers(best, wanted) else None
         if best is not None and self.share(best.event) <= self._at_least(questions, request, wanted):
             return self._bundled(best)
         alone = self.alone(questions, request)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from dodona.accuracy import failure
+from dodona.answer.derived import derivable
 from dodona.answer.tolerance import tolerance
 from dodona.online.planning import shaped_columns, single_total
 from dodona.online.request import Request
@@ -28,7 +29,7 @@ def demands(question: Question, request: Request, *, size: int) -> tuple[Demand,
     Intervals of averages, quantiles and the like take noises that know nothing of each other, which what follows from
     one table has not.
     """
-    if request.within is None:
+    if request.within is None or not derivable(question):
         return None
     failing = failure(request.confidence)
     block = single_total(question)

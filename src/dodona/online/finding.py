@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 
 from dodona.answer.answer import Rung
 from dodona.answer.blend import Law
-from dodona.answer.derived import derived
+from dodona.answer.derived import derivable, derived
 from dodona.answer.law import half_width
 from dodona.answer.measured import Measured
 from dodona.answer.prediction import predicted
 from dodona.answer.price import FREE, Price
 from dodona.mechanisms.measurement import Noise
 from dodona.online.demand import Demand
-from dodona.online.knowledge import Found
+from dodona.online.knowledge import Found, may_be_exact
 from dodona.online.memory import Memory, Told
 from dodona.online.planning import shaped_columns
 from dodona.online.request import Request
@@ -76,8 +76,25 @@ class Finder:
             return Held(Measured(question, flat, noises), "replayed", again[0].receipt)
         return Held(derived(question, values, laws), "derived", None)
 
+    def exact(self, question: Question) -> Held | None:
+        """Return a question's values, if no row can change any of them: asked by accuracy or by price, it is free.
+
+        Theorem: public-rows
+        """
+        blocks = question.query.blocks
+        if not self._derives or not all(map(may_be_exact, blocks)) or not derivable(question):
+            return None
+        with self.memory.lock:
+            self.memory.begin()
+            found = [known for known in map(self.memory.follow().exact, blocks) if known is not None]
+        if len(found) < len(blocks):
+            return None
+        return Held(derived(question, [one.values for one in found], [one.laws for one in found]), "derived", None)
+
     def _known(self, question: Question, demanded: tuple[Demand, ...]) -> list[Told | Found | None]:
         """Return for each block what was told of it, else what follows from what is known by classes."""
+        if any(may_be_exact(demand.block) for demand in demanded):
+            self.memory.begin()
         knowledge = self.memory.follow()
         told = self.memory.recall(question.query) if "replay" in self.rungs else [None] * len(demanded)
         found: list[Told | Found | None] = []

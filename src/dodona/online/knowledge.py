@@ -6,7 +6,7 @@ answers are put together by exact linear algebra, as long as they are few and sm
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
 from typing import TYPE_CHECKING
@@ -27,10 +27,10 @@ from dodona.mechanisms.measurement import Measurement, Noise
 from dodona.mechanisms.residual import Residuals
 from dodona.online.learned import Learned, Marginal
 from dodona.online.purchase import Asked, Purchase
-from dodona.query.predicate import EVERYTHING
+from dodona.query.predicate import EVERYTHING, NOTHING
 from dodona.query.query import Block, Query
 from dodona.query.residual import Classes
-from dodona.query.weight import ONE, People
+from dodona.query.weight import ONE, Constant, People
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -108,11 +108,8 @@ class Knowledge:
         """Return a block's values as they follow from what was released by classes, if that is accurate enough."""
         if isinstance(block.weight, People):  # how many people a cell has does not add up over cells
             return None
-        for way in (self._from_lattice, self._from_tables, self._as_released):
-            found = way(block, facet)
-            if found is not None and enough(found):
-                return found
-        return None
+        ways = (self._exactly, self._from_lattice, self._from_tables, self._as_released)
+        return next((found for way in ways for found in way(block, facet) if enough(found)), None)
 
     def combine(self, block: Block, enough: Callable[[Found], bool]) -> Found | None:
         """Return a block's values as a combination of single answers, if that is accurate enough.
@@ -128,46 +125,77 @@ class Knowledge:
         found = Found([float(own.value) for own in derived], laws)
         return found if enough(found) else None
 
-    def _from_lattice(self, block: Block, facet: Facet | None) -> Found | None:
-        if facet is None or (facet.classes and len(self.lattice) < 2):  # noqa: PLR2004  the number of rows alone
+    def expecting(self, measured: Measurement | Residuals, *, fixed: bool) -> Knowledge:
+        """Return what would be known after a measurement, its numbers aside: the laws of errors need none of them.
+
+        Where the number of rows is public (`fixed`), it counts as known before it was read.
+        """
+        found = Knowledge(self.domain)
+        found.rows = Rows(0.0) if self.rows is None and fixed else self.rows
+        found.lattice = self.lattice.expecting(measured.parts if isinstance(measured, Residuals) else (), fixed=fixed)
+        if isinstance(measured, Measurement):
+            for block, noise in zip(measured.query.blocks, measured.noises, strict=True):
+                facet = self.facet(block)
+                if facet is not None and facet.grouped:
+                    found.tables.append(Counts(_as_asked(block, facet), np.zeros(block.values), noise, ""))
+                elif _counts_all(block):
+                    found._count_rows(0, noise)
+        return found
+
+    def exact(self, block: Block) -> Found | None:
+        """Return a block that no row can change: one without rows, or one that every row of a public number counts in.
+
+        Theorem: public-rows
+        """
+        weight = block.weight
+        if block.where == NOTHING or weight == Constant(0):
+            return Found([0.0] * block.values, (Blend(()),))
+        if not counts_alike(block) or not isinstance(weight, Constant):
             return None
+        public = self.rows is not None and self.rows.noise is None
+        return Found((self.rows.value * weight.number,), (Blend(()),)) if public and self.rows is not None else None
+
+    def _exactly(self, block: Block, _facet: Facet | None) -> Iterator[Found]:
+        found = self.exact(block)
+        if found is not None:
+            yield found
+
+    def _from_lattice(self, block: Block, facet: Facet | None) -> Iterator[Found]:
+        if facet is None or (facet.classes and len(self.lattice) < 2):  # noqa: PLR2004  the number of rows alone
+            return
         if facet.grouped:
             cells = self.lattice.cells(facet)
-            if cells is None:
-                return None
-            values, variance, reach = cells
-            return Found(_in_order(values, block, facet), (Bell(variance * _SLACK, reach),))
+            if cells is not None:
+                values, variance, reach = cells
+                yield Found(_in_order(values, block, facet), (Bell(variance * _SLACK, reach),))
+            return
         told = self.lattice.tell(facet)
         if told is None:
             finer = refined(facet, self.domain)
             told = None if finer is None else self.lattice.tell(finer)
-        if told is None:
-            return None
-        law = Blend(()) if told.variance == 0 else Bell(told.variance * _SLACK, told.reach)
-        return Found((told.value,), (law,))
+        if told is not None:
+            law = Blend(()) if told.variance == 0 else Bell(told.variance * _SLACK, told.reach)
+            yield Found((told.value,), (law,))
 
-    def _from_tables(self, block: Block, facet: Facet | None) -> Found | None:
-        best: Found | None = None
+    def _from_tables(self, block: Block, facet: Facet | None) -> Iterator[Found]:
+        """Yield what each table says, the one with the least variance first: of two laws another may have less tail."""
+        known = []
         for table in self.tables:
             found = None if facet is None else table.product(facet, self.rows)
             told = table.tell(block, self.rows) if found is None else [found]
-            if told is None:
-                continue
-            own = Found([value for value, _ in told], tuple(law for _, law in told))
-            if best is None or _variance(own) < _variance(best):
-                best = own
-        return best
+            if told is not None:
+                known.append(Found([value for value, _ in told], tuple(law for _, law in told)))
+        yield from sorted(known, key=_variance)
 
-    def _as_released(self, block: Block, facet: Facet | None) -> Found | None:
-        """Return a table that was released, its columns in another order: its law is that of one draw, exactly."""
+    def _as_released(self, block: Block, facet: Facet | None) -> Iterator[Found]:
+        """Yield a table that was released, its columns in another order: its law is that of one draw, exactly."""
         if facet is None or not facet.grouped:
-            return None
+            return
         alike = [own for own in self.tables if set(own.classes) == set(facet.classes)]
-        if not alike:
-            return None
-        best = min(alike, key=lambda own: variance_of(own.noise))
-        places = [best.classes.index(own) for own in _as_asked(block, facet)]
-        return Found(best.values.transpose(places).reshape(-1), (best.noise,))
+        if alike:
+            best = min(alike, key=lambda own: variance_of(own.noise))
+            places = [best.classes.index(own) for own in _as_asked(block, facet)]
+            yield Found(best.values.transpose(places).reshape(-1), (best.noise,))
 
     def _learn_block(
         self, receipt: Receipt, measured: Measurement, block: Block, noise: Noise, values: Sequence[int]
@@ -185,7 +213,7 @@ class Knowledge:
             self.asked.bought(Purchase.of_table(facet, frozenset(self.asked.finest)), facet, receipt.event)
         elif facet is not None and facet.classes:
             self.asked.pay(facet, noise, receipt.event, len(measured.query.blocks))
-        elif block.where == EVERYTHING and block.weight == ONE and not block.keys:
+        elif _counts_all(block):
             self._count_rows(values[0], noise)
         if self._combined < _MOST_SINGLE and block.values <= _MOST_VALUES:
             self._combined += 1
@@ -194,6 +222,21 @@ class Knowledge:
     def _count_rows(self, value: int, noise: Noise) -> None:
         if self.rows is None or (self.rows.noise is not None and variance_of(noise) < self.rows.variance):
             self.rows = Rows(float(value), noise)
+
+
+def counts_alike(block: Block) -> bool:
+    """Return whether every row counts for the same in a block, whatever its cell is."""
+    return block.where == EVERYTHING and isinstance(block.weight, Constant) and not block.keys
+
+
+def may_be_exact(block: Block) -> bool:
+    """Return whether no row can change a block where the number of rows is public."""
+    return counts_alike(block) or block.where == NOTHING or block.weight == Constant(0)
+
+
+def _counts_all(block: Block) -> bool:
+    """Return whether a block is the number of rows."""
+    return counts_alike(block) and block.weight == ONE
 
 
 def _outermost(sets: Sequence[tuple[Classes, ...]]) -> list[tuple[Classes, ...]]:

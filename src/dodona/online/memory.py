@@ -67,7 +67,7 @@ class Memory:
     def _follow(self) -> None:
         for receipt, release in self._ledger.releases(after=self._read):
             if (receipt.dataset, receipt.version) == self._of and release.question is not None:
-                self._begin()  # before it counts as read: the table may fail here
+                self.begin()  # before it counts as read: the table may fail here
             self._read += 1
             measured = self._expected.pop(receipt.id, None)
             if (receipt.dataset, receipt.version) != self._of or release.question is None:
@@ -88,8 +88,8 @@ class Memory:
                 start += block.values
             self.knowledge.learn(receipt, measured, values)
 
-    def _begin(self) -> None:
-        """Read the number of rows, once; nothing follows from it alone."""
+    def begin(self) -> None:
+        """Read the number of rows, once, where it is public: before the first release, and for those who ask for it."""
         if self._rows is not None:
             try:
                 self.knowledge.begin(self._rows())

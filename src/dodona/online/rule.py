@@ -6,7 +6,7 @@ Every choice hangs on public facts: what was asked, how accurately, and what was
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import combinations
 from typing import assert_never
@@ -21,10 +21,11 @@ from dodona.mechanisms.laplace import Laplace
 from dodona.mechanisms.measurement import Measurement
 from dodona.mechanisms.pattern import Part
 from dodona.mechanisms.residual import Residuals, event_of
-from dodona.online.bundle import MOST_CASES, MOST_TARGETS, Targets, bell_variance, cases, lattice, table
+from dodona.online.bundle import MOST_CASES, MOST_TARGETS, Targets, bell_variance, cases, lattice, small, table
 from dodona.online.cover import covered
-from dodona.online.knowledge import Knowledge
+from dodona.online.knowledge import Found, Knowledge
 from dodona.online.purchase import Asked, Level, Rent, Side, as_hard, sides_of
+from dodona.query.query import Block
 from dodona.query.residual import Classes
 
 Price = Callable[[Event], float]
@@ -36,10 +37,22 @@ _NEAR = 0.99  # of a tolerance: singles that were asked for as accurately count,
 class Wanted:
     """A count that does not follow from what is known, and how accurate it is to be."""
 
+    block: Block
     facet: Facet
     room: float
     """In steps."""
     failing: float
+
+    @property
+    def kind(self) -> Hashable:
+        """What decides how accurate it is: of a product, how many classes of each column are counted, not which."""
+        sets = self.facet.sets
+        counted = self.block if sets is None else tuple(own.bit_count() for own in sets)
+        return self.facet.classes, counted, self.room, self.failing
+
+    def met(self, found: Found) -> bool:
+        """Return whether what is known is accurate enough."""
+        return found.within(self.failing) <= self.room
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,27 +86,40 @@ class Rule:
     def choose(self, wanted: Wanted, single: float, price: Price, left: float) -> Bundle | None:
         """Return the bundle that is bought now, the widest first; None where a single answer is.
 
-        One that costs more than what is left of the budget is not.
+        One that costs more than what is left of the budget is not, nor is one that does not answer the question.
 
         Theorem: rent-or-buy
         """
         for bundle in self.bundles(wanted, price, lambda level: self._paid(level, wanted, price) + single):
             most = min(left, self._paid(bundle.level, wanted, price) + single)
             if bundle.price <= most:
-                return self._widened(self._shared(bundle, wanted, price, most), wanted, price, left)
+                found = self._widened(self._shared(bundle, wanted, price, most), wanted, price, left)
+                if self.answers(found, (wanted,)):
+                    return found
         return None
+
+    def answers(self, bundle: Bundle, wanted: Iterable[Wanted]) -> bool:
+        """Return whether all of some counts follow from a bundle, each as accurately as it is asked for.
+
+        How accurate they are is decided by the noise, so it is known before anything is charged.
+
+        Theorem: rent-or-buy
+        """
+        known = self.knowledge.expecting(bundle.measurement(self.domain), fixed=self.unit.fixed)
+        kinds = {own.kind: own for own in wanted}
+        return all(known.tell(own.block, own.facet, own.met) is not None for own in kinds.values())
 
     def whole(self, wanted: Sequence[Wanted], price: Price) -> Iterator[Bundle]:
         """Yield bundles that answer all of some counts, each as accurately as the most accurate one is asked for."""
         room, failing = min(own.room for own in wanted), min(own.failing for own in wanted)
-        tightest = Wanted(wanted[0].facet, room, failing)
+        tightest = replace(wanted[0], room=room, failing=failing)
         asked = Asked()
         for own in wanted:
             asked.see(own.facet)
         sides = [sides_of(own.facet) for own in wanted]
         products = [own for own in sides if own is not None]
         scopes = {tuple(own for own, _ in product) for product in products}
-        if len(products) == len(sides) and any(products) and cases(scopes) <= MOST_CASES:
+        if len(products) == len(sides) and any(products) and cases(scopes) <= MOST_CASES and small(scopes):
             targets, missed = covered(products, self.unit)
             variance = bell_variance(room, failing) / missed
             found = lattice(self.unit, targets, variance, self.knowledge.lattice)
@@ -212,11 +238,8 @@ def _closure(asked: Asked, sides: tuple[Side, ...]) -> Targets:
         return frozenset((_alike(sides),))
     found = frozenset(_alike(chosen) for size in asked.sizes for chosen in combinations(ordered, size))
     worst = dict(ordered)
-    return (
-        found
-        if all(own in worst and as_hard(own, worst[own], members) for own, members in sides)
-        else found | {_alike(sides)}
-    )
+    harder = all(own in worst and as_hard(own, worst[own], members) for own, members in sides)
+    return found if sides and harder else found | {_alike(sides)}  # no product is as hard as the number of rows
 
 
 def _counts(level: Level, rent: Rent, wanted: Wanted) -> bool:

@@ -1,0 +1,87 @@
+"""Plain questions in plain orders, under all accountants and both relations: each is answered at its price."""
+
+import pytest
+
+from dodona.backends.memory import MemorySource
+from dodona.domain.attribute import Boolean, Integer
+from dodona.domain.neighbours import Neighbours
+from dodona.domain.schema import Schema
+from dodona.ledger import memory
+from dodona.ledger.opening import Terms
+from dodona.online.curator import Curator
+from dodona.online.dataset import Dataset
+from dodona.policy import Budget
+from tests.online.scene import DEFAULT
+
+ROWS = 1_000
+ACCOUNTANTS = ["pure", "zcdp", "renyi", "either"]
+RELATIONS = ["add-remove", "replace"]
+
+
+def flags(relation="add-remove"):
+    """Three flags and a small number."""
+    named = [Boolean(name) for name in "abc"]
+    return Schema.of("t", *named, Integer("x", 0, 9), size=ROWS, neighbours=Neighbours(relation))
+
+
+def wide(relation="add-remove"):
+    """Three columns of 200 values, and a flag."""
+    named = [Integer(name, 0, 199) for name in "def"]
+    return Schema.of("t", *named, Boolean("a"), size=ROWS, neighbours=Neighbours(relation))
+
+
+def opened(declared, accountant="renyi", *, epsilon=10, rows=ROWS):
+    columns = {
+        one.name: [
+            (row * (place + 3) // 2) % 2 == 0 if isinstance(one, Boolean) else row % one.size for row in range(rows)
+        ]
+        for place, one in enumerate(declared.domain)
+    }
+    budget = Budget(epsilon, 0 if accountant == "pure" else "1e-6", accountant)
+    terms = Terms(datasets={"t": declared.digest}, neighbours=declared.unit.neighbours, budget=budget)
+    source = MemorySource(declared, columns, version="1")
+    return Curator(Dataset(name="t", schema=declared, source=source, ledger=memory.create(terms), default=DEFAULT))
+
+
+@pytest.mark.parametrize("relation", RELATIONS)
+@pytest.mark.parametrize("accountant", ACCOUNTANTS)
+@pytest.mark.parametrize("within", [20, "1%", 300])
+def test_all_rows_are_counted_after_a_conjunction(accountant, relation, within):
+    curator = opened(flags(relation), accountant)
+    curator.ask("SELECT count(*) FROM t WHERE a AND b AND c", within=within)
+    offered = curator.quote("SELECT count(*) FROM t", within=within)
+    before = curator.budget.spent
+    answer = curator.ask("SELECT count(*) FROM t", within=within)
+    assert answer.value.within <= (10 if within == "1%" else within)
+    assert curator.budget.spent - before == answer.price.share == offered.price.share
+
+
+@pytest.mark.parametrize("accountant", ACCOUNTANTS)
+@pytest.mark.parametrize("asked", [{"within": 20}, {"within": "1%"}, {"epsilon": 1}])
+def test_where_the_size_is_public_the_first_question_may_be_for_it_and_is_free(accountant, asked):
+    curator = opened(flags("replace"), accountant)
+    assert curator.quote("SELECT count(*) FROM t", **asked).price.share == 0
+    answer = curator.ask("SELECT count(*) FROM t", **asked)
+    assert (answer.value.value, answer.value.within) == (ROWS, 0)
+    assert curator.ask("SELECT sum(5) FROM t", **asked).value.value == 5 * ROWS
+    assert curator.budget.spent == 0
+
+
+@pytest.mark.parametrize("relation", RELATIONS)
+@pytest.mark.parametrize("accountant", ["pure", "renyi"])
+def test_several_wide_columns_leave_a_dataset_answerable(accountant, relation):
+    curator = opened(wide(relation), accountant, epsilon=100)
+    conditions = ("d = 4 AND a", "e = 4 AND a", "f = 4 AND a", "d < 9 AND e > 3 AND f = 3", "f = 4 AND NOT a")
+    for condition in conditions:
+        assert curator.ask(f"SELECT count(*) FROM t WHERE {condition}", within=50).value.within <= 50  # noqa: S608
+    together = [f"SELECT count(*) FROM t WHERE d = {code} AND e = {code} AND f = {code}" for code in range(5)]  # noqa: S608
+    assert all(answer.value.within <= 50 for answer in curator.ask_many(together, within=50))
+
+
+@pytest.mark.parametrize("hidden", ["ORDER BY avg(x)", "HAVING avg(x) > 3", "ORDER BY median(x)", "ORDER BY stddev(x)"])
+def test_what_only_orders_or_filters_groups_is_asked_for_too(hidden):
+    curator = opened(flags(), epsilon=100)
+    curator.ask("SELECT a, x, count(*) FROM t GROUP BY a, x", within=20)  # all counts of `a` follow from it
+    answer = curator.ask(f"SELECT a, count(*) FROM t GROUP BY a {hidden}", within=200)  # noqa: S608
+    assert answer.source == "measured"
+    assert all(row.estimates[0].within <= 200 for row in answer.rows)
