@@ -1,10 +1,21 @@
+from decimal import Decimal
+
 import pandas as pd
+import polars as pl
+import pyarrow as pa
 import pytest
 
 import dodona
+from dodona.backends.duckdb import DuckDBSource
+from dodona.backends.faults import SourceUnfit
+from dodona.backends.memory import MemorySource
+from dodona.domain.reading import schema_from
+from dodona.domain.written import Written
 from dodona.errors import InvalidRequest
 from dodona.ledger.faults import LedgerMissing, LedgerOfAnother
 from dodona.opening.version import VersionChanged
+from dodona.query.query import Query
+from tests.backends.scene import values
 from tests.opening.scene import TOML, rows, written
 
 OLD = "SELECT count(*) FROM stays WHERE age >= 65"
@@ -150,3 +161,78 @@ def test_a_rehearsal_reads_the_schema_alone_and_never_runs_out(tmp_path):
 def test_a_rehearsal_of_nothing_is_refused():
     with pytest.raises(InvalidRequest, match="dataset file or a schema"):
         dodona.rehearse(FRAME)
+
+
+@pytest.mark.parametrize("torn", ["", '{"2026-10": "ab', "[1]", '{"2026-10": 7}', "\udcff"])
+def test_a_torn_list_of_versions_is_told_and_not_written_over(tmp_path, torn):
+    path = written(tmp_path)
+    dodona.create_ledger(path)
+    kept = tmp_path / ".hospital-stays.versions"
+    kept.write_text(torn, encoding="utf-8", errors="surrogateescape")
+    with pytest.raises(InvalidRequest, match="torn"):
+        dodona.open(path, analyst="ada")
+    assert kept.read_bytes() == torn.encode(errors="surrogateescape")
+
+
+def test_a_planted_link_is_not_followed_when_versions_are_written(tmp_path):
+    path = written(tmp_path)
+    dodona.create_ledger(path)
+    victim = tmp_path / "victim"
+    victim.write_text("mine", encoding="utf-8")
+    (tmp_path / ".hospital-stays.versions.new").symlink_to(victim)
+    dodona.open(path, analyst="ada").close()
+    assert victim.read_text(encoding="utf-8") == "mine"
+    assert not (tmp_path / ".hospital-stays.versions").is_symlink()
+
+
+def test_many_columns_are_read_with_work_in_proportion():
+    """Each table asks after its own keys alone: what is looked at grows with the file, and not with its square."""
+    asked = list[int]()
+    for number in (200, 400):
+        more = "".join(f'[columns.c{place}]\nkind = "boolean"\n' for place in range(number))
+        root = Written.parse(TOML + more, file="stays.toml")
+        assert len(schema_from(root).domain.names) == number + 2
+        asked.append(max(map(len, root.notes.asked.values())))
+    assert asked[1] - asked[0] == 200  # the table of columns; every other one has a few
+
+
+def test_people_whose_id_is_missing_in_any_way_are_nobody():
+    import numpy as np
+
+    schema = dodona.Schema.of("stays", dodona.Integer("age", 0, 99), size=9, id="who", rows=1)
+    whose = pd.Series([pd.NA, None, float("nan"), np.datetime64("NaT"), "ada", "ada", "ben", 7], dtype=object)
+    frame = pd.DataFrame({"age": range(8), "who": whose})
+    source = DuckDBSource.frame(schema, frame)
+    assert values(source, Query.count(schema.domain)) == [3]
+    with pytest.raises(SourceUnfit, match="told apart"):
+        DuckDBSource.frame(schema, pd.DataFrame({"age": [1], "who": [[1, 2]]}))
+
+
+def test_columns_of_types_that_duckdb_does_not_have_are_read_all_the_same():
+    import numpy as np
+
+    half = np.array([0.5, 1.5, 70.25, np.nan], dtype=np.float16)
+    wide = pa.array([Decimal("0.5"), Decimal("1e50"), None, Decimal(-3)], pa.decimal256(76, 20))
+    schema = dodona.Schema.of("t", dodona.Number("x", 0, 100, "0.25"), dodona.Integer("w", 0, 9), size=9)
+    frame = pa.table({"x": half, "w": wide})
+    memory = MemorySource(schema, {"x": half, "w": wide.to_pylist()})
+    for name in ("x", "w"):
+        query = Query.histogram(schema.domain, [name])
+        assert values(DuckDBSource.frame(schema, frame), query) == values(memory, query)
+    people = dodona.Schema.of("t", dodona.Number("x", 0, 100, "0.25"), size=9, id="w", rows=1)
+    assert values(DuckDBSource.frame(people, frame), Query.count(people.domain)) == [3]
+    pandas = dodona.Schema.of("t", dodona.Number("x", 0, 100, "0.25"), size=9)
+    assert values(DuckDBSource.frame(pandas, pd.DataFrame({"x": half})), Query.count(pandas.domain)) == [4]
+
+
+@pytest.mark.parametrize(
+    ("frame", "says"),
+    [
+        (pl.LazyFrame({"age": [1]}), "collect"),
+        (pa.table({"age": pa.array([(1, 2, 3)], pa.month_day_nano_interval())}), "age|type"),
+        (pa.table({"age": pa.array([{"a": 1}])}), "age|type"),
+    ],
+)
+def test_a_frame_that_cannot_be_read_is_refused_in_words(frame, says):
+    with pytest.raises(SourceUnfit, match=says):
+        dodona.open(frame, schema=SCHEMA, budget=dodona.Budget(1, 0, "pure"))

@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dodona.backends.faults import SourceUnfit
 from dodona.domain.schema import Schema
+from dodona.domain.value import is_missing
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -36,7 +38,12 @@ def numbered(people: Sequence[object] | NDArray[Any]) -> NDArray[np.int64]:
     """Return a number for each different person; -1 for nobody."""
     seen: dict[object, int] = {}
     listed = people.tolist() if isinstance(people, np.ndarray) else list(people)
-    return np.array(
-        [-1 if who is None or who != who else seen.setdefault(who, len(seen)) for who in listed],  # noqa: PLR0124  NaN
-        dtype=np.int64,
-    )
+    try:
+        numbers = [-1 if is_missing(who) else seen.setdefault(who, len(seen)) for who in listed]
+    except TypeError:
+        numbers = None
+    if numbers is None:
+        raise SourceUnfit(
+            "The column of people holds values that cannot be told apart, such as lists. Take one of numbers or texts."
+        )
+    return np.array(numbers, dtype=np.int64)

@@ -21,6 +21,7 @@ from dodona.backends.duckdb_opening import (
     hold_files,
     hold_readable,
     parquet,
+    register,
     shut,
     table_of,
     take_in,
@@ -94,7 +95,7 @@ class DuckDBSource:
         """Take in a table of pandas, polars or Arrow; what happens to it later makes no difference."""
         taken, coded = arrow_table(schema, frame)
         connection = connected(threads=threads)
-        connection.register("frame", taken)
+        register(connection, "frame", taken)
         own = take_in(connection, schema, table_of(connection, schema, "frame", coded=coded))
         connection.unregister("frame")
         shut(connection, [])

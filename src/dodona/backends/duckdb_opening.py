@@ -142,6 +142,19 @@ def _attach(connection: Connection, file: str) -> None:
     raise SourceUnfit("The file cannot be opened as a DuckDB database. Check its path and its version.")
 
 
+def register(connection: Connection, name: str, table: object) -> None:
+    """Let a connection see an Arrow table under a name."""
+    try:
+        connection.register(name, table)
+    except duckdb.Error:
+        pass
+    else:
+        return
+    raise SourceUnfit(
+        "The frame has a column of a type that DuckDB cannot read. Use columns of numbers, texts, days or truths."
+    )
+
+
 def described(connection: Connection, source: str) -> dict[str, str]:
     """Return the name of each column and its type."""
     try:

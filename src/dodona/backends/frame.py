@@ -31,12 +31,18 @@ def arrow_table(schema: Schema, frame: Any) -> tuple[pa.Table, frozenset[str]]: 
                 continue
             found[name] = pa.array(encode(schema.domain[name], column.to_numpy()))
             coded.add(name)
-        else:
-            found[name] = _typed(column, library)
+            continue
+        own = _typed(column, library)
+        if pa.types.is_decimal256(own.type) and name != person:  # wider than DuckDB's decimals
+            own = pa.array(encode(schema.domain[name], own.to_pylist()))
+            coded.add(name)
+        found[name] = own.cast(pa.string()) if pa.types.is_decimal256(own.type) else own
     return pa.table(found), frozenset(coded)
 
 
 def _column(frame: Any, library: str, name: str) -> Any:  # noqa: ANN401  of three libraries
+    if library == "polars" and not hasattr(frame, "get_column"):
+        raise SourceUnfit("The data are a lazy frame, which has no rows yet. Give frame.collect().")
     names = {"pandas": "columns", "polars": "columns", "pyarrow": "column_names"}.get(library)
     if names is None:
         raise SourceUnfit("The data are no frame. Give a table of pandas, polars or Arrow.")
@@ -60,6 +66,8 @@ def _typed(column: Any, library: str) -> Any:  # noqa: ANN401  of three librarie
                 found = column
         if pa.types.is_dictionary(found.type):
             found = found.cast(found.type.value_type)
+        if pa.types.is_float16(found.type):  # DuckDB has no such type; all of its values are floats
+            found = found.cast(pa.float32())
         if pa.types.is_timestamp(found.type) and found.type.unit == "ns":
             found = found.cast(pa.timestamp("ns"))  # in UTC; with a zone, DuckDB would round to microseconds
     except (pa.ArrowException, ValueError, TypeError):

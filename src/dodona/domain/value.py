@@ -44,7 +44,7 @@ def code_of(attribute: Attribute, value: object) -> int:
     (110, 1)
     """
     missing, outside = landings(attribute)
-    if _is_missing(value):
+    if is_missing(value):
         return missing
     code: int | None
     match attribute:
@@ -72,7 +72,8 @@ def days(values: NDArray[Any]) -> NDArray[np.int64]:
     return found
 
 
-def _is_missing(value: object) -> bool:
+def is_missing(value: object) -> bool:
+    """Return whether a value stands for nothing: None, NaN, NaT, pandas' NA, or masked."""
     match value:
         case None:
             return True

@@ -56,7 +56,8 @@ class _Notes:
     file: str
     lines: Mapping[Path, int]
     mistakes: list[Mistake] = field(default_factory=list)
-    asked: set[Path] = field(default_factory=set)
+    asked: dict[Path, set[str]] = field(default_factory=dict)
+    """For each table, the keys that somebody asked for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +102,7 @@ class Written:
 
     def has(self, key: str) -> bool:
         """Whether the key is there. This counts as asking for it."""
-        self.notes.asked.add((*self.path, key))
+        self.notes.asked.setdefault(self.path, set()).add(key)
         return key in self.content
 
     def text(self, key: str, *, example: str, default: str | None = None) -> str | None:
@@ -205,7 +206,7 @@ class Written:
 
     def close(self) -> None:
         """Note every key that nobody asked for."""
-        known = sorted(str(path[-1]) for path in self.notes.asked if path[:-1] == self.path)
+        known = sorted(self.notes.asked.get(self.path, ()))
         for key in self.content:
             if key not in known:
                 listed = ", ".join(known) or "none"
@@ -270,5 +271,7 @@ def _nearest(word: str, words: Sequence[str]) -> str:
 
 
 def _short(value: object) -> str:
+    if isinstance(value, int) and value.bit_length() > _LONGEST_SHOWN * 4:  # Python writes no more than 4,300 digits
+        return f"{'-' * (value < 0)}{hex(abs(value))[:_LONGEST_SHOWN]}…"
     text = str(value)
     return text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}…"

@@ -21,6 +21,8 @@ _LOWEST, _HIGHEST = Fraction(0), Fraction(10**4)
 _SURE = Fraction(1, 10**9)
 _WEEK = 7 * 24 * 3600
 _TIMEOUT = 300
+_LONGEST = 200
+_WIDEST_TOLERANCE = 100  # bits
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,7 +108,7 @@ def draft_from(root: Written, path: Path) -> DatasetFile:
 
 def _read(root: Written, path: Path) -> DatasetFile | None:
     root.whole("format", example="format = 1", lower=1, upper=1)
-    dataset = root.text("dataset", example='dataset = "hospital-stays"')
+    dataset = _dataset(root)
     schema = read_schema(root)
     source = _source(root)
     budget = _budget(root)
@@ -137,6 +139,16 @@ def _read(root: Written, path: Path) -> DatasetFile | None:
         waiting=waiting,
         confirmed_by=confirmed_by,
     )
+
+
+def _dataset(root: Written) -> str | None:
+    """Return the name of the dataset, which is a part of the name of a file beside it."""
+    name = root.text("dataset", example='dataset = "hospital-stays"')
+    if name is not None and (not name.isprintable() or len(name.encode()) > _LONGEST or set(name) & set("/\\")):
+        accepted = "write at most 200 bytes of letters, digits and signs without slashes"
+        root.note("dataset", f'is no name; {accepted}, such as dataset = "hospital-stays"')
+        return None
+    return name
 
 
 def _source(root: Written) -> tuple[str, str, str | None, int, str] | None:
@@ -240,6 +252,8 @@ def _defaults(root: Written) -> tuple[int | float | str, float]:
                     within = value
                 elif isinstance(value, bool) or value is None or isinstance(value, str | list | dict):
                     defaults.note("within", 'is no tolerance; write within = "1%" or within = 50')
+                elif isinstance(value, int) and value.bit_length() > _WIDEST_TOLERANCE:
+                    defaults.note("within", 'is too large; write within = "1%" or within = 50')
                 else:
                     within = float(str(value))
             found = defaults.exact(

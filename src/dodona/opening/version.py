@@ -59,12 +59,28 @@ def hold_frame(ledger: Path, table: str, source: DuckDBSource) -> None:
 
 def hold_digest(kept: Path, version: str, found: str) -> None:
     """Compare a digest with the one that a version has in a file, and write it there if it is new."""
-    known = json.loads(kept.read_text(encoding="utf-8")) if kept.exists() else {}
+    known = _known(kept)
     if known.get(version) == found:
         return
     if version in known:
         raise VersionChanged(version)
     _write(kept, {**known, version: found})
+
+
+def _known(kept: Path) -> dict[str, str]:
+    """Return the digests of a file; none where there is no file yet."""
+    try:
+        known = json.loads(kept.read_bytes())
+        if isinstance(known, dict) and all(isinstance(text, str) for text in known.values()):
+            return known
+    except FileNotFoundError:
+        return {}
+    except (OSError, ValueError, RecursionError):
+        pass
+    raise InvalidRequest(
+        f"{kept} cannot be read, or is torn: it says which data each version had. Restore it from a backup; or, if the "
+        "data did not change since they were last opened, take it away."
+    )
 
 
 def _kept(file: DatasetFile) -> Path:
@@ -74,6 +90,20 @@ def _kept(file: DatasetFile) -> Path:
 def _write(path: Path, versions: dict[str, str]) -> None:
     """Replace the file in one step; only its owner may read it."""
     new = path.with_name(f"{path.name}.new")
-    with os.fdopen(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8") as file:
-        json.dump(versions, file)
-    new.replace(path)
+    try:
+        new.unlink(missing_ok=True)  # left by a crash, or put there by somebody: a link would be followed
+        with os.fdopen(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
+            json.dump(versions, file)
+            file.flush()
+            os.fsync(file.fileno())
+        new.replace(path)
+        folder = os.open(path.parent, os.O_RDONLY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+    except OSError as fault:
+        raise InvalidRequest(
+            f"{path} cannot be written: {fault.strerror}. It says which data each version had. Let the owner open the "
+            "dataset first, in a folder that may be written to."
+        ) from None
