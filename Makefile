@@ -13,6 +13,7 @@ WORKERS ?= 2
 # the checkout has spaces in it.
 RUN := .venv/bin/python
 READY := .venv/ready
+DEMO_READY := .venv/demo-ready
 LOCK := .venv/bin/uv pip compile --quiet --generate-hashes --universal --python-version 3.11 \
 	--no-header --no-annotate --no-emit-index-url --no-emit-find-links
 
@@ -25,7 +26,7 @@ help:  ## show this screen
 
 setup: $(READY)  ## make .venv with everything that is pinned in requirements/
 
-demo: $(READY)  ## ask a made-up hospital a dozen questions, beside the truth; pictures in demo/out/
+demo: $(DEMO_READY)  ## ask a made-up hospital a dozen questions, beside the truth; pictures in demo/out/
 	@$(RUN) -m demo
 
 test: $(READY)  ## run every test but the soak
@@ -64,19 +65,33 @@ docs: $(READY)  ## build the pages into build/docs; a broken link is an error
 lock: $(READY)  ## pin requirements/*.in again, with hashes
 	@$(LOCK) requirements/bootstrap.in -o requirements/bootstrap.txt
 	@$(LOCK) requirements/dev.in -o requirements/dev.txt
+	@$(LOCK) --constraints requirements/dev.txt requirements/demo.in -o requirements/demo.txt
 
 clean:  ## remove everything that can be made again
 	rm -rf .venv build dist demo/out .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 	find src tests benchmarks demo -name __pycache__ -prune -exec rm -rf {} + 2>/dev/null || true
 
-$(READY): requirements/bootstrap.txt requirements/dev.txt pyproject.toml
+# What installs is told in a line each: it takes a minute or two the first time.
+.venv/made:
 	@$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("Dodona needs Python 3.11 or newer; $(PYTHON) is " + sys.version.split()[0] + ". Try: make PYTHON=python3.12 setup")'
 	@test -x $(RUN) || $(PYTHON) -m venv .venv
+	@touch $@
+
+# The demonstration needs a fifth of what the tests need, so it installs that alone, by pip, into the same .venv.
+$(DEMO_READY): requirements/demo.txt pyproject.toml | .venv/made
+	@test -e $(READY) || { echo "Installing what the demonstration needs into .venv: about 400 MB, once."; \
+		$(RUN) -m pip install --no-compile --disable-pip-version-check --progress-bar on --require-hashes -r requirements/demo.txt \
+		| sed -un -E 's/ \(from .*//; /^ *(Collecting|Processing|Downloading|Installing|Building) /p'; \
+		$(RUN) -m pip install --quiet --no-compile --disable-pip-version-check --no-deps --no-build-isolation -e .; }
+	@touch $@
+
+$(READY): requirements/bootstrap.txt requirements/dev.txt pyproject.toml | .venv/made
+	@echo "Installing everything that is pinned into .venv: about 2 GB, once."
 	@$(RUN) -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/bootstrap.txt
-	@.venv/bin/uv pip install --quiet --python $(RUN) --require-hashes -r requirements/dev.txt
+	@.venv/bin/uv pip install --python $(RUN) --require-hashes -r requirements/dev.txt
 	@.venv/bin/uv pip install --quiet --python $(RUN) --no-deps --no-build-isolation -e .
 	@command -v java > /dev/null || test -n "$${JAVA_HOME:-}" || $(MAKE) java
-	@touch $(READY)
+	@touch $@
 
 # Spark runs on Java 17. Tests that ask it fail where there is none; they are never skipped.
 java:

@@ -71,8 +71,9 @@ def _farewell(done: Tour, screen: Screen, seconds: float) -> None:
     screen.title(f"Done in {seconds:.0f} seconds")
     screen.say(f"Pictures: {folder / 'answers.png'} and {folder / 'budget.png'}")
     screen.say("There is budget left. Go on asking:")
-    command = f"  .venv/bin/python -m dodona.cli {_LATER.format(file=folder / 'stays.toml')}"
-    screen.console.print(command, style="bold", soft_wrap=True, markup=False)
+    file = folder / "stays.toml"
+    for command in (f"dodona {_LATER.format(file=file)}",):
+        screen.console.print(f"  .venv/bin/{command}", style="bold", soft_wrap=True, markup=False)
 
 
 if __name__ == "__main__":

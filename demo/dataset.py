@@ -4,13 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import dodona
 from demo import table
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 SIZE = 200_000
 """How many stays there are about: declared and public, so prices follow from it and not from the rows."""
@@ -113,7 +109,7 @@ class Made:
         return self.folder / "stays.ledger"
 
 
-def make(rows: pa.Table, folder: Path) -> Made:
+def make(rows: table.Rows, folder: Path) -> Made:
     """Clear away what an earlier run left, and write rows, dataset file and a new ledger."""
     folder.mkdir(parents=True, exist_ok=True)
     for pattern in _OWN:

@@ -5,14 +5,16 @@ from __future__ import annotations
 import datetime as dt
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import duckdb
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+Rows = dict[str, "NDArray[Any]"]
+"""The columns by their names; what is missing is masked."""
 
 FIRST_DAY, LAST_DAY = dt.date(2024, 1, 1), dt.date(2025, 12, 31)
 SEXES = ("female", "male", "other")
@@ -56,7 +58,7 @@ DIAGNOSES = (
 )
 
 
-def stays(count: int, *, seed: int) -> pa.Table:
+def stays(count: int, *, seed: int) -> Rows:
     """Return so many stays: longer for the old and for emergencies, dearer for the long, more in winter."""
     generator = np.random.default_rng(seed)
     which = generator.choice(len(DIAGNOSES), count, p=[one.share for one in DIAGNOSES])
@@ -69,18 +71,16 @@ def stays(count: int, *, seed: int) -> pa.Table:
     told = generator.random(count) >= _UNTOLD
     sexes = np.where(generator.random(count) < _of("female", which), "female", "male").astype(object)
     sexes[(generator.random(count) < 2 * _UNTOLD) & (_of("female", which) < 1)] = "other"
-    return pa.table(
-        {
-            "sex": pa.array(sexes),
-            "age": pa.array(age.astype(np.int16)),
-            "diagnosis": pa.array(np.array([one.name for one in DIAGNOSES])[which]),
-            "admitted": pa.array(_days(generator, which).astype("datetime64[D]")),
-            "stay": pa.array(stay),
-            "emergency": pa.array(emergency),
-            "cost": pa.array(rounded, mask=~told),
-            "patient": pa.array(_patients(generator, sexes, age)),
-        }
-    )
+    return {
+        "sex": sexes,
+        "age": age.astype(np.int16),
+        "diagnosis": np.array([one.name for one in DIAGNOSES], dtype=object)[which],
+        "admitted": _days(generator, which).astype("datetime64[us]"),
+        "stay": stay,
+        "emergency": emergency,
+        "cost": np.ma.masked_array(rounded, mask=~told),
+        "patient": _patients(generator, sexes, age),
+    }
 
 
 def _patients(
@@ -94,9 +94,14 @@ def _patients(
     return found
 
 
-def write(table: pa.Table, path: Path) -> None:
+def write(rows: Rows, path: Path) -> None:
     """Keep the rows as Parquet."""
-    pq.write_table(table, path)
+    with duckdb.connect() as database:
+        database.register("made_up", rows)
+        database.execute(
+            "COPY (SELECT * REPLACE (CAST(admitted AS DATE) AS admitted) FROM made_up) TO $path (FORMAT parquet)",
+            {"path": str(path)},
+        )
 
 
 def _of(field: str, which: NDArray[np.int64]) -> NDArray[np.float64]:

@@ -5,19 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import dodona
 from demo import owner, questions
 from demo.dataset import ANALYST, Made, make
 from demo.questions import Ask
 from demo.screen import Screen
+from demo.table import Rows
 from demo.truth import Judged, Truth
 from dodona.errors import DodonaError
 from dodona.online.curator import Curator
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +45,7 @@ class Tour:
         return tuple(judged for one in self.told for judged in one.judged)
 
 
-def tour(rows: pa.Table, folder: Path, screen: Screen) -> Tour:
+def tour(rows: Rows, folder: Path, screen: Screen) -> Tour:
     """Put rows behind a budget in a folder, ask everything, and return what was told."""
     made = make(rows, folder)
     owner.shown(made, screen)

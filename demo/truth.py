@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import Self
 
 import duckdb
-import pyarrow as pa
-import pyarrow.parquet as pq
+import numpy as np
 
 from dodona.answer.answer import Answer
 from dodona.answer.estimate import Estimate, as_number
@@ -41,12 +40,15 @@ class Truth:
 
     def __init__(self, rows: Path, schema: Schema) -> None:
         """Read Parquet, and keep the rows that count."""
-        table = pq.read_table(rows)
-        codes = {own.name: encode(own, table[own.name].to_pandas().to_numpy()) for own in schema.domain}
-        kept = table.filter(pa.array(kept_rows(schema, codes, table[schema.unit.id or ""].to_numpy())))
         self._database = duckdb.connect()
-        self._database.register("kept", kept)
-        self._database.execute("CREATE TABLE stays AS SELECT * FROM kept")
+        self._database.execute("CREATE TABLE everyone AS SELECT * FROM read_parquet($path)", {"path": str(rows)})
+        read = self._database.execute("SELECT * FROM everyone").fetchnumpy()
+        codes = {own.name: encode(own, np.ma.filled(read[own.name], np.nan)) for own in schema.domain}
+        counts = kept_rows(schema, codes, np.ma.getdata(read[schema.unit.id or ""]))
+        self._database.register("capped", {"counts": counts})
+        self._database.execute(
+            "CREATE TABLE stays AS SELECT everyone.* FROM everyone POSITIONAL JOIN capped WHERE counts"
+        )
 
     def judged(self, answer: Answer, sql: str) -> tuple[Judged, ...]:
         """Return the estimates of an answer whose truth exists: an average of no rows has none."""

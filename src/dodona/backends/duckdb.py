@@ -28,7 +28,6 @@ from dodona.backends.duckdb_opening import (
 )
 from dodona.backends.engine import answers
 from dodona.backends.files import found_files, one_file
-from dodona.backends.frame import arrow_table
 from dodona.domain.schema import Schema
 from dodona.query.query import Query
 from dodona.sql.render import Statement, Table, digest
@@ -93,6 +92,8 @@ class DuckDBSource:
     @classmethod
     def frame(cls, schema: Schema, frame: object, *, version: str = "1", threads: int | None = None) -> Self:
         """Take in a table of pandas, polars or Arrow; what happens to it later makes no difference."""
+        from dodona.backends.frame import arrow_table  # loads pyarrow, which files do without
+
         taken, coded = arrow_table(schema, frame)
         connection = connected(threads=threads)
         register(connection, "frame", taken)

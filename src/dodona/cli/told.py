@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 import typer
 
-from dodona.errors import DodonaError
+from dodona.errors import DodonaError, InvalidRequest
 
 
 @contextmanager
@@ -18,3 +18,9 @@ def told() -> Iterator[None]:
     except DodonaError as fault:
         typer.echo(f"{fault.code}: {fault}", err=True)
         raise typer.Exit(fault.exit_code) from None
+    except ModuleNotFoundError as missing:  # an environment that was made for less, such as that of `make demo`
+        library = (missing.name or "dodona").partition(".")[0]
+        if library == "dodona":
+            raise
+        typer.echo(f"This needs {library}, which is not installed. Run: pip install {library}", err=True)
+        raise typer.Exit(InvalidRequest.exit_code) from None
