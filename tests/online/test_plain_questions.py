@@ -85,3 +85,46 @@ def test_what_only_orders_or_filters_groups_is_asked_for_too(hidden):
     answer = curator.ask(f"SELECT a, count(*) FROM t GROUP BY a {hidden}", within=200)  # noqa: S608
     assert answer.source == "measured"
     assert all(row.estimates[0].within <= 200 for row in answer.rows)
+
+
+CONSTANTS = {
+    "avg(x) FROM t WHERE x = 3": 3,
+    "avg(5) FROM t": 5,
+    "stddev(x) FROM t WHERE x = 3": 0,
+    "var_pop(7) FROM t WHERE a": 0,
+    "avg(CASE WHEN a THEN 1 ELSE 0 END) FROM t WHERE a": 1,
+    "count(*) FILTER (WHERE a) / count(*) FROM t WHERE a": 1,
+    "2 * avg(x) - 1 FROM t WHERE x = 3": 5,
+    "count(*) FROM t WHERE x = 3 AND x = 4": 0,
+    "sum(0) FROM t": 0,
+}
+
+
+@pytest.mark.parametrize("asked", [{"within": 1}, {"within": "1%"}, {"epsilon": 1}])
+@pytest.mark.parametrize("relation", RELATIONS)
+@pytest.mark.parametrize("question", CONSTANTS)
+def test_what_the_question_decides_is_told_exactly_and_for_nothing(question, relation, asked):
+    curator = opened(flags(relation), "either")
+    assert curator.quote(f"SELECT {question}", **asked).price.share == 0
+    answer = curator.ask(f"SELECT {question}", **asked)
+    assert (float(answer.value), answer.value.within, answer.price.share) == (CONSTANTS[question], 0, 0)
+    assert curator.budget.spent == 0
+
+
+@pytest.mark.parametrize("accountant", ACCOUNTANTS)
+@pytest.mark.parametrize("shown", ["avg(5), count(*)", "stddev(x), count(*)", "count(*), avg(x)", "avg(x), max(x)"])
+def test_a_question_by_price_costs_what_was_allowed(accountant, shown):
+    curator = opened(flags(), accountant, epsilon=1_000)
+    answer = curator.ask(f"SELECT {shown} FROM t WHERE x = 3 AND a", epsilon="1/2")  # noqa: S608
+    assert 0.45 <= answer.price.epsilon <= 0.5001
+    assert curator.history
+
+
+def test_groups_keep_their_constants_beside_what_is_measured():
+    curator = opened(flags())
+    answer = curator.ask("SELECT a, avg(x), count(*) FROM t WHERE x = 3 GROUP BY a", within="2%")
+    assert {float(row.estimates[0]) for row in answer.rows} == {3.0}
+    assert all(0 < row.estimates[1].within <= 20 for row in answer.rows)
+    alone = curator.ask("SELECT a, avg(x) AS m FROM t WHERE x = 3 GROUP BY a HAVING avg(x) > 2 ORDER BY avg(x)")
+    assert [float(row.estimates[0]) for row in alone.rows] == [3.0] * len(answer.rows)
+    assert alone.price.share == 0

@@ -15,7 +15,7 @@ from dodona.answer.measured import Measured, groups_of
 from dodona.errors import InvalidArgument, InvariantBroken
 from dodona.mechanisms.gaussian import Gaussian
 from dodona.mechanisms.laplace import Laplace
-from dodona.query.expression import Arithmetic, Comparison, Expression, KeyOf, Literal, Logic, Total
+from dodona.query.expression import Arithmetic, Certain, Comparison, Expression, KeyOf, Literal, Logic, Total
 from dodona.query.question import Question
 
 if TYPE_CHECKING:
@@ -112,7 +112,7 @@ def widths(evidence: Evidence, block: int, failing: float) -> float | NDArray[np
 def _follows(expression: Expression) -> bool:
     """Whether an expression is made of counts, sums and what is known beforehand."""
     match expression:
-        case Total() | KeyOf() | Literal():
+        case Total() | KeyOf() | Literal() | Certain():
             return True
         case Arithmetic(_, left, right) | Comparison(_, left, right):
             return _follows(left) and _follows(right)

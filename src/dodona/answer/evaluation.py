@@ -22,6 +22,7 @@ from dodona.domain.attribute import grid
 from dodona.errors import InvalidRequest, InvariantBroken
 from dodona.query.expression import (
     Arithmetic,
+    Certain,
     Comparison,
     Expression,
     KeyOf,
@@ -51,7 +52,7 @@ def evaluate(expression: Expression, measured: Evidence, failing: float) -> Band
 def _pieces(expression: Expression, measured: Evidence) -> Iterator[Expression]:
     """Yield the parts of an expression that have intervals of their own; numbers and labels are known."""
     match expression:
-        case Literal() | KeyOf():
+        case Literal() | Certain() | KeyOf():
             return
         case Total() | Mean() | Variation() | Quantile():
             yield expression
@@ -104,7 +105,7 @@ def _joined(expression: Expression, measured: Evidence, known: Mapping[Expressio
     if found is not None:
         return found
     match expression:
-        case Literal(Fraction() as number):
+        case Literal(Fraction() as number) | Certain(number):
             return Band.constant(float(number), measured.groups)
         case KeyOf(key):
             return _numbers([labels[key] for labels in labels_of(measured.question)])

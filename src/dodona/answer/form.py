@@ -12,7 +12,7 @@ from dodona.answer.band import Band
 from dodona.answer.derived import Derived, Evidence, widths
 from dodona.answer.law import Term, upper_quantile
 from dodona.errors import InvariantBroken
-from dodona.query.expression import Arithmetic, Expression, Literal, Total
+from dodona.query.expression import Arithmetic, Certain, Expression, Literal, Total
 from dodona.query.query import Query
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ class Form:
 def form_of(expression: Expression, query: Query) -> Form | None:
     """Return the linear form that an expression is, None where it is none."""
     match expression:
-        case Literal(Fraction() as number):
+        case Literal(Fraction() as number) | Certain(number):
             return Form((), number)
         case Total(block):
             return Form(((block, query.blocks[block].unit),))

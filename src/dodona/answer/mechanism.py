@@ -15,6 +15,7 @@ from dodona.mechanisms.gaussian import Gaussian
 from dodona.mechanisms.laplace import Laplace
 from dodona.query.expression import (
     Arithmetic,
+    Certain,
     Comparison,
     Expression,
     KeyOf,
@@ -119,7 +120,7 @@ def _pages(expression: Expression, query: Query, noises: tuple[Noise, ...]) -> I
                 yield "honest-ratio"
                 yield from _pages(left, query, noises)
                 yield from _pages(right, query, noises)
-        case KeyOf() | Literal() | Comparison() | Logic():
+        case KeyOf() | Literal() | Certain() | Comparison() | Logic():
             return
         case _:
             assert_never(expression)

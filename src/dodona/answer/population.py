@@ -17,7 +17,7 @@ from dodona.answer.rank import ends
 from dodona.answer.spread import mean_band
 from dodona.answer.tree import tree_of
 from dodona.errors import InvalidRequest
-from dodona.query.expression import Expression, KeyOf, Literal, Mean, Quantile, Total
+from dodona.query.expression import Certain, Expression, KeyOf, Literal, Mean, Quantile, Total
 from dodona.query.weight import extremes
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def population_band(expression: Expression, measured: Evidence, *, failing: floa
     Theorem: population-interval
     """
     match expression:
-        case Literal() | KeyOf():
+        case Literal() | Certain() | KeyOf():
             return evaluate(expression, measured, failing)
         case Total(block):
             return _total(expression, measured, failing, _size(size), block)

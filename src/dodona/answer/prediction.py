@@ -19,6 +19,7 @@ from dodona.answer.measured import Measured, Noise, groups_of
 from dodona.domain.partition import Partition
 from dodona.query.expression import (
     Arithmetic,
+    Certain,
     Comparison,
     Expression,
     KeyOf,
@@ -47,18 +48,18 @@ def _scales(expression: Expression, query: Query) -> dict[int, float]:  # noqa: 
         case Total(block):
             return {block: 1.0}
         case Mean(total, rows):
-            return {rows: 1.0, total: float(_farthest(expression) / query.blocks[total].unit)}
+            return _wide({rows: 1.0, total: float(_farthest(expression) / query.blocks[total].unit)})
         case Variation(squares, mean):
             far = _farthest(mean)
             half = float(far / (2 * query.blocks[mean.total].unit))
-            return {mean.rows: 1.0, mean.total: half, squares: float(far**2 / query.blocks[squares].unit)}
+            return _wide({mean.rows: 1.0, mean.total: half, squares: float(far**2 / query.blocks[squares].unit)})
         case Quantile(levels):
             return dict.fromkeys(levels, 1.0)
         case Arithmetic(_, left, right) | Comparison(_, left, right):
             return _least(_scales(left, query), _scales(right, query))
         case Logic(_, parts):
             return _least(*(_scales(part, query) for part in parts))
-        case KeyOf() | Literal():
+        case KeyOf() | Literal() | Certain():
             return {}
         case _:
             assert_never(expression)
@@ -78,7 +79,7 @@ def predicted(question: Question, column: Column, noises: tuple[Noise, ...], *, 
     if isinstance(column.expression, Total):
         block = column.expression.block
         return float(question.query.blocks[block].unit * half_width(noises[block], failing))
-    if isinstance(column.expression, KeyOf | Literal | Comparison | Logic):
+    if isinstance(column.expression, KeyOf | Literal | Certain | Comparison | Logic):
         return 0.0
     each = max(number_of(rows, argument="rows") / groups_of(question), 1.0)
     imagined = _imagined(question, column.expression, noises, each)
@@ -122,7 +123,7 @@ def _fill(expression: Expression, query: Query, rows: float, steps: dict[int, li
         case Arithmetic(_, left, right):
             _fill(left, query, rows, steps)
             _fill(right, query, rows, steps)
-        case KeyOf() | Literal() | Comparison() | Logic():
+        case KeyOf() | Literal() | Certain() | Comparison() | Logic():
             return
         case _:
             assert_never(expression)
@@ -135,6 +136,11 @@ def _even(query: Query, block: int, rows: float) -> list[int]:
         return [0] * query.blocks[block].values
     below = [round(rows * cut / partition.size) for cut in (*partition.cuts, partition.size)]
     return [*(after - before for before, after in pairwise(below)), *[0] * partition.further]
+
+
+def _wide(scales: dict[int, float]) -> dict[int, float]:
+    """Return scales without those of blocks that are always 0: no noise is small enough to be in proportion to that."""
+    return {block: scale for block, scale in scales.items() if scale > 0}
 
 
 def _farthest(mean: Mean) -> Fraction:

@@ -13,6 +13,7 @@ from dodona.errors import InvalidArgument
 from dodona.exact import python_number
 from dodona.query.expression import (
     Arithmetic,
+    Certain,
     Comparison,
     Expression,
     KeyOf,
@@ -76,7 +77,7 @@ def _whole(expression: Expression, query: Query, size: int) -> Fraction:  # noqa
             return _width(expression, query)
         case Arithmetic(operator, left, right):
             return _joined(operator, _whole(left, query, size), _whole(right, query, size))
-        case Literal(Fraction() as number):
+        case Literal(Fraction() as number) | Certain(number):
             return abs(number)
         case KeyOf() | Literal() | Comparison() | Logic():
             return Fraction(1)

@@ -12,7 +12,7 @@ from dodona.answer.evaluation import evaluate
 from dodona.answer.law import half_width
 from dodona.answer.measured import Measured
 from dodona.answer.population import population_band
-from dodona.query.expression import Expression, KeyOf, Literal, Total
+from dodona.query.expression import Certain, Expression, KeyOf, Literal, Total
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,7 +66,7 @@ def steps_within(block: int, measured: Measured, view: View) -> int:
 def _distinct(measured: Evidence) -> tuple[Expression, ...]:
     """Return the different expressions that are not known beforehand; at least one."""
     shown = (column.expression for column in measured.question.columns)
-    found = dict.fromkeys(expression for expression in shown if not isinstance(expression, KeyOf | Literal))
+    found = dict.fromkeys(expression for expression in shown if not isinstance(expression, KeyOf | Literal | Certain))
     return tuple(found) or (Literal("nothing"),)
 
 

@@ -30,7 +30,7 @@ from dodona.online.purchase import Asked, Purchase
 from dodona.query.predicate import EVERYTHING, NOTHING
 from dodona.query.query import Block, Query
 from dodona.query.residual import Classes
-from dodona.query.weight import ONE, Constant, People
+from dodona.query.weight import ONE, Constant, People, extremes
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -148,7 +148,7 @@ class Knowledge:
         Theorem: public-rows
         """
         weight = block.weight
-        if block.where == NOTHING or weight == Constant(0):
+        if _adds_nothing(block):
             return Found([0.0] * block.values, (Blend(()),))
         if not counts_alike(block) or not isinstance(weight, Constant):
             return None
@@ -231,7 +231,11 @@ def counts_alike(block: Block) -> bool:
 
 def may_be_exact(block: Block) -> bool:
     """Return whether no row can change a block where the number of rows is public."""
-    return counts_alike(block) or block.where == NOTHING or block.weight == Constant(0)
+    return counts_alike(block) or _adds_nothing(block)
+
+
+def _adds_nothing(block: Block) -> bool:
+    return block.where == NOTHING or extremes(block.weight) == (0, 0)
 
 
 def _counts_all(block: Block) -> bool:

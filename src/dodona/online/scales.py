@@ -23,6 +23,7 @@ _LAWS: dict[str, Law] = {law.__name__: law for law in (Laplace, Gaussian)}
 _NEAR = 2e-3  # a five-hundredth more noise is not worth finding
 _STEPS = 40
 _LEAP = 8.0
+_ANY = float(LARGEST)  # of a block that no column needs: it costs next to nothing
 
 
 class Unreachable(Refused):
@@ -96,14 +97,13 @@ def merge(scales: Scales, other: Mapping[int, float]) -> None:
 
 def measured(law: Law, scales: Scales, query: Query) -> Measurement:
     """Return the measurement of a query with noise of these scales, rounded up: privacy is kept."""
-    least = float(SMALLEST)
-    noises = (_noise_above(law.__name__, scales.get(block, least)) for block in range(len(query.blocks)))
+    noises = (_noise_above(law.__name__, scales.get(block, _ANY)) for block in range(len(query.blocks)))
     return Measurement(query, tuple(noises))
 
 
 def noises_within(law: Law, scales: Scales, blocks: int) -> tuple[Noise, ...]:
     """Return the noise of each block, its scale rounded down: accuracy is kept."""
-    return tuple(_noise_below(law.__name__, scales.get(block, float(SMALLEST))) for block in range(blocks))
+    return tuple(_noise_below(law.__name__, scales.get(block, _ANY)) for block in range(blocks))
 
 
 @lru_cache(maxsize=1 << 12)

@@ -22,6 +22,13 @@ class Literal:
 
 
 @dataclass(frozen=True, slots=True)
+class Certain:
+    """An aggregate that the question and the schema decide, whatever the rows are: the average of a constant."""
+
+    value: Fraction
+
+
+@dataclass(frozen=True, slots=True)
 class Total:
     """A count or a sum: the block with this number, in its own unit."""
 
@@ -98,4 +105,4 @@ class Logic:
     parts: tuple[Expression, ...]
 
 
-Expression = KeyOf | Literal | Total | Mean | Variation | Quantile | Arithmetic | Comparison | Logic
+Expression = KeyOf | Literal | Certain | Total | Mean | Variation | Quantile | Arithmetic | Comparison | Logic

@@ -8,8 +8,8 @@ from fractions import Fraction
 from sqlglot import exp
 
 from dodona.domain.attribute import Boolean, Category
-from dodona.query.expression import Expression, Mean, Quantile, Spread, Total, Variation
-from dodona.query.predicate import Predicate, both
+from dodona.query.expression import Certain, Expression, Mean, Quantile, Spread, Total, Variation
+from dodona.query.predicate import NOTHING, Predicate, both
 from dodona.query.query import Block, Key
 from dodona.query.weight import ONE, People, Weight
 from dodona.sql.arithmetic import constant_value
@@ -59,6 +59,11 @@ class Blocks:
     ) -> int:
         """Return the number of a block, which is added where it is new."""
         return self.found.setdefault(Block(where, (*self.keys, *further), weight, unit), len(self.found))
+
+    def forget(self, after: int) -> None:
+        """Leave out all but the first blocks: what was added since is not needed."""
+        for block in list(self.found)[after:]:
+            del self.found[block]
 
 
 def name_of(node: exp.Expr) -> str | None:
@@ -187,7 +192,11 @@ def _reckoned(call: _Call, value: Scalar) -> Expression:
     if call.name == "sum":
         return Total(_summed(call, call.where, weight_of(value)))
     present = both(call.where, value.present())
+    if present == NOTHING != call.where:
+        raise call.fault("This is NULL in every row.", f"Write {call.written} of a column of numbers.")
     span = range_of(value, present)
+    if span.lower == span.upper:  # so it is in every group that has rows, and nothing has to be measured
+        return Certain(span.lower if call.name == "avg" else Fraction(0))
     total = _summed(call, present, weight_of(value, centre=span.centre))
     mean = Mean(total, call.blocks.number(present), span.centre, span.lower, span.upper)
     if call.name == "avg":

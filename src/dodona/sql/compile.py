@@ -48,7 +48,7 @@ def _compiled(text: str, schema: Schema) -> Question:
     meant = tree.args.get("where")
     where = EVERYTHING if meant is None else condition(scope, meant.this)[0]
     if where == NOTHING:
-        scope.warn("No row can meet WHERE: every answer is 0 and its noise.")
+        scope.warn("No row can meet WHERE: every count and sum is 0.")
     items = [_Item.of(scope, node) for node in tree.expressions]
     keys = _keys(scope, tree, items)
     blocks = Blocks(where, keys)
@@ -58,9 +58,11 @@ def _compiled(text: str, schema: Schema) -> Question:
     kept = None if filtered is None else having(show, filtered.this)
     order = _order(show, tree, columns)
     if not blocks.found:
-        raise scope.fault(
-            tree.expressions[0], "Nothing is counted or added up.", "Write an aggregate, such as count(*)."
-        )
+        if not any(has_aggregate(node) for node in (*tree.expressions, tree.args.get("order"), filtered) if node):
+            raise scope.fault(
+                tree.expressions[0], "Nothing is counted or added up.", "Write an aggregate, such as count(*)."
+            )
+        blocks.number(NOTHING)  # no answer depends on the rows: what is asked of the table is nothing, which is free
     for block in blocks.found:
         scope.bounded(tree.expressions[0], block.where, *guards(block.weight))
     for one in keys:

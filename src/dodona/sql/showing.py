@@ -8,7 +8,7 @@ from fractions import Fraction
 
 from sqlglot import exp
 
-from dodona.query.expression import Arithmetic, Comparison, Expression, KeyOf, Literal, Logic
+from dodona.query.expression import Arithmetic, Certain, Comparison, Expression, KeyOf, Literal, Logic
 from dodona.query.query import Key
 from dodona.sql.aggregate import Blocks, aggregate, name_of
 from dodona.sql.grammar import RELATIONS, chain
@@ -55,14 +55,18 @@ def value(show: Show, node: exp.Expr) -> Expression:
     return _arithmetic(show, node)
 
 
-def _arithmetic(show: Show, node: exp.Expr) -> Arithmetic:
+def _arithmetic(show: Show, node: exp.Expr) -> Expression:
     sign = _ARITHMETIC.get(type(node))
     if sign is None:
         what = "This is not reckoned from the answers."
         raise show.scope.fault(node, what, "Write aggregates and numbers with + - * / between them.")
+    before = len(show.blocks.found)
     left, right = _part(show, node.this), _part(show, node.expression)
-    if sign == "/" and isinstance(right, Literal) and right.value == 0:
+    if sign == "/" and isinstance(right, Literal | Certain) and right.value == 0:
         raise show.scope.fault(node.expression, "This divides by zero.", "Write another divisor.")
+    if sign == "/" and left == right and not isinstance(left, Literal):
+        show.blocks.forget(before)
+        return Certain(Fraction(1))  # a share of all in all, in every group that has rows
     return Arithmetic(sign, left, right)
 
 
