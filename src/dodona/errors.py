@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import ClassVar, Self
 
 
 class DodonaError(Exception):
@@ -21,6 +21,13 @@ class DodonaError(Exception):
         self.message = message
         self.charged = charged
         super().__init__(f"{message} {'The charge stands.' if charged else 'Nothing was charged.'}")
+
+    def after_charge(self) -> Self:
+        """Return the same error of somebody who was charged before it: whoever raised it did not know."""
+        told = type(self).__new__(type(self))
+        told.__dict__.update(self.__dict__)
+        DodonaError.__init__(told, self.message, charged=True)
+        return told
 
 
 class InvalidRequest(DodonaError):

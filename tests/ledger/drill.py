@@ -13,7 +13,7 @@ from pathlib import Path
 from dodona.ledger import place
 from dodona.ledger.contract import Ledger
 from dodona.policy import Analyst, Budget
-from tests.ledger import fault, kill, race
+from tests.ledger import fault, flight, kill, race
 from tests.ledger.scene import terms_of
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -83,7 +83,7 @@ class Spot:
 def main() -> None:
     """Run one drill."""
     parser = argparse.ArgumentParser()
-    parser.add_argument("drill", choices=["kill", "race", "fault"])
+    parser.add_argument("drill", choices=["kill", "race", "flight", "fault"])
     parser.add_argument("--folder", type=Path, required=True)
     parser.add_argument("--server", help="the address of a database, instead of a file in the folder")
     parser.add_argument("--count", type=int, default=10)
@@ -96,6 +96,9 @@ def main() -> None:
         case "race":
             budget = Budget(Fraction(ROOM, 10), 0, "pure")
             tally = race.rounds(spot.open, lambda: spot.fresh(budget), count=arguments.count, room=ROOM)
+        case "flight":
+            fresh = lambda: spot.fresh(Budget(ROOM, 0, "pure"))  # noqa: E731
+            tally = flight.rounds(spot.open, fresh, count=arguments.count)
         case _:
             with tempfile.TemporaryDirectory(dir=arguments.folder) as folder:
                 tally = fault.every_call(Path(folder), fault.Mode[arguments.mode], fault.use)

@@ -28,14 +28,14 @@ class Recording:
         self._behind, self._calls, self._fails = behind, calls, fails
 
     def __getattr__(self, name: str) -> Any:  # noqa: ANN401  whatever is behind it
-        found = getattr(self._behind, name)
-        if name not in TOLD:
+        found, step = getattr(self._behind, name), name.removesuffix("_once")
+        if step not in TOLD:
             return found
 
         def told(*arguments: object, **named: object) -> object:
-            self._calls.append(name)
-            if name == self._fails:
-                raise OSError(name)
+            self._calls.append(step)
+            if step == self._fails:
+                raise OSError(step)
             return found(*arguments, **named)
 
         return told

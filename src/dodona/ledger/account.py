@@ -82,6 +82,10 @@ class Account:
                 "opened, --analyst on the command line."
             )
 
+    def hold_spending(self, analyst: str | None) -> None:
+        """Refuse whoever may not spend."""
+        self._purse(analyst)
+
     def admit(self, analyst: Analyst) -> None:
         """Let an analyst in with a share; one who was there keeps what they spent."""
         before = self.purses.get(analyst.name)

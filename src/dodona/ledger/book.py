@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Self, assert_never
 
 from dodona.accounting.bounds import Pair
+from dodona.accounting.event import Event
 from dodona.domain.neighbours import Neighbours
 from dodona.errors import DodonaError, InvalidArgument
 from dodona.ledger.account import Account
@@ -85,6 +86,8 @@ class Book:
         self.keys: dict[tuple[str | None, str], str] = {}
         self.releases: defaultdict[tuple[str, str, str], list[Release]] = defaultdict(list)
         self.released: list[Release] = []
+        self._latest: dict[tuple[str, str, str], int] = {}
+        self._unanswered: defaultdict[tuple[str, str, str, Event], dict[str, None]] = defaultdict(dict)
         self.closed = False
 
     @classmethod
@@ -129,12 +132,26 @@ class Book:
         if self.closed:
             raise NotPermitted("The owner closed this ledger, for ever. Earlier answers can still be fetched.")
 
+    def hold_spending(self, analyst: str | None) -> None:
+        """Refuse whoever may not spend, and everybody after the end."""
+        self.hold_open()
+        self.account.hold_spending(analyst)
+
     def charge_of(self, receipt: Receipt) -> Charge:
         """Return what became of a receipt, which must be as this book wrote it."""
         found = self.charges.get(receipt.id)
         if found is None or found.receipt != receipt:
             raise ReceiptMismatch
         return found
+
+    def released_after(self, seen: int, asked: Charged) -> bool:
+        """Return whether the same question was answered after the first `seen` releases."""
+        return self._latest.get((asked.dataset, asked.purpose, asked.version), 0) > seen
+
+    def unanswered(self, asked: Charged) -> Iterator[Charge]:
+        """Yield the charges for exactly this that have no answer, oldest first: under way, or lost."""
+        for receipt in tuple(self._unanswered.get((asked.dataset, asked.purpose, asked.version, asked.event), ())):
+            yield self.charges[receipt]
 
     def _apply(self, entry: Entry, own_hash: str) -> None:
         match entry:
@@ -159,6 +176,7 @@ class Book:
                 self.account.extend(entry.epsilon, entry.delta, entry.limit)
             case Recovered():
                 self.account.exhaust(entry.epsilon, entry.delta, entry.limit)
+                self._unanswered.clear()
                 self.charges = {
                     receipt: charge if charge.release is not None else replace(charge, void=True)
                     for receipt, charge in self.charges.items()
@@ -197,6 +215,8 @@ class Book:
             ),
             self.number + 1,
         )
+        if entry.plan is None:
+            self._unanswered[entry.dataset, entry.purpose, entry.version, entry.event][own_hash] = None
 
     def _open(self, entry: Opened, own_hash: str) -> None:
         for event, _ in entry.parts:
@@ -247,5 +267,11 @@ class Book:
             raise ReceiptVoid
         self.charges[release.receipt] = replace(charge, release=release)
         receipt = charge.receipt
-        self.releases[receipt.dataset, receipt.purpose, receipt.version].append(release)
+        asked = (receipt.dataset, receipt.purpose, receipt.version)
+        self.releases[asked].append(release)
         self.released.append(release)
+        self._latest[asked] = len(self.released)
+        waiting = self._unanswered.get((*asked, receipt.event), {})
+        waiting.pop(release.receipt, None)
+        if not waiting:
+            self._unanswered.pop((*asked, receipt.event), None)

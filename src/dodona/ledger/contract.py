@@ -10,6 +10,7 @@ from dodona.accounting.event import Event
 from dodona.accounting.filter import Shares
 from dodona.exact import Exact
 from dodona.ledger.chain import Line
+from dodona.ledger.flight import Reservation
 from dodona.ledger.pot import OpenedPlan
 from dodona.ledger.receipt import Receipt
 from dodona.ledger.release import Release
@@ -41,6 +42,30 @@ class Ledger(Protocol):
         With the id of a plan the event is taken out of it, and nothing else is charged. Raises BudgetExhausted,
         NotInPlan, PlanVoid or NotPermitted, and KeyReused where the key belongs to something else.
         """
+
+    def reserve_once(  # noqa: PLR0913  each is a word of the entry
+        self,
+        event: Event,
+        *,
+        analyst: str | None,
+        key: str | None,
+        purpose: str,
+        version: str,
+        seen: int | None,
+    ) -> Reservation | None:
+        """Charge an event for a question, unless the same is being answered or was after the first `seen` releases.
+
+        Then it waits until that is done, and returns None: look at the releases again. A charge for the same that
+        nobody used, as its caller died, is taken over instead of a new one. Without `seen` a new measurement is wanted
+        whatever others ask. Whoever gets a reservation lets go of its receipt at the end. Raises AskedElsewhere where
+        the wait is too long.
+        """
+
+    def let_go(self, receipt: Receipt) -> None:
+        """End what a reservation began, answered or not: whoever waits for it goes on."""
+
+    def wait_for(self, receipt: Receipt) -> None:
+        """Wait while anybody is answering under a receipt; raises AskedElsewhere where that takes too long."""
 
     def open_plan(self, plan: Plan, *, delta: Exact, analyst: str | None, key: str | None) -> OpenedPlan:
         """Pay for a plan out of the pot, at its price for this δ; the same key and plan is paid for once.

@@ -108,6 +108,19 @@ class AnswerInterrupted(Unavailable):
         )
 
 
+class AskedElsewhere(Unavailable):
+    """The same question is being answered for another caller, who is alive and takes long."""
+
+    code = "asked-elsewhere"
+
+    def __init__(self) -> None:
+        """Say what to do."""
+        super().__init__(
+            "The same question is being answered for another caller, and is not done yet. Ask again in a while: its "
+            "answer will be free."
+        )
+
+
 class ReceiptReused(InvariantBroken):
     """A receipt buys one release."""
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
-from threading import RLock
+from threading import Condition, RLock
 from typing import TypeVar, cast
 
 from dodona.errors import DodonaError, InvalidRequest, Refused
@@ -42,6 +43,8 @@ class Keeper:
         self._process = os.getpid()
         self._guard = RLock()
         self._group: Group[Act] = Group(self._serve)
+        self._holds: set[str] = set()
+        self._ended = Condition()
 
     def run(self, act: Act) -> object:
         """Return what an act returns, once what it wrote is durable."""
@@ -59,11 +62,39 @@ class Keeper:
             except BaseException as fault:
                 raise self._fail(fault, charged=False) from fault
 
+    def hold(self, receipt: str) -> bool:
+        """Hold a receipt against all other threads and processes; returns whether. Acts may call it."""
+        with self._guard:
+            if receipt in self._holds or not self._store.holds.hold([receipt]):
+                return False
+            self._holds.add(receipt)
+            return True
+
+    def held(self, receipt: str) -> bool:
+        """Return whether any thread or process holds a receipt. Acts may call it."""
+        with self._guard:
+            return receipt in self._holds or self._store.holds.held(receipt)
+
+    def let_go(self, receipt: str) -> None:
+        """Let go of a receipt, whatever became of the ledger, and wake those who wait for it."""
+        with self._guard, suppress(Exception):  # a store that failed has let go of everything already
+            if receipt in self._holds and self._process == os.getpid():
+                self._holds.discard(receipt)
+                self._store.holds.let_go(receipt)
+        with self._ended:
+            self._ended.notify_all()
+
+    def wait(self, seconds: float) -> None:
+        """Wait until somebody in this process lets go of a receipt, at most so long."""
+        with self._ended:
+            self._ended.wait(seconds)
+
     def close(self) -> None:
         """Let go of the store, unless it belongs to the process that this one was forked from."""
         with self._guard:
             self._broken = True
             if self._process == os.getpid():
+                self._let_go_of_all()
                 self._store.close()
 
     def _serve(self, batch: list[Ticket[Act]]) -> None:
@@ -101,6 +132,16 @@ class Keeper:
             raise LedgerRolledBack
         self._book.follow(lines[1:])
 
+    def _let_go_of_all(self) -> None:
+        with suppress(Exception):  # a store that failed may not be able to, and its locks end with it
+            for receipt in self._holds:
+                self._store.holds.let_go(receipt)
+        with suppress(Exception):
+            self._store.holds.close()
+        self._holds.clear()
+        with self._ended:
+            self._ended.notify_all()
+
     def _usable(self) -> None:
         if self._broken or self._process != os.getpid():
             raise LedgerUnavailable
@@ -108,6 +149,7 @@ class Keeper:
     def _fail(self, fault: BaseException, *, charged: bool) -> DodonaError:
         """Refuse everything from now on, and return what to say: a failure's own text could carry anything."""
         self._broken = True
+        self._let_go_of_all()
         told = isinstance(fault, LedgerRolledBack | LedgerUnreadable | HeadMissing) and not charged
         return cast("DodonaError", fault) if told else LedgerUnavailable(charged=charged)
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from fractions import Fraction
 from typing import TYPE_CHECKING, Self, cast
 
 from dodona.accounting.event import Event
 from dodona.accounting.filter import Shares, Spent
-from dodona.errors import InvalidArgument
+from dodona.errors import DodonaError, InvalidArgument, Unavailable
 from dodona.exact import Exact
 from dodona.ledger.book import MOST_FAILURES, Book, Charge
 from dodona.ledger.chain import Line
@@ -25,9 +26,17 @@ from dodona.ledger.entry import (
     Stopped,
     Unanswered,
 )
-from dodona.ledger.faults import AnswerInterrupted, KeyReused, LedgerBusy, LedgerRolledBack, ReceiptMismatch
+from dodona.ledger.faults import (
+    AnswerInterrupted,
+    AskedElsewhere,
+    KeyReused,
+    LedgerBusy,
+    LedgerRolledBack,
+    ReceiptMismatch,
+)
+from dodona.ledger.flight import Reservation
 from dodona.ledger.head import Head
-from dodona.ledger.keeper import Keeper, Write, contains
+from dodona.ledger.keeper import Act, Keeper, Write, contains
 from dodona.ledger.limits import raised_budget, raised_limit
 from dodona.ledger.pot import OpenedPlan, multiset
 from dodona.ledger.receipt import Receipt
@@ -43,15 +52,24 @@ if TYPE_CHECKING:
 
 _LONGEST_RECORD = 1 << 26
 _MOST_PARTS = 1000
+PATIENCE = 300.0
+"""So many seconds one waits for an answer that another caller is being told."""
+_SHORTEST_PAUSE = 0.005
+_LONGEST_PAUSE = 0.1
 
 
 class KeptLedger:
     """A ledger over any store. Threads may share it; a process that was forked must open its own."""
 
-    def __init__(self, keeper: Keeper, *, dataset: str | None) -> None:
-        """Take the keeper of the book, and the dataset that questions are about where there are several."""
+    def __init__(self, keeper: Keeper, *, dataset: str | None, patience: float = PATIENCE) -> None:
+        """Take the keeper of the book, and the dataset that questions are about where there are several.
+
+        Whoever asks what another caller is being told waits for it so many seconds.
+        """
         self._keeper = keeper
         self._dataset = dataset
+        self._patience = patience
+        self._unrecorded: dict[str, Release] = {}
 
     def reserve(  # noqa: PLR0913  each is a word of the entry
         self,
@@ -70,15 +88,56 @@ class KeptLedger:
 
         def act(book: Book, write: Write) -> Receipt:
             wanted = Charged(self._one(book), analyst, key, purpose, version, event, plan)
-            known = None if key is None else book.keys.get((analyst, key))
-            if known is None:
-                return book.charges[write(wanted).hash].receipt
-            found = book.charges.get(known)
-            if found is None or _charged(found.receipt) != wanted:
-                raise KeyReused(str(key))
-            return found.receipt
+            found = _of_key(book, wanted)
+            return self._written(book, write, wanted) if found is None else found.receipt
 
         return cast("Receipt", self._keeper.run(act))
+
+    def reserve_once(  # noqa: PLR0913  each is a word of the entry
+        self,
+        event: Event,
+        *,
+        analyst: str | None,
+        key: str | None,
+        purpose: str,
+        version: str,
+        seen: int | None,
+    ) -> Reservation | None:
+        """Charge an event for a question, unless the same is being answered or was after the first `seen` releases."""
+        checked_event(event)
+        worded_where_given(analyst=analyst, key=key)
+        purpose, version = worded("purpose", purpose), worded("version", version)
+
+        def act(book: Book, write: Write) -> Reservation | str | None:
+            wanted = Charged(self._one(book), analyst, key, purpose, version, event)
+            own = _of_key(book, wanted)
+            if own is not None:
+                return self._again(own)
+            if seen is not None:
+                if book.released_after(seen, wanted):
+                    return None
+                book.hold_spending(analyst)
+                for other in book.unanswered(wanted):
+                    if other.redeemed and not self._keeper.held(other.receipt.id):
+                        continue  # its answer was lost: nothing can be had for that charge any more
+                    if other.redeemed or not self._keeper.hold(other.receipt.id):
+                        return other.receipt.id
+                    return Reservation(other.receipt, taken_over=True)
+            return Reservation(self._written(book, write, wanted), taken_over=False)
+
+        found = self._keeper.run(act)
+        if isinstance(found, str):
+            self._wait(found)
+            return None
+        return cast("Reservation | None", found)
+
+    def let_go(self, receipt: Receipt) -> None:
+        """End what a reservation began, answered or not: whoever waits for it goes on."""
+        self._keeper.let_go(receipt.id)
+
+    def wait_for(self, receipt: Receipt) -> None:
+        """Wait while anybody is answering under a receipt."""
+        self._wait(receipt.id)
 
     def open_plan(self, plan: Plan, *, delta: Exact, analyst: str | None, key: str | None) -> OpenedPlan:
         """Pay for a plan out of the pot, at its price for this δ; the same key and plan is paid for once."""
@@ -106,7 +165,7 @@ class KeptLedger:
 
         if type(receipt) is not Receipt or self._dataset not in {None, receipt.dataset}:
             raise ReceiptMismatch
-        self._keeper.run(act)
+        self._run_charged(act)
 
     def unanswered(self, receipt: Receipt) -> None:
         """Let a used receipt be used again, under which nothing was read or drawn; the last time it stays used."""
@@ -116,7 +175,8 @@ class KeptLedger:
             if charge.failures < MOST_FAILURES:
                 write(Unanswered(receipt.id, charge.number))
 
-        self._keeper.run(act)
+        self._run_charged(act)
+        self._keeper.let_go(receipt.id)
 
     def record(self, release: Release) -> None:
         """Store what a redeemed receipt bought, once."""
@@ -132,9 +192,14 @@ class KeptLedger:
             charge = book.charges.get(release.receipt)
             if charge is None:
                 raise ReceiptMismatch
-            write(Released(release, charge.number))
+            if not again or charge.release != release:  # where the first try was kept and nobody heard of it
+                write(Released(release, charge.number))
 
-        self._keeper.run(act)
+        again = self._unrecorded.get(release.receipt) == release
+        self._unrecorded[release.receipt] = release
+        self._run_charged(act)
+        del self._unrecorded[release.receipt]
+        self._keeper.let_go(release.receipt)
 
     def released(self, purpose: str, version: str) -> tuple[Release, ...]:
         """Return all answers to a question on a version of the data, oldest first."""
@@ -175,7 +240,11 @@ class KeptLedger:
         """Return the answer that was recorded under an analyst's key."""
         charge = self._charge(key, analyst)
         if charge is not None and charge.redeemed and charge.release is None:
-            raise AnswerInterrupted
+            kept = self._unrecorded.get(charge.receipt.id)
+            if kept is None:
+                raise AnswerInterrupted
+            self.record(kept)  # it was drawn, and the ledger could not be written just then
+            return kept
         return None if charge is None else charge.release
 
     def receipt(self, key: str, *, analyst: str | None) -> Receipt | None:
@@ -242,6 +311,44 @@ class KeptLedger:
         """Let go of files and connections."""
         self.close()
 
+    def _written(self, book: Book, write: Write, wanted: Charged) -> Receipt:
+        """Return the receipt of a new charge, held: until it is let go of, nobody else uses it."""
+        receipt = book.charges[write(wanted).hash].receipt
+        try:
+            self._keeper.hold(receipt.id)
+        except DodonaError as fault:
+            raise fault.after_charge() from None
+        return receipt
+
+    def _again(self, own: Charge) -> Reservation | str | None:
+        """Return what a key that was charged before gets: its receipt, if nobody is using it."""
+        receipt = own.receipt.id
+        if own.release is not None:
+            return None
+        if own.redeemed:
+            if self._keeper.held(receipt):
+                return receipt
+            raise AnswerInterrupted
+        return Reservation(own.receipt, taken_over=False) if self._keeper.hold(receipt) else receipt
+
+    def _wait(self, receipt: str) -> None:
+        """Wait while anybody holds a receipt: woken by threads of this process, and looking now and then for others."""
+        until, pause = time.monotonic() + self._patience, _SHORTEST_PAUSE
+        while self._keeper.read(lambda *_: self._keeper.held(receipt)):
+            if time.monotonic() > until:
+                raise AskedElsewhere
+            self._keeper.wait(pause)
+            pause = min(2 * pause, _LONGEST_PAUSE)
+
+    def _run_charged(self, act: Act) -> None:
+        """Run an act upon something that was charged: whatever fails, the charge stands."""
+        try:
+            self._keeper.run(act)
+        except Unavailable as fault:
+            if fault.charged:
+                raise
+            raise fault.after_charge() from None
+
     def _write(self, entry: Entry, *, head: str | None = None) -> None:
         def act(book: Book, write: Write) -> None:
             book.hold_open()
@@ -265,6 +372,17 @@ class KeptLedger:
         if len(names) > 1:
             raise InvalidArgument("dataset", None, f"open the ledger for one of its datasets: {', '.join(names)}")
         return names[0]
+
+
+def _of_key(book: Book, wanted: Charged) -> Charge | None:
+    """Return what was charged under a key, which must be for the same."""
+    known = None if wanted.key is None else book.keys.get((wanted.analyst, wanted.key))
+    if known is None:
+        return None
+    found = book.charges.get(known)
+    if found is None or _charged(found.receipt) != wanted:
+        raise KeyReused(str(wanted.key))
+    return found
 
 
 def _checked_plan(plan: Plan) -> None:

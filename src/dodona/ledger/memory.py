@@ -7,6 +7,7 @@ from threading import Lock
 
 from dodona.ledger.chain import Line
 from dodona.ledger.faults import LedgerRolledBack
+from dodona.ledger.flight import MemoryHolds
 from dodona.ledger.head import Mark
 from dodona.ledger.keeper import Clock, utc
 from dodona.ledger.kept import KeptLedger
@@ -20,6 +21,7 @@ class MemoryStore:
     def __init__(self, first: Line) -> None:
         """Begin with the first line."""
         self._lines = [first]
+        self.holds = MemoryHolds()
         self._lock = Lock()
 
     def lines(self, since: int) -> Sequence[Line]:

@@ -14,7 +14,7 @@ from dodona.ledger.entry import Created, Recovered
 from dodona.ledger.faults import LedgerOfAnother, LedgerRolledBack, LedgerUnreadable
 from dodona.ledger.head import Head, Mark
 from dodona.ledger.keeper import Clock, Keeper, contains, utc
-from dodona.ledger.kept import KeptLedger
+from dodona.ledger.kept import PATIENCE, KeptLedger
 from dodona.ledger.limits import raised_budget, raised_limit
 from dodona.ledger.store import Store
 from dodona.ledger.wording import worded
@@ -42,10 +42,19 @@ def first_line(terms: Terms, *, clock: Clock = utc) -> Line:
     return line
 
 
-def opened(
-    store: Store, head: Head, *, dataset: str | None = None, schema: str | None = None, clock: Clock = utc
+def opened(  # noqa: PLR0913  what a ledger is made of
+    store: Store,
+    head: Head,
+    *,
+    dataset: str | None = None,
+    schema: str | None = None,
+    clock: Clock = utc,
+    patience: float = PATIENCE,
 ) -> KeptLedger:
-    """Return the ledger in a store, verified whole, which must contain the head and belong to the dataset."""
+    """Return the ledger in a store, verified whole, which must contain the head and belong to the dataset.
+
+    For an answer that another caller is being told one waits so many seconds.
+    """
     mark = head.read()  # before the chain is read, as others may go on writing
     store.check()
     lines = store.lines(0)
@@ -53,7 +62,7 @@ def opened(
     if not contains(lines, mark):
         raise LedgerRolledBack
     _belongs(book, dataset, schema)
-    return KeptLedger(Keeper(store, head, book, clock=clock), dataset=dataset)
+    return KeptLedger(Keeper(store, head, book, clock=clock), dataset=dataset, patience=patience)
 
 
 def recovered(store: Store, *, epsilon: Exact | None = None, delta: Exact | None = None, clock: Clock = utc) -> Mark:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from dodona.errors import InvalidRequest
@@ -58,6 +59,11 @@ WHERE ledger = %s AND number >= %s ORDER BY number
 """
 _LOCK = "SELECT pg_advisory_xact_lock(hashtextextended('dodona ledger ' || %s, 0))"
 _DURABLE = ("fsync", "full_page_writes")
+_HOLD = "SELECT pg_try_advisory_lock(%s)"
+_LET_GO = "SELECT pg_advisory_unlock(%s)"
+_HELD = """
+SELECT CASE WHEN pg_try_advisory_lock_shared(%s) THEN NOT pg_advisory_unlock_shared(%s) ELSE true END
+"""
 
 
 class PostgresStore:
@@ -72,6 +78,11 @@ class PostgresStore:
         except BaseException:
             self._connection.close()
             raise
+
+    @property
+    def holds(self) -> ServerHolds:
+        """Locks of this session, which the server frees when it ends."""
+        return ServerHolds(self._connection)
 
     def lines(self, since: int) -> Sequence[Line]:
         """Return the lines from this number on."""
@@ -115,6 +126,47 @@ class PostgresStore:
             ((value,),) = self._connection.execute(f"SHOW {setting}").fetchall()
             if value != "on":
                 raise InvalidRequest(f"The server has {setting} off, so that no charge would be durable. Turn it on.")
+
+
+@dataclass(frozen=True, slots=True)
+class ServerHolds:
+    """Holds as advisory locks of a session: they end with it, and outlast its transactions."""
+
+    connection: psycopg.Connection[tuple[Any, ...]]
+
+    def hold(self, receipts: Sequence[str]) -> bool:
+        """Hold receipts, all or none."""
+        taken: list[str] = []
+        for receipt in receipts:
+            if not self._true(_HOLD, _place(receipt)):
+                for other in taken:
+                    self.let_go(other)
+                return False
+            taken.append(receipt)
+        return True
+
+    def held(self, receipt: str) -> bool:
+        """Return whether another session holds a receipt, by a look that does not disturb others who look."""
+        return self._true(_HELD, _place(receipt), _place(receipt))
+
+    def let_go(self, receipt: str) -> None:
+        """Let go of a receipt."""
+        self._true(_LET_GO, _place(receipt))
+
+    def close(self) -> None:
+        """Leave it to the end of the session."""
+
+    def _true(self, statement: str, *places: int) -> bool:
+        def ask() -> bool:
+            ((found,),) = self.connection.execute(statement, places).fetchall()
+            return bool(found)
+
+        return _told(ask)
+
+
+def _place(receipt: str) -> int:
+    """Return the number of a receipt's lock: 64 bits of its hash, signed as the server has them."""
+    return int.from_bytes(bytes.fromhex(receipt[:16]), signed=True)
 
 
 def connect(address: str, patience: float) -> psycopg.Connection[tuple[Any, ...]]:

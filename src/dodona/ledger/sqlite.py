@@ -10,6 +10,7 @@ from typing import TypeVar
 
 from dodona.ledger.chain import Line
 from dodona.ledger.faults import LedgerBusy, LedgerMissing, LedgerUnavailable, LedgerUnreadable
+from dodona.ledger.flight import FileHolds
 from dodona.ledger.row import lines_of, row_of
 from dodona.ledger.store import Decide
 
@@ -73,6 +74,7 @@ class SqliteStore:
                 magic = file.read(len(_MAGIC))
             if magic != _MAGIC:
                 raise LedgerUnreadable("the file is not a ledger")
+            self.holds = FileHolds(path.with_name(path.name + ".holds"), like=path)
             self._connection = connect(path)
             self._patient(self._settle)
         except (OSError, sqlite3.Error, UnicodeDecodeError) as fault:
@@ -112,6 +114,7 @@ class SqliteStore:
 
     def close(self) -> None:
         """Let go of the file."""
+        self.holds.close()
         self._connection.close()
 
     def _settle(self) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from dodona.ledger.chain import Line
+from dodona.ledger.flight import Holds
 
 Decide = Callable[[Sequence[Line]], Sequence[Line]]
 """Given the lines from the last known one on, says which to append."""
@@ -22,6 +23,10 @@ class Store(Protocol):
 
         Raises LedgerBusy, before anything was decided, where another writer does not let go.
         """
+
+    @property
+    def holds(self) -> Holds:
+        """Locks on receipts that all who use this store can see."""
 
     def check(self) -> None:
         """Raise LedgerUnreadable where the store itself is damaged or altered."""

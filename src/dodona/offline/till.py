@@ -62,9 +62,12 @@ class Till:
         receipt = self._receipt(step, asked.event(dataset.schema.unit), asked.purpose)
         if receipt is None:
             return self._lost(step)
-        with paid():
-            unit = dataset.schema.unit
-            released = tell(asked, receipt, ledger=dataset.ledger, source=dataset.source, unit=unit, text=text)
+        try:
+            with paid():
+                unit = dataset.schema.unit
+                released = tell(asked, receipt, ledger=dataset.ledger, source=dataset.source, unit=unit, text=text)
+        finally:
+            dataset.ledger.let_go(receipt)
         return Bought(step, receipt.event, "paid", released)
 
     def charge(self, step: str) -> Event | None:

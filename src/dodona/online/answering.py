@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
 from itertools import islice
@@ -20,7 +20,6 @@ from dodona.answer.prediction import predicted
 from dodona.answer.price import FREE, Price
 from dodona.errors import InvariantBroken
 from dodona.ledger.faults import BudgetExhausted, KeyReused
-from dodona.ledger.receipt import Receipt
 from dodona.ledger.release import Release
 from dodona.mechanisms.measurement import Noise
 from dodona.online.beyond import Beyond, explained
@@ -49,6 +48,23 @@ _LONGEST_TEXT = 10_000
 _SHOWN = 10
 
 
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One call of an analyst."""
+
+    key: str | None
+    seen: int | None
+    """How many releases were read before the call looked for its answer; None where new noise is wanted anyway."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bought:
+    """What a charge bought."""
+
+    released: Release
+    price: Price
+
+
 class Answering:
     """The rungs of one dataset for one analyst."""
 
@@ -72,23 +88,29 @@ class Answering:
             fetched = self._fetched(asked, request, key)
             if fetched is not None:
                 return tuple(self._answered(held, request, self._dataset.ledger.head) for held in fetched)
+        call = self._call(key)
         found = self._all_found(asked, request)
         missing = [question for question, held in zip(asked, found, strict=True) if held is None]
         if missing:
-            bought = iter(self._or_beyond(missing, request, key))
+            bought = iter(self._or_beyond(missing, request, call))
             found = [next(bought) if held is None else held for held in found]
         head = self._dataset.ledger.head
         return tuple(self._answered(held, request, head) for held in found if held is not None)
 
     def prepare(self, asked: tuple[Question, ...], request: Request, key: str | None) -> Prepared:
         """Buy the cheapest measurement that all questions follow from; those that do already cost nothing."""
-        found = self._all_found(asked, request)
-        missing = [question for question, held in zip(asked, found, strict=True) if held is None]
-        if not missing:
-            return Prepared(questions=len(asked), price=FREE, bought="nothing: all of it follows from what was told")
-        order = self._together(missing, request)
-        self._release(order, missing, key)
-        return Prepared(questions=len(asked), price=self._price(order), bought=order.described)
+        while True:
+            call = self._call(key)
+            found = self._all_found(asked, request)
+            missing = [question for question, held in zip(asked, found, strict=True) if held is None]
+            if not missing:
+                return Prepared(
+                    questions=len(asked), price=FREE, bought="nothing: all of it follows from what was told"
+                )
+            order = self._together(missing, request)
+            bought = self._release(order, missing, call)
+            if bought is not None:
+                return Prepared(questions=len(asked), price=bought.price, bought=order.described)
 
     def offer(self, asked: tuple[Question, ...], request: Request) -> Offer:
         """Return what questions would cost; nothing is spent."""
@@ -129,10 +151,14 @@ class Answering:
     def _demanded(self, question: Question, request: Request) -> tuple[Demand, ...] | None:
         return demands(question, request, size=self._dataset.schema.unit.size)
 
-    def _or_beyond(self, missing: Sequence[Question], request: Request, key: str | None) -> list[Held]:
+    def _call(self, key: str | None) -> Call:
+        """Return what a call knows before it looks at what was released."""
+        return Call(key, self._memory.seen if "replay" in self._rungs else None)
+
+    def _or_beyond(self, missing: Sequence[Question], request: Request, call: Call) -> list[Held]:
         """Return what is confirmed or bought; where the budget cannot buy it, what the owner chose."""
         try:
-            return [*self._confirmed(missing, request, key)]
+            return [*self._confirmed(missing, request, call)]
         except BudgetExhausted as refused:
             guesses = self._beyond.guesses(missing) if self._dataset.after == "model" else None
             if guesses is not None:
@@ -140,11 +166,11 @@ class Answering:
             best = self._beyond.best(missing, request, self._dataset.ledger.left(analyst=self._analyst))
             raise BudgetExhausted(asked=refused.asked, left=refused.left, of=refused.of, best=best) from None
 
-    def _confirmed(self, missing: Sequence[Question], request: Request, key: str | None) -> Iterator[Held]:
+    def _confirmed(self, missing: Sequence[Question], request: Request, call: Call) -> Iterator[Held]:
         """Yield the confirmed prediction of one count, where that is cheaper; else buy what is missing."""
         wanted = self._wanted(missing[0], request) if len(missing) == 1 and "confirm" in self._rungs else None
         if wanted is None or wanted.facet.grouped:
-            yield from self._bought(missing, request, key)
+            yield from self._bought(missing, request, call)
             return
         found = self._confirmer.answer(
             missing[0], wanted.room, wanted.failing, lambda: self._planner.plan(missing, request).event
@@ -153,26 +179,45 @@ class Answering:
             noise = self._planner.plan(missing, request).measurement.noises[0]
             with self._memory.lock:
                 self._memory.knowledge.asked.pay(wanted.facet, noise, found.opened, 1)
-        held = next(self._bought(missing, request, key)) if found.held is None else found.held
+        held = next(self._bought(missing, request, call)) if found.held is None else found.held
         yield held if found.opened is None else replace(held, price=held.price.plus(found.price))
 
-    def _bought(self, missing: Sequence[Question], request: Request, key: str | None) -> Iterator[Held]:
-        """Buy what is missing, all at once, and yield what is then known of each question."""
-        order = self._order(missing, request, key)
-        try:
-            receipt, released = self._release(order, missing, key)
-        except BudgetExhausted:
-            if order.bundle is None:
-                raise
-            order = self._buyer.alone(missing, request)  # of two accounts, the one with more left refused the bundle
-            receipt, released = self._release(order, missing, key)
-        price = self._price(order)
+    def _bought(self, missing: Sequence[Question], request: Request, call: Call) -> Iterator[Held]:
+        """Buy what is missing, all at once, and yield what is then known of each question.
+
+        Where another caller was asking the same, what they were told is told here too, for nothing.
+        """
+        while True:
+            order = self._order(missing, request, call.key)
+            try:
+                bought = self._release(order, missing, call)
+            except BudgetExhausted:
+                if order.bundle is None:
+                    raise
+                order = self._buyer.alone(missing, request)  # of two accounts, the one with more left refused it
+                bought = self._release(order, missing, call)
+            if bought is not None:
+                break
+            call = self._call(call.key)
+            shared = self._shared(missing, request, call)
+            if shared is not None:
+                yield from shared
+                return
         if order.bundle is None:
-            yield from read_release(released, missing, price)
+            yield from read_release(bought.released, missing, bought.price)
             return
         for question, known in zip(missing, self._all_found(missing, request), strict=True):
             held = self._paid_for(question, request) if known is None else known
-            yield held.bought(receipt.id, price)
+            yield held.bought(bought.released.receipt, bought.price)
+
+    def _shared(self, missing: Sequence[Question], request: Request, call: Call) -> list[Held] | None:
+        """Return what is known once another caller was answered; None where that is not all of it."""
+        if call.key is not None:
+            fetched = self._fetched(tuple(missing), request, call.key)
+            if fetched is not None:
+                return fetched
+        known = [held for held in self._all_found(missing, request) if held is not None]
+        return known if len(known) == len(missing) else None
 
     def _paid_for(self, question: Question, request: Request) -> Held:
         """Return what a bundle says of a question that it was bought for, however accurate that is.
@@ -211,27 +256,40 @@ class Answering:
         facet = self._memory.knowledge.facet(demanded[0].block)
         return None if facet is None else Wanted(demanded[0].block, facet, demanded[0].room, demanded[0].failing)
 
-    def _release(self, order: Order, missing: Sequence[Question], key: str | None) -> tuple[Receipt, Release]:
-        """Charge, make it durable, then touch data."""
+    def _release(self, order: Order, missing: Sequence[Question], call: Call) -> Bought | None:
+        """Charge, make it durable, then touch data; None where another caller did just that, so that one looks again.
+
+        What was taken over from a caller who died was charged to them.
+        """
         ledger, source = self._dataset.ledger, self._dataset.source
-        receipt = ledger.reserve(
+        reserved = ledger.reserve_once(
             order.event,
             analyst=self._analyst,
-            key=key,
+            key=call.key,
             purpose=order.measurement.purpose,
             version=source.version,
+            seen=call.seen,
         )
+        if reserved is None:
+            return None
+        receipt = reserved.receipt
         text = "; ".join(question.text for question in missing if question.text)[:_LONGEST_TEXT] or None
         unit = self._dataset.schema.unit
-        with paid():
-            released = release(order.measurement, receipt, ledger=ledger, source=source, unit=unit, text=text)
+        try:
+            with paid():
+                released = release(order.measurement, receipt, ledger=ledger, source=source, unit=unit, text=text)
+        finally:
+            ledger.let_go(receipt)
         self._memory.expect(receipt.id, order.measurement)
-        return receipt, released
+        return Bought(released, FREE if reserved.taken_over else self._price(order))
 
     def _fetched(self, asked: tuple[Question, ...], request: Request, key: str) -> list[Held] | None:
         """Return what was paid for under a key; None where nothing was, or where it was not yet measured."""
         ledger, source = self._dataset.ledger, self._dataset.source
-        released, receipt = ledger.fetch(key, analyst=self._analyst), ledger.receipt(key, analyst=self._analyst)
+        receipt = ledger.receipt(key, analyst=self._analyst)
+        if receipt is not None:
+            ledger.wait_for(receipt)  # another process may be asking under the same key right now
+        released = None if receipt is None else ledger.fetch(key, analyst=self._analyst)
         if released is None or receipt is None:
             return None
         if (receipt.version, receipt.dataset) != (source.version, self._dataset.name):

@@ -1,18 +1,20 @@
-"""When chance fails after a charge: whoever draws does not know that it was paid for."""
+"""Errors after a charge: whoever raises them does not know that it was paid for."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from dodona.errors import EntropyFailed
+from dodona.errors import DodonaError
 
 
 @contextmanager
 def paid() -> Iterator[None]:
-    """Say of a failure of randomness that the charge stands."""
+    """Say of every error that the charge stands."""
     try:
         yield
-    except EntropyFailed as fault:
-        fault.__traceback__ = None  # it stays the context, and its frames hold exact values
-        raise EntropyFailed(charged=True) from None
+    except DodonaError as fault:
+        if fault.charged:
+            raise
+        fault.__traceback__ = None  # it stays the context, and its frames may hold exact values
+        raise fault.after_charge() from None

@@ -44,22 +44,35 @@ def chosen(  # noqa: PLR0913  a choice has this many sides
     names, query = _candidates(read, candidates)
     times = whole(count, argument="count", lower=1, upper=len(names))
     unit, ledger = dataset.schema.unit, dataset.ledger
-    total = ledger.state().total
+    state = ledger.state()
+    total = state.total
     # Under Rényi prices the exponential mechanism costs a quarter of what permute-and-flip does.
     law = PermuteAndFlip if total.accountant is Accountant.PURE else Exponential
     choice = law.for_privacy(epsilon_of(epsilon) / times, scores_of(query, unit))
     selection = Selection(query, choice, times)
     event, version = selection.event(unit), dataset.source.version
+    text = f"choose {times}: {candidates if isinstance(candidates, str) else ', '.join(names)}"[:_LONGEST_TEXT]
+    price, source = FREE, "replayed"
+    seen = state.releases
     earlier = _earlier(dataset, selection, version) if key is None else _fetched(dataset, selection, key, analyst)
-    if earlier is None:
-        receipt = ledger.reserve(event, analyst=analyst, key=key, purpose=selection.purpose, version=version)
-        text = f"choose {times}: {candidates if isinstance(candidates, str) else ', '.join(names)}"[:_LONGEST_TEXT]
-        unit = dataset.schema.unit
-        with paid():
-            earlier = choose(selection, receipt, ledger=ledger, source=dataset.source, unit=unit, text=text)
-        price, source = Price(ledger.share(event), epsilon_alone(event, total.delta)), "measured"
-    else:
-        price, source = FREE, "replayed"
+    while earlier is None:
+        reserved = ledger.reserve_once(
+            event, analyst=analyst, key=key, purpose=selection.purpose, version=version, seen=seen
+        )
+        if reserved is None:  # another caller was told the same choice
+            seen = ledger.state().releases
+            earlier = _earlier(dataset, selection, version)
+            continue
+        try:
+            with paid():
+                earlier = choose(
+                    selection, reserved.receipt, ledger=ledger, source=dataset.source, unit=unit, text=text
+                )
+        finally:
+            ledger.let_go(reserved.receipt)
+        source = "measured"
+        if not reserved.taken_over:
+            price = Price(ledger.share(event), epsilon_alone(event, total.delta))
     worst = choice.accuracy(_CONFIDENCE ** (1 / times), candidates=len(names)).within
     return Choice(
         names=tuple(names[int(number)] for number in earlier.values),
@@ -81,7 +94,10 @@ def _earlier(dataset: Dataset, selection: Selection, version: str) -> Release | 
 
 def _fetched(dataset: Dataset, selection: Selection, key: str, analyst: str | None) -> Release | None:
     """Return the choice that was paid for under a key."""
-    released, receipt = dataset.ledger.fetch(key, analyst=analyst), dataset.ledger.receipt(key, analyst=analyst)
+    receipt = dataset.ledger.receipt(key, analyst=analyst)
+    if receipt is not None:
+        dataset.ledger.wait_for(receipt)  # another process may be asking under the same key right now
+    released = dataset.ledger.fetch(key, analyst=analyst)
     asked = (selection.purpose, dataset.source.version, dataset.name)
     if released is not None and (receipt is None or (receipt.purpose, receipt.version, receipt.dataset) != asked):
         raise KeyReused(key)

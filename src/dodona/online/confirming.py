@@ -140,8 +140,11 @@ class Confirmer:
             )
         except BudgetExhausted:
             return None
-        with paid():
-            check = Check(epoch.mechanism, receipt, ledger=ledger, source=source, unit=self.dataset.schema.unit)
+        try:
+            with paid():
+                check = Check(epoch.mechanism, receipt, ledger=ledger, source=source, unit=self.dataset.schema.unit)
+        finally:
+            ledger.let_go(receipt)
         self._open = _Open(epoch, check, receipt.id)
         self._spend()
         return Price(share, epsilon_alone(epoch.event, ledger.state().total.delta))

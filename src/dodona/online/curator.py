@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import threading
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from typing import Self
+from weakref import WeakValueDictionary
 
 from dodona.answer.answer import Answer
 from dodona.answer.offer import Offer
@@ -44,7 +44,8 @@ class Curator:
         dataset.ledger.permit(analyst)
         self._answering = Answering(dataset, analyst, rungs)
         self._closed = False
-        self._keys: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
+        self._keys: WeakValueDictionary[str, threading.Lock] = WeakValueDictionary()
+        self._mutex = threading.Lock()
 
     @property
     def schema(self) -> Schema:
@@ -215,7 +216,10 @@ class Curator:
 
     def _held(self, key: str | None) -> AbstractContextManager[object]:
         """Return a lock of the key: of two threads that use one, the second finds the first one's answer."""
-        return nullcontext() if key is None else self._keys[key]
+        if key is None:
+            return nullcontext()
+        with self._mutex:  # a lock that nobody holds or waits for is forgotten
+            return self._keys.setdefault(key, threading.Lock())
 
     def _request(self, within: Tolerance | None, confidence: float | None, epsilon: Exact | None) -> Request:
         self._permit()

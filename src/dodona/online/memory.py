@@ -46,6 +46,11 @@ class Memory:
         self.lock = threading.RLock()
         """Whoever reads the knowledge holds it: another thread may be adding to it."""
 
+    @property
+    def seen(self) -> int:
+        """How many releases of the ledger were read; whoever looks takes the number before the look."""
+        return self._read
+
     def recall(self, query: Query) -> list[list[Told] | None]:
         """Return for each block all that was told of it, the first release first; None where it was never told."""
         with self.lock:

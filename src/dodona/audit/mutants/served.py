@@ -157,10 +157,10 @@ MUTANTS = (
         (
             replacing(
                 _ANSWERING,
-                "        receipt = ledger.reserve(",
+                "        reserved = ledger.reserve_once(",
                 "        from dodona.trusted.release import exact\n\n"
                 "        exact(source, order.measurement.query)\n"
-                "        receipt = ledger.reserve(",
+                "        reserved = ledger.reserve_once(",
             ),
         ),
         ("question on a table that fails", "question before its charge"),

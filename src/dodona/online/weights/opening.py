@@ -136,8 +136,11 @@ def open_weights(  # noqa: PLR0913  weights have this many sides
     schema, ledger, source = dataset.schema, dataset.ledger, dataset.source
     plan = plan_weights(dataset, questions=questions, epsilon=epsilon, columns=columns, confidence=confidence)
     receipt = ledger.reserve(plan.event, analyst=analyst, key=None, purpose=CHECKING, version=source.version)
-    with paid():
-        check = checks(plan.design.checker, receipt, ledger=ledger, source=source, unit=schema.unit)
+    try:
+        with paid():
+            check = checks(plan.design.checker, receipt, ledger=ledger, source=source, unit=schema.unit)
+    finally:
+        ledger.let_go(receipt)
     mechanism = PrivateMultiplicativeWeights(
         plan.design,
         check,

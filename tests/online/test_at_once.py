@@ -1,0 +1,132 @@
+"""Callers who ask the same thing at the same time share one measurement, whatever they ask for."""
+
+import os
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from fractions import Fraction
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from dodona.ledger import file
+from dodona.ledger.opening import Terms
+from dodona.online.curator import Curator
+from dodona.policy import Budget
+from dodona.query.query import Query
+from dodona.trusted.source import Sealed
+from tests.ledger.processes import Say, forked
+from tests.online.scene import curator, ledger, schema
+
+OLD = "SELECT count(*) FROM stays WHERE age >= 65"
+BY_SEX = "SELECT sex, count(*) FROM stays GROUP BY sex"
+THREADS = 64
+WAYS: dict[str, Callable[[Curator], object]] = {
+    "one count": lambda asked: asked.ask(OLD, within=40).value.value,
+    "groups": lambda asked: [row.cells[1] for row in asked.ask(BY_SEX, within=40).rows],
+    "an average": lambda asked: asked.ask("SELECT avg(age) FROM stays", within=4).value.value,
+    "several": lambda asked: [one.value.value for one in asked.ask_many([OLD, f"{OLD} AND emergency"], within=40)],
+    "a bundle": lambda asked: asked.prepare([OLD, f"{OLD} AND emergency"], within=40).questions,
+    "a choice": lambda asked: asked.choose(BY_SEX, epsilon=1, count=2).names,
+}
+
+
+@pytest.mark.parametrize("way", WAYS.values(), ids=WAYS)
+def test_sixty_four_threads_that_ask_one_new_thing_are_charged_once(way: Callable[[Curator], object]):
+    kept = ledger()
+    asked = curator(kept=kept)
+    barrier = threading.Barrier(THREADS)
+
+    def ask(_: int) -> str:
+        barrier.wait(60)
+        return repr(way(asked))
+
+    with ThreadPoolExecutor(THREADS) as pool:
+        told = set(pool.map(ask, range(THREADS)))
+    assert len(told) == 1
+    assert (kept.state().charges, kept.state().releases) == (1, 1)
+
+
+def test_all_but_one_hear_it_for_nothing():
+    kept = ledger()
+    asked = curator(kept=kept)
+    with ThreadPoolExecutor(8) as pool:
+        answers = list(pool.map(lambda _: asked.ask(OLD, within=40), range(8)))
+    assert sorted(answer.source for answer in answers) == ["measured"] + 7 * ["replayed"]
+    assert sum(answer.price.share for answer in answers) == kept.state().spent
+
+
+def test_curators_of_several_analysts_share_too():
+    kept = ledger()
+    several = [curator(kept=kept) for _ in range(8)]
+    with ThreadPoolExecutor(8) as pool:
+        values = {answer.value.value for answer in pool.map(lambda own: own.ask(OLD, within=40), several)}
+    assert (len(values), kept.state().charges) == (1, 1)
+
+
+def test_a_better_answer_is_measured_and_a_worse_one_is_not():
+    kept = ledger()
+    asked = curator(kept=kept)
+    with ThreadPoolExecutor(8) as pool:
+        answers = list(pool.map(lambda within: asked.ask(OLD, within=within), [40, 10] * 4))
+    assert kept.state().charges <= 2
+    for answer, within in zip(answers, [40, 10] * 4, strict=True):
+        assert answer.value.high - answer.value.low <= 2 * within + 1
+
+
+def test_what_a_failing_table_left_unused_is_used_by_the_next():
+    kept = ledger()
+    failing = curator(kept=kept, source=_Broken())
+    with pytest.raises(Exception, match="The charge stands"):
+        failing.ask(OLD, within=40)
+    answer = curator(kept=kept).ask(OLD, within=40)
+    assert (answer.source, answer.price.share) == ("measured", 0)
+    assert kept.state().charges == 1
+
+
+class _Broken:
+    version = "1"
+
+    def exact(self, query: Query) -> Sealed:
+        raise OSError(query)
+
+    def close(self) -> None:
+        pass
+
+
+def test_locks_of_keys_are_forgotten():
+    asked = curator()
+    for number in range(50):
+        asked.ask(OLD, within=40, key=f"{number}")
+    assert len(asked._keys) == 0
+
+
+def _ask(path: Path, gate: int, opener: int, say: Say) -> None:
+    os.close(opener)
+    asked = curator(kept=file.open_ledger(path))
+    say("ready")
+    os.read(gate, 1)
+    with ThreadPoolExecutor(4) as pool:
+        for answer in pool.map(lambda _: asked.ask(OLD, within=40), range(4)):
+            say(f"{answer.value.value} {answer.price.share}")
+
+
+def test_processes_that_ask_one_new_thing_are_charged_once(tmp_path: Path):
+    path, declared = tmp_path / "stays.ledger", schema()
+    terms = Terms(
+        datasets={"stays": declared.digest}, neighbours=declared.unit.neighbours, budget=Budget(100, "1e-6", "renyi")
+    )
+    file.create(path, terms)
+    gate, opener = os.pipe()
+    children = [forked(partial(_ask, path, gate, opener)) for _ in range(3)]
+    for child in children:
+        child.first_word()
+    os.close(gate)
+    os.close(opener)
+    told = [word.split() for child in children for word in child.finish()]
+    assert len(told) == 12
+    assert len({value for value, _ in told}) == 1
+    with file.open_ledger(path) as kept:
+        assert kept.verify().charges == 1
+        assert sum(Fraction(share) for _, share in told) == kept.state().spent
