@@ -161,3 +161,12 @@ def test_classes_that_a_block_does_not_look_at_make_no_difference():
     found = weights_over(Block(among(AGE, [0, 1])), classes)
     assert found.reshape([own.number for own in classes])[:, 0].tolist() == [1] * classes[0].number
     assert weights_over(Block(among(Boolean("emergency"), [1])), classes) is None
+
+
+def test_a_large_column_makes_no_classes_of_single_values_and_many_wide_bins_none_either():
+    """Classes are sets of bits: as many as there are values, each as long, would fill the memory."""
+    large = Integer("n", 0, 10**6)
+    domain = Domain((large, Integer("m", 0, 2**20 - 1, bins=(*range(0, 2**20, 256), 2**20 - 1))))
+    assert ways(large) == ways(domain["m"]) == ()
+    assert facet_of(Block(keys=(Partition.of(large),)), domain) is None
+    assert facet_of(Block(keys=(Partition.of(domain["m"]),)), domain) is None

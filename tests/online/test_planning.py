@@ -6,15 +6,16 @@ import pytest
 
 from dodona.domain.attribute import Boolean, Category, Integer
 from dodona.domain.schema import Schema
+from dodona.errors import InvalidRequest
 from dodona.ledger import memory
 from dodona.ledger.opening import Terms
 from dodona.mechanisms import Gaussian
-from dodona.online.planning import Planner, epsilon_alone
+from dodona.online.planning import MOST_WORK, Planner, epsilon_alone
 from dodona.online.request import Request
 from dodona.policy import Budget
 from dodona.query.predicate import among
 from dodona.query.query import Query
-from dodona.query.question import of_query
+from dodona.query.question import Question, of_query
 from dodona.sql.compile import compile_sql
 
 SCHEMA = Schema.of("stays", Integer("age", 0, 110), Category("sex", ["female", "male"]), Boolean("urgent"), size=50_000)
@@ -30,6 +31,10 @@ def counts(number: int) -> list[Query]:
     return [
         Query.count(SCHEMA.domain, among(SCHEMA.domain["age"], range(first, 111))) for first in range(1, number + 1)
     ]
+
+
+def selected(*columns: str, schema: Schema = SCHEMA) -> Question:
+    return compile_sql(f"SELECT {', '.join(columns)} FROM {schema.table}", schema)  # noqa: S608  written here
 
 
 @pytest.mark.parametrize("within", [50, "1%"])
@@ -68,3 +73,32 @@ def test_a_question_of_several_columns_among_counts_keeps_its_own_plan() -> None
     assert len(together.noises) == len(together.query.blocks) == 4
     assert together.noises[1:3] == planner().plan((mean,), request).measurement.noises
     assert together.noises[0] == together.noises[3] == planner().plan(asked[:1], request).measurement.noises[0]
+
+
+def test_columns_that_differ_in_their_conditions_alone_get_the_noise_that_each_gets_alone() -> None:
+    request = Request(within=2, epsilon=None, confidence=0.95)
+    texts = [
+        f"avg(age) FILTER (WHERE age >= {low}), stddev(age) FILTER (WHERE age < {low + 9})" for low in (10, 20, 30)
+    ]
+    question = selected(*texts, "median(age)")
+    together = planner().plan((question,), request).measurement.noises
+    alone = [planner().plan((selected(own),), request) for own in texts]
+    expected = [noise for planned in alone for noise in planned.measurement.noises]
+    assert {str(noise) for noise in expected} <= {str(noise) for noise in together}
+
+
+def test_more_columns_than_are_planned_in_a_few_seconds_are_refused_before_any_is_planned() -> None:
+    request = Request(within="1%", epsilon=None, confidence=0.95)
+    columns = [Integer(f"c{place:03}", 0, 100) for place in range(MOST_WORK + 1)]
+    schema = Schema.of("wide", *columns, size=50_000)
+    wide = selected(*(f"avg({own.name})" for own in columns), schema=schema)
+    with pytest.raises(InvalidRequest, match=f"{MOST_WORK + 1} different averages.* Ask for fewer columns"):
+        planner().plan((wide,), request)
+    with pytest.raises(InvalidRequest, match="different averages"):
+        planner().plan((wide,), Request(within=None, epsilon=Fraction(1, 2), confidence=0.95))
+    medians = selected(*(f"median({own.name})" for own in columns[:26]), schema=schema)
+    with pytest.raises(InvalidRequest, match="of quantiles 25"):
+        planner().plan((medians,), request)
+    filtered = [f"avg(c000) FILTER (WHERE c001 >= {low})" for low in range(101)]
+    asked = selected(*filtered, schema=schema)
+    assert len(planner().plan((asked,), request).measurement.noises) == len(asked.query.blocks)

@@ -33,6 +33,8 @@ MOST_CELLS = 1 << 20
 """A block that looks at more combinations of classes is not written out."""
 MOST_CLASSES = 1 << 10
 """An attribute with more cells is classed by its bins alone."""
+MOST_BITS = 1 << 27
+"""Of all classes of an attribute together: bins that have more of them make no classes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +64,7 @@ def ways(attribute: Attribute) -> tuple[Classes, ...]:
     """Return how an attribute may be classed, the coarsest way first."""
     found = []
     declared = Partition.of(attribute)
-    if not declared.single and declared.groups > 1:
+    if not declared.single and declared.groups > 1 and declared.groups * declared.cells <= MOST_BITS:
         found.append(Classes.grouped(declared))
     if 1 < cells(attribute) <= MOST_CLASSES:
         found.append(Classes.of(attribute))
@@ -146,10 +148,15 @@ def _marginal(block: Block, domain: Domain) -> Facet | None:
 
 
 def _keyed(key: Key, domain: Domain) -> Classes | None:
-    if not isinstance(key, Partition) or key.groups == 1:
+    """Return the way whose classes are the groups of a key; none is built to see that there is none."""
+    if not isinstance(key, Partition):
         return None
-    classes = Classes.grouped(key)
-    return classes if classes in ways(domain[key.attribute]) else None
+    return next((own for own in ways(domain[key.attribute]) if own.number == key.groups and _same(own, key)), None)
+
+
+@lru_cache(maxsize=1 << 10)
+def _same(classes: Classes, key: Partition) -> bool:
+    return classes == Classes.grouped(key)
 
 
 def refined(facet: Facet, domain: Domain) -> Facet | None:

@@ -16,7 +16,6 @@ from dodona.answer.answer import Answer, answer_of
 from dodona.answer.derived import Derived
 from dodona.answer.evaluation import evaluate
 from dodona.answer.offer import Expected, Offer
-from dodona.answer.prediction import predicted
 from dodona.answer.price import FREE, Price
 from dodona.errors import InvariantBroken
 from dodona.ledger.faults import BudgetExhausted, KeyReused
@@ -31,7 +30,7 @@ from dodona.online.demand import Demand, demands
 from dodona.online.finding import Finder, Held
 from dodona.online.follower import Follower
 from dodona.online.memory import Memory
-from dodona.online.planning import Planner, epsilon_alone, shaped_columns
+from dodona.online.planning import Planner, alone, epsilon_alone, error_of, shaped_columns
 from dodona.online.preparation import Prepared
 from dodona.online.reading import read_release
 from dodona.online.request import Request
@@ -336,10 +335,10 @@ class Answering:
             else:
                 yield from self._promised(question, request)
                 continue
-            for column, _ in shaped_columns(question):
-                rows = self._dataset.schema.unit.size
-                error = predicted(question, column, noises, confidence=request.confidence, rows=rows)
-                yield Expected(column.name, error)
+            for column, shape in shaped_columns(question):
+                rows, own = self._dataset.schema.unit.size, alone(question, column, tuple(shape))
+                used = tuple(noises[block] for block in shape)
+                yield Expected(column.name, error_of(own, used, confidence=request.confidence, rows=rows))
 
     def _promised(self, question: Question, request: Request) -> Iterator[Expected]:
         """Yield what was asked for: what follows from a bundle is at least that accurate."""

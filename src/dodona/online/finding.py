@@ -11,13 +11,12 @@ from dodona.answer.blend import Law
 from dodona.answer.derived import derivable, derived
 from dodona.answer.law import half_width
 from dodona.answer.measured import Measured
-from dodona.answer.prediction import predicted
 from dodona.answer.price import FREE, Price
 from dodona.mechanisms.measurement import Noise
 from dodona.online.demand import Demand
 from dodona.online.knowledge import Found, may_be_exact
 from dodona.online.memory import Memory, Told
-from dodona.online.planning import shaped_columns
+from dodona.online.planning import alone, error_of, shaped_columns
 from dodona.online.request import Request
 from dodona.query.question import Column, Question
 
@@ -127,10 +126,13 @@ class Finder:
         return Held(Measured(question, values, old), "replayed", best[0].receipt)
 
     def _as_good(self, question: Question, old: tuple[Noise, ...], new: tuple[Noise, ...], request: Request) -> bool:
-        def error(column: Column, noises: tuple[Noise, ...]) -> float:
-            return predicted(question, column, noises, confidence=request.confidence, rows=self.size)
+        def error(column: Column, blocks: tuple[int, ...], noises: tuple[Noise, ...]) -> float:
+            used = tuple(noises[block] for block in blocks)
+            own = alone(question, column, blocks)
+            return error_of(own, used, confidence=request.confidence, rows=self.size)
 
-        return all(error(column, old) <= error(column, new) for column, _ in shaped_columns(question))
+        shaped = [(column, tuple(shape)) for column, shape in shaped_columns(question)]
+        return all(error(*one, old) <= error(*one, new) for one in shaped)
 
 
 def _accurate(known: Sequence[Told], demand: Demand) -> Told | None:

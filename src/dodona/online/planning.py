@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import lru_cache
 
@@ -14,7 +14,7 @@ from dodona.accounting.order import zcdp_limit
 from dodona.answer.prediction import predicted, shape_of
 from dodona.answer.tolerance import tolerance
 from dodona.domain.unit import Unit
-from dodona.errors import InvalidArgument
+from dodona.errors import InvalidArgument, InvalidRequest
 from dodona.mechanisms.gaussian import Gaussian
 from dodona.mechanisms.laplace import Laplace
 from dodona.mechanisms.measurement import Measurement, Noise
@@ -32,11 +32,15 @@ from dodona.online.scales import (
     noises_within,
     widest,
 )
-from dodona.query.expression import Total
+from dodona.query.expression import Quantile, Total, renumbered
 from dodona.query.people import effect_of
+from dodona.query.predicate import EVERYTHING
 from dodona.query.query import Block, Query
 from dodona.query.question import Column, Question
 
+MOST_WORK = 100
+"""Averages, spreads and expressions that are planned at once, each in a thirtieth of a second."""
+_QUANTILE = 4  # times as much work
 _REMEMBERED = 1024
 
 
@@ -59,6 +63,7 @@ class Planner:
     """Which part of the budget an event takes."""
     _known: dict[tuple[Question, Request], Planned] = field(default_factory=dict, repr=False)
     _laws: dict[tuple[tuple[Question, ...], Request], tuple[Planned, ...]] = field(default_factory=dict, repr=False)
+    _factors: dict[tuple[Law, Question, float, float], float] = field(default_factory=dict, repr=False)
 
     def plan(self, questions: Iterable[Question], request: Request) -> Planned:
         """Return the measurement of all questions together that takes the smaller share, by Laplace or by Gaussian.
@@ -76,6 +81,7 @@ class Planner:
         key = (asked, request)
         known = self._laws.get(key)
         if known is None:
+            _hold_to_work(asked)
             rooms, query = self._rooms(asked, request), _stacked(asked)
             known = tuple(self._for_accuracy(law, asked, rooms, query, request) for law in self._allowed())
             if len(self._laws) >= _REMEMBERED:
@@ -97,6 +103,7 @@ class Planner:
         return known
 
     def _planned_for(self, asked: tuple[Question, ...], request: Request) -> Planned:
+        _hold_to_work(asked)
         query, laws = _stacked(asked), self._allowed()
         if request.epsilon is not None:
             found = [self._for_price(law, asked, query, request) for law in laws]
@@ -148,17 +155,27 @@ class Planner:
     ) -> Scales:
         """Return the largest multiple of the column's shape that meets the tolerance."""
         room = tolerance(question, column, _within(request), size=self.unit.size)
-        blocks = len(question.query.blocks)
-
-        def error(factor: float) -> float:
-            scales = {block: factor * relative for block, relative in shape.items()}
-            noises = noises_within(law, scales, blocks)
-            return predicted(question, column, noises, confidence=request.confidence, rows=self.unit.size)
-
-        factor = largest(error, room, lower=float(SMALLEST) / min(shape.values()))
+        own = alone(question, column, tuple(shape))
+        key = (law, own, room, request.confidence)
+        factor = self._factors.get(key)
         if factor is None:
-            raise Unreachable(column.name, error(float(SMALLEST) / min(shape.values())))
+            factor = self._factor_within(law, own, dict(enumerate(shape.values())), room, request.confidence)
+            if factor is None:
+                least = noises_within(law, {}, len(shape))
+                raise Unreachable(column.name, error_of(own, least, confidence=request.confidence, rows=self.unit.size))
+            if len(self._factors) >= _REMEMBERED:
+                self._factors.clear()
+            self._factors[key] = factor
         return {block: factor * relative for block, relative in shape.items()}
+
+    def _factor_within(
+        self, law: Law, question: Question, shape: Mapping[int, float], room: float, confidence: float
+    ) -> float | None:
+        def error(factor: float) -> float:
+            noises = noises_within(law, {block: factor * own for block, own in shape.items()}, len(shape))
+            return error_of(question, noises, confidence=confidence, rows=self.unit.size)
+
+        return largest(error, room, lower=float(SMALLEST) / min(shape.values()))
 
     def _for_price(self, law: Law, asked: tuple[Question, ...], query: Query, request: Request) -> Planned:
         """Return noise that costs the price, to which every column adds alike before blocks are shared."""
@@ -194,10 +211,10 @@ class Planner:
 
     def _error(self, asked: tuple[Question, ...], planned: Planned, request: Request) -> float:
         """Return the error of the first column, which laws are compared by."""
-        question, noises = asked[0], planned.measurement.noises
-        column, _ = shaped_columns(question)[0]
-        own = noises[: len(question.query.blocks)]
-        return predicted(question, column, own, confidence=request.confidence, rows=self.unit.size)
+        column, shape = shaped_columns(asked[0])[0]
+        noises = tuple(planned.measurement.noises[block] for block in shape)
+        own = alone(asked[0], column, tuple(shape))
+        return error_of(own, noises, confidence=request.confidence, rows=self.unit.size)
 
     def _planned(self, measurement: Measurement) -> Planned:
         event = measurement.event(self.unit)
@@ -224,6 +241,45 @@ def shaped_columns(question: Question) -> list[tuple[Column, Mapping[int, float]
     seen = {block for _, shape in found for block in shape}
     hidden = (block for block in range(len(question.query.blocks)) if block not in seen)
     return [*found, *((Column(f"block {block}", Total(block)), {block: 1.0}) for block in hidden)]
+
+
+def alone(question: Question, column: Column, blocks: tuple[int, ...]) -> Question:
+    """Return a question for one column and its blocks: all that its prediction hangs on.
+
+    Predictions take every group to have its part of the rows, whatever the conditions, so these are left out: columns
+    that differ in nothing else are planned once.
+    """
+    places = {block: place for place, block in enumerate(blocks)}
+    own = tuple(replace(question.query.blocks[block], where=EVERYTHING) for block in blocks)
+    return Question(
+        text="",
+        query=Query(question.query.domain, own),
+        keys=question.keys,
+        columns=(Column("", renumbered(column.expression, places)),),
+    )
+
+
+@lru_cache(maxsize=1 << 10)
+def error_of(question: Question, noises: tuple[Noise, ...], *, confidence: float, rows: int) -> float:
+    """Return the half-width that a question for one column would show."""
+    return predicted(question, question.columns[0], noises, confidence=confidence, rows=rows)
+
+
+def _hold_to_work(asked: tuple[Question, ...]) -> None:
+    """Refuse more columns than are planned in a few seconds; those that differ in conditions alone are planned once."""
+    kinds = {
+        (renumbered(column.expression, dict.fromkeys(shape, 0)), *(question.query.blocks[own].weight for own in shape))
+        for question in asked
+        if single_total(question) is None
+        for column, shape in shaped_columns(question)
+        if not isinstance(column.expression, Total)
+    }
+    work = sum(_QUANTILE if isinstance(expression, Quantile) else 1 for expression, *_ in kinds)
+    if work > MOST_WORK:
+        raise InvalidRequest(
+            f"These are {len(kinds)} different averages, spreads, quantiles and expressions. {MOST_WORK} are planned "
+            f"at once, of quantiles {MOST_WORK // _QUANTILE}. Ask for fewer columns at a time."
+        )
 
 
 @lru_cache(maxsize=1 << 12)

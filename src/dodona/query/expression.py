@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from enum import Enum
 from fractions import Fraction
+from typing import assert_never
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,3 +108,25 @@ class Logic:
 
 
 Expression = KeyOf | Literal | Certain | Total | Mean | Variation | Quantile | Arithmetic | Comparison | Logic
+
+
+def renumbered(expression: Expression, places: Mapping[int, int]) -> Expression:  # noqa: PLR0911  one for each kind
+    """Return the same expression of blocks that have other numbers."""
+    match expression:
+        case Total(block):
+            return Total(places[block])
+        case Mean(total, rows):
+            return replace(expression, total=places[total], rows=places[rows])
+        case Variation(squares, mean):
+            inner = replace(mean, total=places[mean.total], rows=places[mean.rows])
+            return replace(expression, squares=places[squares], mean=inner)
+        case Quantile(levels):
+            return replace(expression, levels=tuple(places[level] for level in levels))
+        case Arithmetic(_, left, right) | Comparison(_, left, right):
+            return replace(expression, left=renumbered(left, places), right=renumbered(right, places))
+        case Logic(_, parts):
+            return replace(expression, parts=tuple(renumbered(part, places) for part in parts))
+        case KeyOf() | Literal() | Certain():
+            return expression
+        case _:
+            assert_never(expression)

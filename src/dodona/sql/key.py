@@ -102,10 +102,9 @@ def _bins(scope: Scope, node: exp.Anonymous) -> Partition:
         raise scope.fault(widths[0], "This is no width of bins here.", f"Write a number above 0, in {unit}.")
     if attribute.size * step / width > MOST_VALUES:
         raise scope.fault(widths[0], "This makes too many groups.", "Write a larger width.")
-    first = math.floor(lower / width) + 1
-    count = math.ceil((attribute.size * step + lower) / width)
-    cuts = (math.ceil((number * width - lower) / step) for number in range(first, count))
-    return Partition.cut(attribute, (0, *(cut for cut in cuts if 0 < cut < attribute.size)))
+    each, before = int(width / step), math.floor(lower / step)  # bins begin at multiples of the width, not at the bound
+    cuts = range((math.floor(lower / width) + 1) * each - before, attribute.size, each)
+    return Partition.cut(attribute, (0, *(cuts if cuts.start > 0 else cuts[1:])))
 
 
 def _labelled(found: Scalar) -> Cases:
