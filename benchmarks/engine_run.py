@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from dodona.trusted.source import Source
 
 KEYS = 1_000
+KEY = bytes(32)
 CAP = 4
 _PER_PERSON = 5
 _SMALL = 100_000
@@ -88,7 +89,7 @@ def duckdb(folder: Path, rows: int, _: ExitStack) -> Opened:
 
     files = f"{parquet(folder, rows)}/*.parquet"
     connection = engine.connect()
-    source = DuckDBSource.parquet(schema(rows), files)
+    source = DuckDBSource.parquet(schema(rows), files, key=KEY)
     return Opened(
         source,
         lambda text: connection.execute(text).fetchall(),
@@ -120,7 +121,7 @@ def postgres(_: Path, rows: int, held: ExitStack) -> Opened:
     def own(text: str) -> list[tuple[object, ...]]:
         return connection.execute(text).fetchall()
 
-    source = PostgresSource(schema(rows), server.address, table=name, timeout=600.0)
+    source = PostgresSource(schema(rows), server.address, table=name, timeout=600.0, key=KEY)
     return Opened(source, own, name, lambda text: len(own(text)))
 
 
@@ -130,7 +131,7 @@ def spark(folder: Path, rows: int, held: ExitStack) -> Opened:
     from dodona.backends.spark_session import ENGINE
 
     path = parquet(folder, rows)
-    source = SparkSource.parquet(schema(rows), path)
+    source = SparkSource.parquet(schema(rows), path, key=KEY)
     session = ENGINE.session
     if session is None:
         raise RuntimeError("Spark was not started")

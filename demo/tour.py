@@ -15,6 +15,7 @@ from demo.table import Rows
 from demo.truth import Judged, Truth
 from dodona.errors import DodonaError
 from dodona.online.curator import Curator
+from dodona.opening.opening import ledger_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +50,9 @@ def tour(rows: Rows, folder: Path, screen: Screen) -> Tour:
     """Put rows behind a budget in a folder, ask everything, and return what was told."""
     made = make(rows, folder)
     owner.shown(made, screen)
-    with dodona.open(made.file, analyst=ANALYST) as stays, Truth(made.rows, stays.schema) as truth:
+    with ledger_of(made.file) as ledger:
+        key = ledger.cap_key
+    with dodona.open(made.file, analyst=ANALYST) as stays, Truth(made.rows, stays.schema, key) as truth:
         told = [_asked(stays, truth, ask, screen) for ask in questions.ASKS]
         told += [_chosen(stays, truth, screen), _watched(stays, truth, screen), _batch(stays, truth, screen)]
         told += [_free(stays, truth, ask, screen) for ask in questions.FREE]

@@ -1,6 +1,6 @@
 """The truth, which only a made-up table may tell: the same questions asked of DuckDB, without noise.
 
-It is about the rows that count: of a patient with many stays only the first ones do.
+It is about the rows that count: of a patient with many stays only some do.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ class Judged:
 class Truth:
     """The rows without protection. It is a context manager."""
 
-    def __init__(self, rows: Path, schema: Schema) -> None:
-        """Read Parquet, and keep the rows that count."""
+    def __init__(self, rows: Path, schema: Schema, key: bytes) -> None:
+        """Read Parquet, and keep the rows that count, which the key of the ledger chooses."""
         self._database = duckdb.connect()
         self._database.execute("CREATE TABLE everyone AS SELECT * FROM read_parquet($path)", {"path": str(rows)})
         read = self._database.execute("SELECT * FROM everyone").fetchnumpy()
         codes = {own.name: encode(own, np.ma.filled(read[own.name], np.nan)) for own in schema.domain}
-        counts = kept_rows(schema, codes, np.ma.getdata(read[schema.unit.id or ""]))
+        counts = kept_rows(schema, codes, np.ma.getdata(read[schema.unit.id or ""]), key)
         self._database.register("capped", {"counts": counts})
         self._database.execute(
             "CREATE TABLE stays AS SELECT everyone.* FROM everyone POSITIONAL JOIN capped WHERE counts"

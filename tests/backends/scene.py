@@ -26,6 +26,8 @@ from tests.backends.columns import COLUMNS, completed
 from tests.backends.server import held, type_of
 from tests.ledger.scene import shared_server
 
+KEY = bytes(range(32))
+"""What chooses the rows of a person that count."""
 OPENED: list[Source] = []
 """Sources with a connection, to be closed after a test."""
 
@@ -50,12 +52,12 @@ class Made:
 
 
 def memory(made: Made, _: Path) -> tuple[Source, Made]:
-    return MemorySource(made.schema, made.columns), made
+    return MemorySource(made.schema, made.columns, key=KEY), made
 
 
 def parquet(made: Made, folder: Path) -> tuple[Source, Made]:
     pa.parquet.write_table(made.arrow(), folder / "rows.parquet")
-    return DuckDBSource.parquet(made.schema, folder / "rows.parquet"), made
+    return DuckDBSource.parquet(made.schema, folder / "rows.parquet", key=KEY), made
 
 
 def split_parquet(made: Made, folder: Path) -> tuple[Source, Made]:
@@ -63,19 +65,19 @@ def split_parquet(made: Made, folder: Path) -> tuple[Source, Made]:
     middle = len(whole) // 2
     for number, part in enumerate((whole.slice(0, middle), whole.slice(middle))):
         pa.parquet.write_table(part, folder / f"part{number}.parquet")
-    return DuckDBSource.parquet(made.schema, folder / "part*.parquet"), made
+    return DuckDBSource.parquet(made.schema, folder / "part*.parquet", key=KEY), made
 
 
 def arrow_frame(made: Made, _: Path) -> tuple[Source, Made]:
-    return DuckDBSource.frame(made.schema, made.arrow()), made
+    return DuckDBSource.frame(made.schema, made.arrow(), key=KEY), made
 
 
 def pandas_frame(made: Made, _: Path) -> tuple[Source, Made]:
-    return DuckDBSource.frame(made.schema, made.arrow().to_pandas()), made
+    return DuckDBSource.frame(made.schema, made.arrow().to_pandas(), key=KEY), made
 
 
 def polars_frame(made: Made, _: Path) -> tuple[Source, Made]:
-    return DuckDBSource.frame(made.schema, pl.from_arrow(made.arrow())), made
+    return DuckDBSource.frame(made.schema, pl.from_arrow(made.arrow()), key=KEY), made
 
 
 def comma_separated(made: Made, folder: Path) -> tuple[Source, Made]:
@@ -84,7 +86,7 @@ def comma_separated(made: Made, folder: Path) -> tuple[Source, Made]:
         writer = csv.writer(file, quoting=csv.QUOTE_NOTNULL if hasattr(csv, "QUOTE_NOTNULL") else csv.QUOTE_ALL)
         writer.writerow(text.columns)
         writer.writerows(zip(*text.columns.values(), strict=True))
-    return DuckDBSource.csv(made.schema, folder / "rows.csv"), text
+    return DuckDBSource.csv(made.schema, folder / "rows.csv", key=KEY), text
 
 
 def table(made: Made, folder: Path) -> tuple[Source, Made]:
@@ -92,13 +94,13 @@ def table(made: Made, folder: Path) -> tuple[Source, Made]:
     with duckdb.connect(str(folder / "held.duckdb")) as connection:
         connection.register("rows", rows)
         connection.execute(f'CREATE TABLE "{made.schema.table}" AS SELECT * FROM rows')  # noqa: S608
-    return DuckDBSource.table(made.schema, folder / "held.duckdb"), made
+    return DuckDBSource.table(made.schema, folder / "held.duckdb", key=KEY), made
 
 
 def postgres(made: Made, _: Path) -> tuple[Source, Made]:
     types = {name: type_of(kind) for name, kind in made.types.items()}
     name = held(made.schema.table, made.columns, types)
-    source = PostgresSource(made.schema, shared_server().address, table=name)
+    source = PostgresSource(made.schema, shared_server().address, table=name, key=KEY)
     OPENED.append(source)
     return source, made
 

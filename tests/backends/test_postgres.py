@@ -20,7 +20,7 @@ from dodona.domain.schema import Schema
 from dodona.errors import InvalidArgument
 from dodona.query.query import Query
 from dodona.trusted.faults import SourceFailed
-from tests.backends.scene import OPENED, values
+from tests.backends.scene import KEY, OPENED, values
 from tests.backends.server import held, owner
 from tests.ledger.proxy import Proxy
 from tests.ledger.scene import shared_server
@@ -37,7 +37,9 @@ def ages(*, types: str = "integer") -> str:
 
 
 def opened(table: str, schema: Schema = AGE, *, timeout: float = 60, url: str | None = None) -> PostgresSource:
-    source = PostgresSource(schema, shared_server().address if url is None else url, table=table, timeout=timeout)
+    source = PostgresSource(
+        schema, shared_server().address if url is None else url, table=table, timeout=timeout, key=KEY
+    )
     OPENED.append(source)
     return source
 
@@ -321,7 +323,8 @@ def test_a_person_with_ten_thousand_rows_moves_an_answer_by_the_cap_at_most():
     without, within = (values(opened(held("ages", own, types), PEOPLE), AGES) for own in (others, both))
     moved = np.array(within) - np.array(without)
     assert sum(without) == 200
-    assert moved.tolist() == [2] + [0] * 11
+    assert moved.sum() == 2
+    assert (moved >= 0).all()
 
 
 @pytest.mark.parametrize(

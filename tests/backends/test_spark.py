@@ -21,6 +21,7 @@ import pytest
 import dodona
 from dodona.backends.engine import answers
 from dodona.backends.faults import SourceUnfit
+from dodona.backends.memory import MemorySource
 from dodona.backends.spark import SparkSource
 from dodona.domain.attribute import Attribute, Boolean, Category, Date, Integer, Number
 from dodona.domain.schema import Schema
@@ -433,8 +434,10 @@ def test_spark_connect_answers_by_an_address_and_by_a_session_that_is_left_alone
     )
     try:
         _wait(port)
-        source = SparkSource.remote(schema, f"sc://127.0.0.1:{port}", name)
-        assert values(source, Query.histogram(schema.domain, ["age"])) == [0, 1, 1, 1, 0, 0]
+        source = SparkSource.remote(schema, f"sc://127.0.0.1:{port}", name, key=bytes(32))
+        held = {"age": [1, 2, 2, 7], "who": [1, 1, 2, 3]}
+        expected = values(MemorySource(schema, held, key=bytes(32)), Query.histogram(schema.domain, ["age"]))
+        assert values(source, Query.histogram(schema.domain, ["age"])) == expected
         source.close()
         with pytest.raises(SourceFailed):
             source.exact(Query.histogram(schema.domain, ["age"]))

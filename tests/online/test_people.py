@@ -61,7 +61,7 @@ def curator(neighbours: str, *, joined: bool = False, delta: str = "1e-6", rows:
         Dataset(
             name="stays",
             schema=declared,
-            source=MemorySource(declared, table(neighbours, joined=joined)),
+            source=MemorySource(declared, table(neighbours, joined=joined), key=bytes(32)),
             ledger=memory.create(terms),
             default=Request(within="10%", epsilon=None, confidence=0.95),
         )

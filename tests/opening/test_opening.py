@@ -202,7 +202,7 @@ def test_people_whose_id_is_missing_in_any_way_are_nobody():
     schema = dodona.Schema.of("stays", dodona.Integer("age", 0, 99), size=9, id="who", rows=1)
     whose = pd.Series([pd.NA, None, float("nan"), np.datetime64("NaT"), "ada", "ada", "ben", 7], dtype=object)
     frame = pd.DataFrame({"age": range(8), "who": whose})
-    source = DuckDBSource.frame(schema, frame)
+    source = DuckDBSource.frame(schema, frame, key=bytes(32))
     assert values(source, Query.count(schema.domain)) == [3]
     with pytest.raises(SourceUnfit, match="told apart"):
         DuckDBSource.frame(schema, pd.DataFrame({"age": [1], "who": [[1, 2]]}))
@@ -220,7 +220,7 @@ def test_columns_of_types_that_duckdb_does_not_have_are_read_all_the_same():
         query = Query.histogram(schema.domain, [name])
         assert values(DuckDBSource.frame(schema, frame), query) == values(memory, query)
     people = dodona.Schema.of("t", dodona.Number("x", 0, 100, "0.25"), size=9, id="w", rows=1)
-    assert values(DuckDBSource.frame(people, frame), Query.count(people.domain)) == [3]
+    assert values(DuckDBSource.frame(people, frame, key=bytes(32)), Query.count(people.domain)) == [3]
     pandas = dodona.Schema.of("t", dodona.Number("x", 0, 100, "0.25"), size=9)
     assert values(DuckDBSource.frame(pandas, pd.DataFrame({"x": half})), Query.count(pandas.domain)) == [4]
 

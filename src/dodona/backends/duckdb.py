@@ -39,7 +39,10 @@ if TYPE_CHECKING:
 
 
 class DuckDBSource:
-    """Exact answers from DuckDB. Open one with `parquet`, `csv`, `table` or `frame`."""
+    """Exact answers from DuckDB. Open one with `parquet`, `csv`, `table` or `frame`.
+
+    Where people are protected, each of these takes the key of the ledger, which chooses the rows that count.
+    """
 
     def __init__(self, connection: Connection, schema: Schema, table: Table, *, version: str) -> None:
         """Take a connection that is closed to the outside, and how its table is read."""
@@ -53,26 +56,42 @@ class DuckDBSource:
         return f"DuckDBSource({self._schema.table})"
 
     @classmethod
-    def parquet(cls, schema: Schema, path: str | Path, *, version: str = "1", threads: int | None = None) -> Self:
+    def parquet(
+        cls,
+        schema: Schema,
+        path: str | Path,
+        *,
+        version: str = "1",
+        threads: int | None = None,
+        key: bytes | None = None,
+    ) -> Self:
         """Open Parquet files: a path, or a pattern with `*`. They are read anew for each question."""
         files = found_files(path)
         connection = connected(threads=threads)
         hold_files(connection, files)
         shut(connection, files)
-        return cls._opened(connection, schema, parquet(files), version=version)
+        return cls._opened(connection, schema, parquet(files), version=version, key=key)
 
     @classmethod
-    def csv(cls, schema: Schema, path: str | Path, *, version: str = "1", threads: int | None = None) -> Self:
+    def csv(
+        cls,
+        schema: Schema,
+        path: str | Path,
+        *,
+        version: str = "1",
+        threads: int | None = None,
+        key: bytes | None = None,
+    ) -> Self:
         """Open CSV files with a line of names: a path, or a pattern. An empty field is missing."""
         files = found_files(path)
         connection = connected(threads=threads)
         hold_files(connection, files)
-        taken = take_in(connection, schema, table_of(connection, schema, comma_separated(files)))
+        taken = take_in(connection, schema, table_of(connection, schema, comma_separated(files)), key)
         shut(connection, [])
         return cls(connection, schema, taken, version=version)
 
     @classmethod
-    def table(
+    def table(  # noqa: PLR0913  each is named
         cls,
         schema: Schema,
         path: str | Path,
@@ -80,6 +99,7 @@ class DuckDBSource:
         table: str | None = None,
         version: str = "1",
         threads: int | None = None,
+        key: bytes | None = None,
     ) -> Self:
         """Open a table, or a view of tables, of a database file, read only.
 
@@ -87,28 +107,30 @@ class DuckDBSource:
         """
         connection = connected(threads=threads)
         source = attached(connection, one_file(path), schema.table if table is None else table)
-        return cls._opened(connection, schema, source, version=version)
+        return cls._opened(connection, schema, source, version=version, key=key)
 
     @classmethod
-    def frame(cls, schema: Schema, frame: object, *, version: str = "1", threads: int | None = None) -> Self:
+    def frame(
+        cls, schema: Schema, frame: object, *, version: str = "1", threads: int | None = None, key: bytes | None = None
+    ) -> Self:
         """Take in a table of pandas, polars or Arrow; what happens to it later makes no difference."""
         from dodona.backends.frame import arrow_table  # loads pyarrow, which files do without
 
         taken, coded = arrow_table(schema, frame)
         connection = connected(threads=threads)
         register(connection, "frame", taken)
-        own = take_in(connection, schema, table_of(connection, schema, "frame", coded=coded))
+        own = take_in(connection, schema, table_of(connection, schema, "frame", coded=coded), key)
         connection.unregister("frame")
         shut(connection, [])
         return cls(connection, schema, own, version=version)
 
     @classmethod
-    def _opened(cls, connection: Connection, schema: Schema, source: str, *, version: str) -> Self:
+    def _opened(cls, connection: Connection, schema: Schema, source: str, *, version: str, key: bytes | None) -> Self:
         """Return the source of a table over a connection that is shut already: what is looked at may be hostile."""
         table = table_of(connection, schema, source)
         hold_readable(connection, schema, source)
         if table.person is not None:  # which rows count is found once, not with every question
-            table = take_in(connection, schema, table)
+            table = take_in(connection, schema, table, key)
         return cls(connection, schema, table, version=version)
 
     def exact(self, query: Query) -> Sealed:

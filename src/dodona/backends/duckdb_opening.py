@@ -10,6 +10,7 @@ from pathlib import Path
 
 import duckdb  # noqa: TID251  the adapter
 
+from dodona.backends.cap import cap_key
 from dodona.backends.faults import SourceUnfit, in_words, missing_column, unfit_type
 from dodona.backends.files import hold_same
 from dodona.domain.attribute import Attribute, cells
@@ -201,24 +202,42 @@ def table_of(connection: Connection, schema: Schema, source: str, *, coded: froz
     raw = raw_of(person, kind, source)
     if kind in _DOUBLES:
         raw = f"CASE WHEN isnan({raw}) THEN NULL ELSE {raw} END"
-    return Table(source, readings, DUCKDB, raw)
+    return Table(source, readings, DUCKDB, raw, _person_text(kind, coded=person in coded))
 
 
-def take_in(connection: Connection, schema: Schema, table: Table) -> Table:
-    """Return the table as codes in memory, with the rows that count."""
-    rows = render_cap.coded(table) if table.person is None else render_cap.counting(table, schema.unit.rows)
+def _person_text(kind: str, *, coded: bool) -> str:
+    """Return the pattern that writes an id as text; one that a frame holds as objects comes with its text."""
+    if coded:
+        return "struct_extract({0}, 'text')"
+    if kind == "BLOB":
+        return "lower(hex({0}))"
+    whole = kind.startswith("DECIMAL(") and kind.endswith(",0)")
+    return render_cap.person_text(Form.WHOLE if whole else _form_of_id(kind), DUCKDB)
+
+
+def _form_of_id(kind: str) -> Form | None:
+    return Form.DECIMAL if kind.startswith("DECIMAL(") else form_of(kind)
+
+
+def take_in(connection: Connection, schema: Schema, table: Table, key: bytes | None) -> Table:
+    """Return the table as codes in memory, with the rows that count: where people are protected, the key chooses."""
+    own_key = cap_key(schema, key)
     narrow = [
         f"CAST(c{place} AS {_width(own.attribute)}) AS c{place}" for place, own in enumerate(table.readings.values())
     ]
     if table.person is not None:
         narrow.append(render_cap.PERSON)
-    sql = f"CREATE TABLE coded AS SELECT {', '.join(narrow) or 'nothing'} FROM ({rows}) AS taken"  # noqa: S608
+    rows, listed = render_cap.coded(table), ", ".join(narrow) or "nothing"
     try:
-        connection.execute(sql)
+        connection.execute(f"CREATE TABLE coded AS SELECT {listed} FROM ({rows}) AS taken")  # noqa: S608
+        if table.person is None:
+            return render_cap.as_codes(table, "coded")
+        kept = render_cap.counting_of_codes(table, "coded", schema.unit.rows, own_key)
+        connection.execute(f"CREATE TABLE counting AS {kept}")
+        connection.execute("DROP TABLE coded")
+        return render_cap.as_codes(table, "counting")
     except duckdb.Error:
         pass
-    else:
-        return render_cap.as_codes(table, "coded")
     raise SourceUnfit(
         "The rows of the table cannot be read. Check that each line has as many fields as the first, that the text is "
         "UTF-8, and that there is memory for one number a row and column."

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
-from dodona.backends.cap import numbered
+from dodona.backends.cap import numbered, people_texts
 from dodona.backends.faults import SourceUnfit
 from dodona.domain.encoding import encode
 from dodona.domain.schema import Schema
@@ -26,10 +27,9 @@ def arrow_table(schema: Schema, frame: Any) -> tuple[pa.Table, frozenset[str]]: 
         column = _column(frame, library, name)
         if library == "pandas" and str(column.dtype) == "object":
             if name == person:
-                numbers = numbered(column.tolist())
-                found[name] = pa.array(numbers, mask=numbers < 0)
-                continue
-            found[name] = pa.array(encode(schema.domain[name], column.to_numpy()))
+                found[name] = _people(column.tolist())
+            else:
+                found[name] = pa.array(encode(schema.domain[name], column.to_numpy()))
             coded.add(name)
             continue
         own = _typed(column, library)
@@ -38,6 +38,21 @@ def arrow_table(schema: Schema, frame: Any) -> tuple[pa.Table, frozenset[str]]: 
             coded.add(name)
         found[name] = own.cast(pa.string()) if pa.types.is_decimal256(own.type) else own
     return pa.table(found), frozenset(coded)
+
+
+def _people(listed: list[object]) -> pa.StructArray:
+    """Return ids that may be any Python objects: a number that tells them apart, and the text that they are hashed as.
+
+    The number depends on the order of the rows, so nothing but whether two are equal may depend on it.
+    """
+    numbers = numbered(listed)
+    texts = people_texts(numbers, listed, np.flatnonzero(numbers >= 0))
+    try:
+        text = pa.array([texts.get(number) for number in numbers.tolist()], pa.string())
+        return pa.StructArray.from_arrays([pa.array(numbers), text], ["number", "text"], mask=pa.array(numbers < 0))
+    except (pa.ArrowException, ValueError):
+        pass
+    raise SourceUnfit("The column of who a row is of holds text that is not UTF-8. Use numbers or texts.")
 
 
 def _column(frame: Any, library: str, name: str) -> Any:  # noqa: ANN401  of three libraries

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dodona.backends.cap import kept_rows, numbered
+from dodona.backends.cap import cap_key, kept_rows, numbered
 from dodona.backends.faults import SourceUnfit
 from dodona.backends.histogram import Histogram, planned
 from dodona.backends.totals import Whole, answer, joined
@@ -34,9 +34,18 @@ class MemorySource:
     """
 
     def __init__(
-        self, schema: Schema, columns: Mapping[str, Sequence[object] | NDArray[Any]], *, version: str = "1"
+        self,
+        schema: Schema,
+        columns: Mapping[str, Sequence[object] | NDArray[Any]],
+        *,
+        version: str = "1",
+        key: bytes | None = None,
     ) -> None:
-        """Take all declared columns, and the column of people where the unit has one; all of one length."""
+        """Take all declared columns, and the column of people where the unit has one; all of one length.
+
+        Where people are protected, the key of the ledger chooses which of their rows count.
+        """
+        own_key = cap_key(schema, key)
         self.version = version
         self._schema = schema
         person = schema.unit.id
@@ -51,7 +60,7 @@ class MemorySource:
         self._people: NDArray[np.int64] | None = None
         codes = {attribute.name: encode(attribute, columns[attribute.name]) for attribute in schema.domain}
         if person is not None:
-            kept = kept_rows(schema, codes, columns[person])
+            kept = kept_rows(schema, codes, columns[person], own_key)
             codes = {name: own[kept] for name, own in codes.items()}
             self._people = numbered(columns[person])[kept]
         self._codes = codes

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 
+from dodona.backends.cap import cap_key
 from dodona.backends.engine import answers
 from dodona.backends.faults import SourceUnfit
 from dodona.backends.postgres_opening import hold_types, named, needed, relation, table_of
@@ -24,14 +25,22 @@ _LONGEST = 7 * 24 * 3600.0
 class PostgresSource:
     """Exact answers from a table, a view or a materialised view of a PostgreSQL database."""
 
-    def __init__(
-        self, schema: Schema, url: str, *, table: str | None = None, version: str = "1", timeout: float = TIMEOUT
+    def __init__(  # noqa: PLR0913  what is opened once
+        self,
+        schema: Schema,
+        url: str,
+        *,
+        table: str | None = None,
+        version: str = "1",
+        timeout: float = TIMEOUT,
+        key: bytes | None = None,
     ) -> None:
         """Connect, and look at names and types; the name of the table is the schema's if none is given.
 
-        `url` may hold a password: it is never shown. Where people are the unit, which rows count is found anew with
-        each question.
+        `url` may hold a password: it is never shown. Where people are protected, the key of the ledger chooses which of
+        their rows count, which is found anew with each question.
         """
+        own_key = cap_key(schema, key)
         if not 0 < timeout <= _LONGEST:
             raise InvalidArgument("timeout", timeout, "write a number of seconds, up to a week")
         self.version = version
@@ -44,7 +53,7 @@ class PostgresSource:
             )
             table_as_it_is = table_of(schema, self._relation)
             people = table_as_it_is.person is not None
-            self._table = capped(table_as_it_is, schema.unit.rows) if people else table_as_it_is
+            self._table = capped(table_as_it_is, schema.unit.rows, own_key) if people else table_as_it_is
             if self._relation.viewed:
                 self._hold_readable()
         except BaseException:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from dodona.backends.faults import SourceUnfit, in_words, missing_column, unfit_type
 from dodona.backends.inspection import Held
@@ -12,6 +12,7 @@ from dodona.backends.postgres_session import Connection
 from dodona.domain.attribute import Attribute, Boolean
 from dodona.domain.schema import Schema
 from dodona.sql.render import Table
+from dodona.sql.render_cap import person_text
 from dodona.sql.render_column import Form, Reading, accepted, reading
 from dodona.sql.render_postgres import DOUBLE_OF_NUMERIC, POSTGRES
 
@@ -137,7 +138,17 @@ def table_of(schema: Schema, found: Relation) -> Table:
         )
     own = POSTGRES.identifier(who)
     person = f"nullif({own}, 'NaN')" if kind.family in _HOLDS_NAN else _raw(own, kind)
-    return Table(found.sql, readings, POSTGRES, person)
+    return Table(found.sql, readings, POSTGRES, person, _person_text(kind))
+
+
+def _person_text(kind: Kind) -> str:
+    """Return the pattern that writes an id as text."""
+    if kind.family == "bytea":
+        return "encode({0}, 'hex')"
+    if kind.family == "numeric" and kind.shown.endswith(",0)"):
+        return POSTGRES.text
+    double = replace(POSTGRES, double=DOUBLE_OF_NUMERIC) if kind.family == "numeric" else POSTGRES
+    return person_text(_FORMS.get(kind.family), double)
 
 
 def held_of(name: str, kind: Kind) -> Held:

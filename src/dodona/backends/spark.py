@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
+from dodona.backends.cap import cap_key
 from dodona.backends.engine import answers
 from dodona.backends.faults import SourceUnfit
 from dodona.backends.spark_opening import folder, forget, fresh_name, hold_readable, named, viewed
@@ -30,7 +31,10 @@ if TYPE_CHECKING:
 
 
 class SparkSource:
-    """Exact answers from Spark. Open one with `parquet`, `table` or `remote`."""
+    """Exact answers from Spark. Open one with `parquet`, `table` or `remote`.
+
+    Where people are protected, each of these takes the key of the ledger, which chooses the rows that count.
+    """
 
     def __init__(  # noqa: PLR0913  what is opened once
         self,
@@ -56,7 +60,13 @@ class SparkSource:
 
     @classmethod
     def parquet(
-        cls, schema: Schema, path: str | Path, *, session: SparkSession | None = None, version: str = "1"
+        cls,
+        schema: Schema,
+        path: str | Path,
+        *,
+        session: SparkSession | None = None,
+        version: str = "1",
+        key: bytes | None = None,
     ) -> Self:
         """Open Parquet files: a folder, a file, a pattern with `*`, or an address that Spark knows.
 
@@ -65,11 +75,19 @@ class SparkSource:
         given, leave = session or running(), _nothing
         if given is None or given is ENGINE.session:
             given, leave = ENGINE.take(), ENGINE.leave
-        return cls._opened(schema, lambda: beside(given), lambda own: folder(own, path), version=version, leave=leave)
+        return cls._opened(
+            schema, lambda: beside(given), lambda own: folder(own, path), version=version, key=key, leave=leave
+        )
 
     @classmethod
     def table(
-        cls, schema: Schema, session: SparkSession | None, name: str | None = None, *, version: str = "1"
+        cls,
+        schema: Schema,
+        session: SparkSession | None,
+        name: str | None = None,
+        *,
+        version: str = "1",
+        key: bytes | None = None,
     ) -> Self:
         """Open a table or a view of a session, None for the one that is running, by the name that it knows.
 
@@ -83,23 +101,28 @@ class SparkSource:
         def rows(own: SparkSession) -> DataFrame:
             return named(own if over_network(given) else given, known)
 
-        return cls._opened(schema, lambda: beside(given), rows, version=version, leave=_nothing)
+        return cls._opened(schema, lambda: beside(given), rows, version=version, key=key, leave=_nothing)
 
     @classmethod
-    def remote(cls, schema: Schema, address: str, name: str | None = None, *, version: str = "1") -> Self:
+    def remote(
+        cls, schema: Schema, address: str, name: str | None = None, *, version: str = "1", key: bytes | None = None
+    ) -> Self:
         """Open a table of a Spark Connect server, whose address is such as sc://host:15002."""
         session = connected(address)
         known = SPARK.identifier(schema.table) if name is None else name
-        return cls._opened(schema, lambda: session, lambda own: named(own, known), version=version, leave=_nothing)
+        return cls._opened(
+            schema, lambda: session, lambda own: named(own, known), version=version, key=key, leave=_nothing
+        )
 
     @classmethod
-    def _opened(
+    def _opened(  # noqa: PLR0913  what is opened once
         cls,
         schema: Schema,
         session: Callable[[], SparkSession],
         rows: Callable[[SparkSession], DataFrame],
         *,
         version: str,
+        key: bytes | None,
         leave: Callable[[], None],
     ) -> Self:
         view = fresh_name()
@@ -107,7 +130,7 @@ class SparkSource:
         try:
             own = session()
             found = viewed(rows(own), schema, own, view)
-            table = found if found.person is None else capped(found, schema.unit.rows)
+            table = found if found.person is None else capped(found, schema.unit.rows, cap_key(schema, key))
             hold_readable(own, found, table)
         except BaseException:
             if own is not None:

@@ -16,6 +16,7 @@ from dodona.backends.inspection import Held
 from dodona.backends.spark_session import over_network, quiet, released
 from dodona.domain.schema import Schema
 from dodona.sql.render import Table, digest
+from dodona.sql.render_cap import person_text
 from dodona.sql.render_column import Form, Reading, accepted, reading
 from dodona.sql.render_dialect import SPARK
 
@@ -88,13 +89,24 @@ def viewed(rows: DataFrame, schema: Schema, session: SparkSession, name: str) ->
             )
         listed.append(f"{_raw(field)} AS v{place}")
         readings[attribute.name] = reading(attribute, f"v{place}", form, SPARK)
-    person = None
+    person, written = None, "{0}"
     if schema.unit.id is not None:
         field = _field(fields, schema.unit.id, "who a row is of")
         listed.append(f"{_raw(field)} AS {_WHO}")
+        written = _person_text(field)
         person = f"CASE WHEN isnan({_WHO}) THEN NULL ELSE {_WHO} END" if _form(field) is Form.DOUBLE else _WHO
     view = _opened(lambda: named_view(rows.selectExpr(*listed or ["0 AS nothing"]), session, name))
-    return Table(view, readings, SPARK, person)
+    return Table(view, readings, SPARK, person, written)
+
+
+def _person_text(field: StructField) -> str:
+    """Return the pattern that writes an id as text."""
+    kind = field.dataType.simpleString()
+    if kind == "binary":
+        return "lower(hex({0}))"
+    if kind.startswith("decimal("):
+        return person_text(Form.WHOLE if kind.endswith(",0)") else Form.DECIMAL, SPARK)
+    return person_text(_form(field), SPARK)
 
 
 def held_columns(rows: DataFrame) -> dict[str, Held]:

@@ -49,6 +49,7 @@ def create(  # noqa: PLR0913  each is an option
         from dodona.ledger import place
         from dodona.ledger.opening import Terms
         from dodona.policy import Analyst, Budget
+        from dodona.trusted.source import fresh_key
 
         if neighbours not in {relation.value for relation in Neighbours}:
             raise InvalidArgument("neighbours", neighbours, "write add-remove or replace")
@@ -58,6 +59,7 @@ def create(  # noqa: PLR0913  each is an option
             neighbours=Neighbours(neighbours),
             budget=Budget(epsilon, delta, accountant, kept),
             analysts=tuple(Analyst(*_pair("analyst", text, "=")) for text in analyst or ()),
+            cap_key=fresh_key(),
         )
         place.create(placed(ledger), terms, head=head)
         typer.echo(f"created: {ledger}")
@@ -95,10 +97,12 @@ def verify(ledger: Where, *, head: Head = None) -> None:
 
 @app.command()
 def export(ledger: Where, *, head: Head = None) -> None:
-    """Print every line as JSON: the entry, its hash and the one before."""
+    """Print every line as JSON: the entry, its hash and the one before. The key of the cap on rows is left out."""
     with told(), opened(ledger, head) as found:
         for line in found.lines():
-            print(json.dumps({"hash": line.hash, "previous": line.previous} | json.loads(line.text)))
+            entry = json.loads(line.text)
+            entry.pop("cap_key", None)  # so that an export can be given away
+            print(json.dumps({"hash": line.hash, "previous": line.previous} | entry))
 
 
 @app.command()

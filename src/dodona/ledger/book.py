@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from hashlib import sha256
 from typing import Self, assert_never
 
 from dodona.accounting.bounds import Pair
@@ -78,6 +79,7 @@ class Book:
         self.head = first.hash
         self.created = created
         self.datasets = dict(created.datasets)
+        self.cap_key = _cap_key(first, created)
         whole = kept_filter(created.budget, created.order, created.limit)
         self.account = Account(created.budget, whole, Pot(Pair(*created.budget.plans)))
         for analyst in created.analysts:
@@ -275,3 +277,10 @@ class Book:
         waiting.pop(release.receipt, None)
         if not waiting:
             self._unanswered.pop((*asked, receipt.event), None)
+
+
+def _cap_key(first: Line, created: Created) -> bytes:
+    """Return what chooses which rows of a person count. Where an earlier version drew none, the first line decides."""
+    if created.cap_key is None:
+        return sha256(f"cap\n{first.hash}".encode("ascii")).digest()
+    return bytes.fromhex(created.cap_key)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from hashlib import sha256
 
 from dodona.ledger.entry import Entry
@@ -19,7 +19,8 @@ class Line:
     number: int
     previous: str
     hash: str
-    text: str
+    text: str = field(repr=False)
+    """The entry; the first one holds the key of the cap, which is not shown."""
 
     def follows(self, number: int, previous: str) -> bool:
         """Return whether this is, unaltered, the next line after the one with this number and hash."""

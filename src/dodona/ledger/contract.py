@@ -143,6 +143,10 @@ class Ledger(Protocol):
     def datasets(self) -> dict[str, str]:
         """Return the digest of the schema that each dataset is bound to."""
 
+    @property
+    def cap_key(self) -> bytes:
+        """What chooses which rows of a person count, fixed for ever: for sources alone, never to be shown."""
+
     def end(self) -> None:
         """Close the account for ever; answers can still be fetched."""
 

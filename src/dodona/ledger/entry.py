@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 
 from dodona.accounting.event import Event
@@ -11,6 +11,7 @@ from dodona.ledger.release import Release
 from dodona.policy import Analyst, Budget
 
 FORMAT = 1
+CAP_KEY_BYTES = 32
 
 Parts = tuple[tuple[Event, int], ...]
 """The events of a plan, and how often each may be asked for."""
@@ -31,6 +32,8 @@ class Created:
     limit: int
     analysts: tuple[Analyst, ...]
     format: int = FORMAT
+    cap_key: str | None = field(default=None, repr=False)
+    """What chooses which rows of a person count, in hexadecimal digits; None in ledgers of earlier versions."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -295,6 +295,11 @@ class KeptLedger:
         """Return the digest of the schema that each dataset is bound to."""
         return self._keeper.read(lambda book, _, __: dict(book.datasets))
 
+    @property
+    def cap_key(self) -> bytes:
+        """What chooses which rows of a person count, fixed for ever: for sources alone, never to be shown."""
+        return self._keeper.read(lambda book, _, __: book.cap_key)
+
     def end(self) -> None:
         """Close the account for ever."""
         self._write(Closed())

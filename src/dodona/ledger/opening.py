@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 from dodona.domain.neighbours import Neighbours
-from dodona.errors import InvalidRequest
+from dodona.errors import InvalidArgument, InvalidRequest
 from dodona.exact import Exact
 from dodona.ledger.book import Book
 from dodona.ledger.chain import NOTHING, Line, line_after
-from dodona.ledger.entry import Created, Recovered
+from dodona.ledger.entry import CAP_KEY_BYTES, Created, Recovered
 from dodona.ledger.faults import LedgerOfAnother, LedgerRolledBack, LedgerUnreadable
 from dodona.ledger.head import Head, Mark
 from dodona.ledger.keeper import Clock, Keeper, contains, utc
@@ -30,6 +30,8 @@ class Terms:
     neighbours: Neighbours
     budget: Budget
     analysts: tuple[Analyst, ...] = ()
+    cap_key: bytes | None = field(default=None, repr=False)
+    """Random bytes that choose which rows of a person count. They are drawn above, as nothing is drawn here."""
 
 
 def first_line(terms: Terms, *, clock: Clock = utc) -> Line:
@@ -37,6 +39,10 @@ def first_line(terms: Terms, *, clock: Clock = utc) -> Line:
     datasets = tuple((worded("dataset", name), worded("schema", digest)) for name, digest in terms.datasets.items())
     chosen = terms.budget.filter()
     created = Created(datasets, terms.neighbours, terms.budget, chosen.order, chosen.limit, terms.analysts)
+    if terms.cap_key is not None:
+        if len(terms.cap_key) != CAP_KEY_BYTES:
+            raise InvalidArgument("cap_key", "<key>", f"give {CAP_KEY_BYTES} bytes")
+        created = replace(created, cap_key=terms.cap_key.hex())
     line = line_after(-1, NOTHING, created, time=clock().isoformat())
     Book(line, created)
     return line

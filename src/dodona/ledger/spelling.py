@@ -13,6 +13,7 @@ from dodona.accounting.event import Event, Together
 from dodona.domain.neighbours import Neighbours
 from dodona.errors import InvalidRequest
 from dodona.ledger.entry import (
+    CAP_KEY_BYTES,
     Admitted,
     Charged,
     Closed,
@@ -139,6 +140,7 @@ def _act_fields(entry: Raised | Recovered | Admitted | Stopped | Declared | Clos
 
 def _created_fields(entry: Created) -> Fields:
     budget = entry.budget
+    keyed = {} if entry.cap_key is None else {"cap_key": entry.cap_key}  # so that older lines keep their hash
     return {
         "entry": "created",
         "format": entry.format,
@@ -149,7 +151,7 @@ def _created_fields(entry: Created) -> Fields:
         "order": None if entry.order is None else str(entry.order),
         "limit": entry.limit,
         "analysts": [[analyst.name, str(analyst.share)] for analyst in entry.analysts],
-    }
+    } | keyed
 
 
 def _created(fields: Fields) -> Created:
@@ -162,7 +164,14 @@ def _created(fields: Fields) -> Created:
         _whole(fields["limit"]),
         tuple(Analyst(name, share) for name, share in fields["analysts"]),
         _whole(fields["format"]),
+        _cap_key(fields["cap_key"]) if "cap_key" in fields else None,
     )
+
+
+def _cap_key(value: object) -> str:
+    if len(bytes.fromhex(_text(value))) != CAP_KEY_BYTES:
+        raise ValueError
+    return str(value)
 
 
 def _charged(fields: Fields) -> Charged:

@@ -14,6 +14,7 @@ from dodona.ledger.opening import Terms
 from dodona.online.after import After
 from dodona.opening.secret import VARIABLE, secret
 from dodona.policy import Analyst, Budget, default_accountant
+from dodona.trusted.source import fresh_key
 
 _KINDS = ("parquet", "csv", "duckdb", "postgres", "spark")
 _ACCOUNTANTS = tuple(accountant.value for accountant in Accountant)
@@ -68,12 +69,13 @@ class DatasetFile:
 
     @property
     def terms(self) -> Terms:
-        """What its ledger is created with."""
+        """What its ledger is created with; each time with another key."""
         return Terms(
             datasets={self.dataset: self.schema.digest},
             neighbours=self.schema.unit.neighbours,
             budget=self.budget,
             analysts=self.analysts,
+            cap_key=fresh_key(),
         )
 
     @property

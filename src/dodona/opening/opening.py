@@ -22,6 +22,7 @@ from dodona.opening.made_up import made_up
 from dodona.opening.secret import VARIABLE, secret
 from dodona.opening.version import hold_frame, hold_source, hold_version
 from dodona.policy import Analyst, Budget
+from dodona.trusted.source import fresh_key
 
 if TYPE_CHECKING:
     from dodona.backends.postgres import PostgresSource
@@ -57,17 +58,19 @@ def open_dataset(  # noqa: PLR0913  the surface
     if schema is None or budget is None:
         raise InvalidRequest("A frame needs schema= and budget=: what its columns may hold, and what may be spent.")
     terms = _terms(schema, budget, schema.table, () if analyst is None else (Analyst(analyst),))
-    return Curator(
-        Dataset(
-            name=schema.table,
-            schema=schema,
-            source=_frame(schema, data, ledger, version),
-            ledger=_frame_ledger(terms, schema, ledger),
-            default=_DEFAULT,
-            after=after,
-        ),
-        analyst=analyst,
-    )
+    account = _frame_ledger(terms, schema, ledger)
+    try:
+        source = _frame(schema, data, ledger, version, account.cap_key)
+    except BaseException:
+        account.close()
+        raise
+    if ledger is None:
+        warnings.warn(
+            "The ledger is in memory: what is spent is forgotten when this process ends. Write ledger= to keep it.",
+            stacklevel=3,
+        )
+    dataset = Dataset(name=schema.table, schema=schema, source=source, ledger=account, default=_DEFAULT, after=after)
+    return Curator(dataset, analyst=analyst)
 
 
 def rehearse(data: object, /, *, schema: Schema | None = None, analyst: str | None = None) -> Curator:
@@ -90,11 +93,9 @@ def rehearse(data: object, /, *, schema: Schema | None = None, analyst: str | No
     if schema is None:
         raise InvalidRequest("A rehearsal needs a dataset file or a schema.")
     terms = _terms(schema, budget, name, () if analyst is None else (Analyst(analyst),))
-    source = MemorySource(schema, made_up(schema), version="rehearsal")
-    return Curator(
-        Dataset(name=name, schema=schema, source=source, ledger=memory.create(terms), default=default),
-        analyst=analyst,
-    )
+    ledger = memory.create(terms)
+    source = MemorySource(schema, made_up(schema), version="rehearsal", key=ledger.cap_key)
+    return Curator(Dataset(name=name, schema=schema, source=source, ledger=ledger, default=default), analyst=analyst)
 
 
 def create_ledger(
@@ -123,7 +124,7 @@ def _from_file(file: DatasetFile, analyst: str | None) -> Curator:
     ledger = ledger_of(file.path)
     try:
         ledger.permit(analyst)  # before a row is read
-        source = _source(file)
+        source = _source(file, ledger.cap_key)
     except BaseException:
         ledger.close()
         raise
@@ -134,68 +135,70 @@ def _from_file(file: DatasetFile, analyst: str | None) -> Curator:
     return Curator(dataset, analyst=analyst)
 
 
-def _source(file: DatasetFile) -> Source:
+def _source(file: DatasetFile, key: bytes) -> Source:
     from dodona.backends.duckdb import DuckDBSource
 
     if file.kind in {"postgres", "spark"}:
-        return _held(file, _spark(file) if file.kind == "spark" else _postgres(file))
-    hold_version(file)
+        return _held(file, _spark(file, key) if file.kind == "spark" else _postgres(file, key), key)
+    hold_version(file, key)
     match file.kind:
         case "parquet":
-            return DuckDBSource.parquet(file.schema, file.rows, version=file.version)
+            return DuckDBSource.parquet(file.schema, file.rows, version=file.version, key=key)
         case "csv":
-            return DuckDBSource.csv(file.schema, file.rows, version=file.version)
+            return DuckDBSource.csv(file.schema, file.rows, version=file.version, key=key)
         case _:
-            return DuckDBSource.table(file.schema, file.rows, table=file.source_table, version=file.version)
+            return DuckDBSource.table(file.schema, file.rows, table=file.source_table, version=file.version, key=key)
 
 
-def _postgres(file: DatasetFile) -> PostgresSource:
+def _postgres(file: DatasetFile, key: bytes) -> PostgresSource:
     with extra("PostgreSQL", "psycopg", "postgres"):
         from dodona.backends.postgres import PostgresSource
     return PostgresSource(
-        file.schema, file.address, table=file.source_table, version=file.version, timeout=file.timeout
+        file.schema, file.address, table=file.source_table, version=file.version, timeout=file.timeout, key=key
     )
 
 
-def _spark(file: DatasetFile) -> SparkSource:
+def _spark(file: DatasetFile, key: bytes) -> SparkSource:
     with extra("Spark", "pyspark", "spark"):
         from dodona.backends.spark import SparkSource
     schema, where, version = file.schema, file.source, file.version
     if where.startswith(VARIABLE):
-        return SparkSource.remote(schema, secret(where), file.source_table, version=version)
+        return SparkSource.remote(schema, secret(where), file.source_table, version=version, key=key)
     if where:
-        return SparkSource.parquet(schema, where if "://" in where else file.rows, version=version)
-    return SparkSource.table(schema, None, file.source_table, version=version)
+        return SparkSource.parquet(schema, where if "://" in where else file.rows, version=version, key=key)
+    return SparkSource.table(schema, None, file.source_table, version=version, key=key)
 
 
-def _held(file: DatasetFile, source: PostgresSource | SparkSource) -> Source:
+def _held(file: DatasetFile, source: PostgresSource | SparkSource, key: bytes) -> Source:
     """Return a table whose rows are still those of its version."""
     try:
-        hold_source(file, source)
+        hold_source(file, source, key)
     except BaseException:
         source.close()
         raise
     return source
 
 
-def _frame(schema: Schema, frame: object, ledger: str | Path | None, version: str) -> Source:
+def _frame(schema: Schema, frame: object, ledger: str | Path | None, version: str, key: bytes) -> Source:
     from dodona.backends.duckdb import DuckDBSource
 
-    source = DuckDBSource.frame(schema, frame, version=version)
+    source = DuckDBSource.frame(schema, frame, version=version, key=key)
     if ledger is not None and Path(ledger).is_file():  # a ledger in a database has no folder to keep digests in
-        hold_frame(Path(ledger), schema.table, source)
+        hold_frame(Path(ledger), schema, source, key)
     return source
 
 
 def _frame_ledger(terms: Terms, schema: Schema, path: str | Path | None) -> Ledger:
     if path is None:
-        warnings.warn(
-            "The ledger is in memory: what is spent is forgotten when this process ends. Write ledger= to keep it.",
-            stacklevel=4,
-        )
         return memory.create(terms)
     return place.open_ledger(path, dataset=schema.table, schema=schema.digest)
 
 
 def _terms(schema: Schema, budget: Budget, name: str, analysts: tuple[Analyst, ...]) -> Terms:
-    return Terms(datasets={name: schema.digest}, neighbours=schema.unit.neighbours, budget=budget, analysts=analysts)
+    return Terms(
+        datasets={name: schema.digest},
+        neighbours=schema.unit.neighbours,
+        budget=budget,
+        analysts=analysts,
+        cap_key=fresh_key(),
+    )

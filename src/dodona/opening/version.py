@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import json
 import os
+from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
+from dodona.domain.schema import Schema
 from dodona.errors import InvalidRequest
 from dodona.opening.file import DatasetFile
 
@@ -35,36 +37,53 @@ class VersionChanged(InvalidRequest):
         """Name the version."""
         super().__init__(
             f"The data changed, and they are still called version {version!r}. Write a new version: "
-            "the budget goes on, and answers about the older rows are not told again."
+            "the budget goes on, and answers about the older rows are not told again. Where people are protected, a "
+            "column that was added needs a new version too, as it changes which of their rows count."
         )
 
 
-def hold_version(file: DatasetFile) -> None:
+def hold_version(file: DatasetFile, key: bytes) -> None:
     """Compare the files of a dataset with what this version was when it was first opened."""
     from dodona.backends.files import found_files
     from dodona.backends.fingerprint import fingerprint
 
-    hold_digest(_kept(file), file.version, fingerprint(found_files(file.rows)))
+    _hold(_kept(file), file.schema, file.version, fingerprint(found_files(file.rows)), key)
 
 
-def hold_source(file: DatasetFile, source: Fingerprinted) -> None:
+def hold_source(file: DatasetFile, source: Fingerprinted, key: bytes) -> None:
     """Compare the rows of a table that an engine holds with what this version was when it was first opened."""
-    hold_digest(_kept(file), file.version, source.fingerprint())
+    _hold(_kept(file), file.schema, file.version, source.fingerprint(), key)
 
 
-def hold_frame(ledger: Path, table: str, source: DuckDBSource) -> None:
+def hold_frame(ledger: Path, schema: Schema, source: DuckDBSource, key: bytes) -> None:
     """Compare a frame with what its version was when it was first opened over this ledger."""
-    hold_digest(ledger.parent / f".{ledger.name}.{table}{_SUFFIX}", source.version, source.fingerprint())
+    kept = ledger.parent / f".{ledger.name}.{schema.table}{_SUFFIX}"
+    _hold(kept, schema, source.version, source.fingerprint(), key)
 
 
-def hold_digest(kept: Path, version: str, found: str) -> None:
+def _hold(kept: Path, schema: Schema, version: str, found: str, key: bytes) -> None:
+    """Compare the rows of a version, and where people are protected all else that decides which rows count.
+
+    These change with a column that is added, and with the key: so a version belongs to one schema and to one ledger.
+    Which rows counted under a version that an earlier version of this program opened is not known.
+    """
+    if schema.unit.id is None:
+        hold_digest(kept, version, found)
+        return
+    if version in _known(kept):
+        raise VersionChanged(version)
+    slot = f"{version} {sha256(b'cap' + key).hexdigest()[:16]}"
+    hold_digest(kept, slot, sha256(f"{found} {schema.digest}".encode("ascii")).hexdigest(), version=version)
+
+
+def hold_digest(kept: Path, slot: str, found: str, *, version: str | None = None) -> None:
     """Compare a digest with the one that a version has in a file, and write it there if it is new."""
     known = _known(kept)
-    if known.get(version) == found:
+    if known.get(slot) == found:
         return
-    if version in known:
-        raise VersionChanged(version)
-    _write(kept, {**known, version: found})
+    if slot in known:
+        raise VersionChanged(slot if version is None else version)
+    _write(kept, {**known, slot: found})
 
 
 def _known(kept: Path) -> dict[str, str]:

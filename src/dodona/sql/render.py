@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from bisect import bisect
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import assert_never
 
 import numpy as np
@@ -37,11 +37,13 @@ _ZERO = np.uint8(ord("0"))
 class Table:
     """What a query is asked of: SQL that can stand after FROM, and how each column is read."""
 
-    source: str
+    source: str = field(repr=False)  # it may hold the key of the cap
     readings: Mapping[str, Reading]
     dialect: Dialect
     person: str | None = None
     """SQL for who a row is of, NULL where it is nobody's; None where each row is protected by itself."""
+    person_text: str = "{0}"
+    """A pattern that writes `person` as text, the same for equal people: for hashes, never to tell people apart."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +53,7 @@ class Statement:
     Groups without rows may be left out.
     """
 
-    sql: str
+    sql: str = field(repr=False)  # it may hold the key of the cap
     groups: int
     scales: tuple[tuple[int, ...], ...]
     """For each weight, what one unit of each of its columns is worth."""
@@ -144,9 +146,12 @@ def histogram(table: Table, names: Sequence[str]) -> Statement:
 
 
 def digest(table: Table, names: Sequence[str]) -> Statement:
-    """Return the statement that counts rows and adds up a hash of the cells of each."""
+    """Return the statement that counts rows and adds up a hash of each: of its cells, and of who it is of."""
     dialect = table.dialect
-    cells = " || ',' || ".join(dialect.text.format(code(table.readings[name])) for name in names) or "''"
+    parts = [dialect.text.format(code(table.readings[name])) for name in names]
+    if table.person is not None:
+        parts.append(f"coalesce({table.person_text.format(table.person)}, '')")
+    cells = " || ',' || ".join(parts) or "''"
     total = _Total(f"coalesce(sum({dialect.wide.format(dialect.hashed.format(cells))}), 0)", 1, wide=True)
     columns = ["count(*)", *total.columns(total.sql, dialect)]
     return Statement(f"SELECT 0 AS g, {_named(columns)} FROM {table.source}", 1, ((1,), total.scales))  # noqa: S608

@@ -6,7 +6,6 @@ Its answers are exact and about people: they are for the owner alone.
 from __future__ import annotations
 
 from dodona.domain.attribute import Boolean, Category, Date, Integer, Number
-from dodona.sql import render_cap
 from dodona.sql.render import Statement, Table
 from dodona.sql.render_cells import FALSE, bound, outside
 from dodona.sql.render_column import Form, Reading
@@ -32,7 +31,8 @@ def check(table: Table, rows: int) -> Statement:
 def _people(table: Table, rows: int) -> list[str]:
     if table.person is None:
         return ["0", "0", "count(*)"]
-    kept = f"(SELECT count(*) FROM ({render_cap.counting(table, rows)}) AS kept)"  # noqa: S608
+    crowds = f"SELECT count(*) AS n FROM {table.source} WHERE ({table.person}) IS NOT NULL GROUP BY {table.person}"  # noqa: S608
+    kept = f"(SELECT sum(CASE WHEN n > {rows} THEN {rows} ELSE n END) FROM ({crowds}) AS crowds)"  # noqa: S608
     return [table.dialect.count_if.format(f"({table.person}) IS NULL"), f"count(DISTINCT {table.person})", kept]
 
 

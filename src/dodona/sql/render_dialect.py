@@ -56,6 +56,8 @@ class Dialect:
     count_if: str
     hashed: str
     """64 bits of a text's MD5, as a whole number from 0."""
+    md5: str
+    """A text's MD5 in hexadecimal digits, which sort as bytes do."""
 
     def identifier(self, name: str) -> str:
         """Return a name in quotes, whatever is in it."""
@@ -116,6 +118,7 @@ DUCKDB = Dialect(
     bit="(get_bit(CAST({0} AS BIT), CAST({1} AS INTEGER)) = 1)",
     count_if="coalesce(count_if({0}), 0)",
     hashed="md5_number_lower({0})",
+    md5="md5({0})",
 )
 
 SPARK = Dialect(  # in a session with the settings of `backends.spark_session`
@@ -152,4 +155,5 @@ SPARK = Dialect(  # in a session with the settings of `backends.spark_session`
     bit="(substring(CAST({0} AS BINARY), CAST({1} AS INT) + 1, 1) = X'31')",
     count_if="count_if({0})",
     hashed="conv(substring(md5(CAST({0} AS BINARY)), 1, 16), 16, 10)",
+    md5="md5(CAST({0} AS BINARY))",
 )

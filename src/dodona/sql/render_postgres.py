@@ -84,4 +84,5 @@ POSTGRES = Dialect(
     bit="(get_bit(CAST({0} AS bit varying), CAST({1} AS integer)) = 1)",
     count_if="count(*) FILTER (WHERE {0})",
     hashed="(CAST(CAST('x' || left(md5({0}), 16) AS bit(64)) AS bigint) + 9223372036854775808)",
+    md5='(md5({0}) COLLATE "C")',
 )

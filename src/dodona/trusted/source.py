@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, NoReturn, Protocol, final
 
 from dodona.query.query import Query
+from dodona.trusted.entropy import KEY_BYTES, SYSTEM
 
 if TYPE_CHECKING:
     import numpy as np
@@ -50,3 +51,8 @@ class Source(Protocol):
 def opened(sealed: Sealed) -> NDArray[np.int64] | Sequence[int]:
     """Return the exact answers; only `trusted` calls this."""
     return sealed._values  # noqa: SLF001
+
+
+def fresh_key() -> bytes:
+    """Return 256 random bits: what a new ledger chooses the rows of each person with."""
+    return SYSTEM.words(KEY_BYTES // 8).tobytes()

@@ -35,6 +35,7 @@ PERSON, CAP = "who", 2
 INCOMES = ((1 << 29) - 16, 1 << 29)
 """Four of the largest fill 31 bits."""
 _SIZE = 8
+_KEY = bytes(32)
 _BUDGET = Fraction(10**4)
 _DEFAULT = Request(within="1%", epsilon=None, confidence=0.95)
 
@@ -62,7 +63,7 @@ def source_of(schema: Schema, rows: Sequence[Row]) -> MemorySource:
         "income": np.array(incomes, dtype=np.float64),
         **dict.fromkeys([PERSON][: len(people)], people[0] if people else ()),
     }
-    return MemorySource(schema, columns)
+    return MemorySource(schema, columns, key=_KEY)
 
 
 def ledger_of(schema: Schema, delta: str = "0") -> Ledger:

@@ -1,0 +1,135 @@
+"""People behind a dataset file: the key that chooses their rows, and what belongs to a version."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from typer.testing import CliRunner
+
+import dodona
+from dodona.cli.main import app
+from dodona.domain.attribute import Boolean, Integer
+from dodona.domain.schema import Schema
+from dodona.ledger import memory
+from dodona.ledger.opening import Terms
+from dodona.ledger.spelling import from_json
+from dodona.opening.opening import ledger_of
+from dodona.opening.version import VersionChanged
+from tests.opening.scene import TOML, written
+
+PERSON = 'protects = "person"\nid = "patient"\nrows = 2'
+COUNT = "SELECT count(*) FROM stays"
+MORE = '[columns.ward]\nkind = "category"\nlabels = ["a", "b"]\n'
+
+
+def people(folder: Path) -> Path:
+    """A dataset file of people, three rows of each, with a column that is not declared."""
+    path = written(folder, TOML.replace('protects = "row"', PERSON))
+    lines = [f"{'female' if row % 3 else 'male'},{row % 100},{row // 3},{'ab'[row % 2]}" for row in range(900)]
+    (folder / "stays.csv").write_text("\n".join(["sex,age,patient,ward", *lines]) + "\n", encoding="utf-8")
+    dodona.create_ledger(path)
+    return path
+
+
+def key_of(path: Path) -> bytes:
+    with ledger_of(path) as ledger:
+        return ledger.cap_key
+
+
+def test_the_key_is_made_with_the_ledger_and_stays(tmp_path: Path) -> None:
+    (tmp_path / "other").mkdir()
+    path, other = people(tmp_path), people(tmp_path / "other")
+    assert len(key_of(path)) == 32
+    assert key_of(path) == key_of(path)
+    assert key_of(path) != key_of(other)
+    with dodona.open(path, analyst="ada") as stays:
+        stays.ask(COUNT)
+    assert key_of(path).hex() in (tmp_path / "stays.ledger").read_bytes().decode("latin-1")
+
+
+def test_the_key_is_never_shown(tmp_path: Path) -> None:
+    path = people(tmp_path)
+    place, key = tmp_path / "stays.ledger", key_of(path)
+    with dodona.open(path, analyst="ada") as stays:
+        answer = stays.ask(COUNT)
+        source, ledger = stays._dataset.source, stays._dataset.ledger
+        first = ledger.lines()[0]
+        entry = from_json(first.text, number=0)
+        assert key.hex() in first.text
+        shown = [answer, answer.to_json(), stays.quote(COUNT), stays.history, stays.budget, stays, source, ledger]
+        shown += [stays._dataset, first, entry, source._table, list(ledger.lines())]
+    terms = Terms(datasets=dict(entry.datasets), neighbours=entry.neighbours, budget=entry.budget, cap_key=key)
+    shown += [terms, memory.create(terms)]
+    commands = [["ledger", "show", place], ["ledger", "show", place, "--json"], ["ledger", "export", place]]
+    commands += [["ledger", "verify", place], ["ask", path, COUNT, "--json"], ["check", path]]
+    for command in commands:
+        done = CliRunner().invoke(app, list(map(str, command)), env={"DODONA_ANALYST": "ada"})
+        assert done.exit_code == 0, done.output
+        shown.append(done.output)
+    for one in shown:
+        for text in (repr(one), str(one)):
+            assert key.hex() not in text
+            assert repr(key) not in text
+
+
+def test_an_export_still_holds_every_other_word_of_the_ledger(tmp_path: Path) -> None:
+    path = people(tmp_path)
+    done = CliRunner().invoke(app, ["ledger", "export", str(tmp_path / "stays.ledger")])
+    (line,) = map(json.loads, done.stdout.splitlines())
+    with ledger_of(path) as ledger:
+        stored = json.loads(ledger.lines()[0].text)
+    assert set(stored) - set(line) == {"cap_key"}
+
+
+def test_a_ledger_of_an_earlier_version_has_a_key_that_follows_from_its_first_line() -> None:
+    schema = Schema.of("t", Integer("i", 0, 3), size=9, id="who", rows=1)
+    budget = dodona.Budget(1, "1e-6", "renyi")
+    terms = Terms(datasets={"t": schema.digest}, neighbours=schema.unit.neighbours, budget=budget)
+    ledger = memory.create(terms)
+    assert "cap_key" not in ledger.lines()[0].text
+    assert len(ledger.cap_key) == 32
+    assert ledger.cap_key == ledger.cap_key != memory.create(terms).cap_key
+
+
+def test_a_column_that_is_added_needs_a_new_version_where_people_are_protected(tmp_path: Path) -> None:
+    path = people(tmp_path)
+    with dodona.open(path, analyst="ada") as stays:
+        stays.ask(COUNT)
+    path.write_text(path.read_text(encoding="utf-8") + MORE, encoding="utf-8")
+    done = CliRunner().invoke(app, ["ledger", "declare", str(path)])
+    assert done.exit_code == 0, done.output
+    with pytest.raises(VersionChanged, match="a column that was added needs a new version"):
+        dodona.open(path, analyst="ada")
+    path.write_text(path.read_text(encoding="utf-8").replace("2026-10", "2026-11"), encoding="utf-8")
+    with dodona.open(path, analyst="ada") as stays:
+        assert stays.ask(COUNT).source == "measured"
+        assert stays.budget.charges == 2
+
+
+def test_a_new_ledger_may_begin_with_an_old_version(tmp_path: Path) -> None:
+    path = people(tmp_path)
+    dodona.open(path, analyst="ada").close()
+    for name in ("stays.ledger", "stays.ledger.head"):
+        (tmp_path / name).unlink()
+    dodona.create_ledger(path)
+    dodona.open(path, analyst="ada").close()
+
+
+@pytest.mark.parametrize("changed", ["merged", "swapped"])
+def test_changed_ids_under_an_old_version_of_a_frame_are_refused(changed: str, tmp_path: Path) -> None:
+    schema = Schema.of("stays", Boolean("b"), Integer("age", 0, 9), size=1_000, id="who", rows=2)
+    place, budget = tmp_path / "stays.ledger", dodona.Budget(1, "1e-6", "renyi")
+    numbers = np.arange(1_000)
+    frame = pd.DataFrame({"b": numbers % 2 == 0, "age": numbers % 10, "who": numbers})
+    dodona.create_ledger(place, schema=schema, budget=budget)
+    dodona.open(frame, schema=schema, budget=budget, ledger=place).close()
+    who = numbers // 2 if changed == "merged" else np.roll(numbers, 1)
+    other = frame.assign(who=who)
+    with pytest.raises(VersionChanged):
+        dodona.open(other, schema=schema, budget=budget, ledger=place)
+    dodona.open(frame.sample(frac=1, random_state=1), schema=schema, budget=budget, ledger=place).close()
+    dodona.open(other, schema=schema, budget=budget, ledger=place, version="2").close()
