@@ -72,7 +72,7 @@ def _farewell(done: Tour, screen: Screen, seconds: float) -> None:
     screen.say(f"Pictures: {folder / 'answers.png'} and {folder / 'budget.png'}")
     screen.say("There is budget left. Go on asking:")
     file = folder / "stays.toml"
-    for command in (f"dodona {_LATER.format(file=file)}",):
+    for command in (f"dodona describe {file} --analyst ada", f"dodona {_LATER.format(file=file)}"):
         screen.console.print(f"  .venv/bin/{command}", style="bold", soft_wrap=True, markup=False)
 
 

@@ -83,6 +83,28 @@ def shown(number: Fraction) -> str:
     return str(number)
 
 
+def percent(share: Fraction | float) -> str:
+    """Return a share of a whole in percent, as people write it.
+
+    >>> [percent(share) for share in (0, 1, 0.5, 0.03456, 0.98777, 0.99998, 2e-6, 1e-9, 11.3, 1234.5)]
+    ['0%', '100%', '50%', '3.46%', '98.78%', '99.998%', '0.0002%', 'less than 0.0001%', '1,130%', '123,400%']
+    """
+    number = 100 * float(share)
+    if number == 0:
+        return "0%"
+    if number < 1e-4:  # noqa: PLR2004  a millionth of the whole is nothing to plan with
+        return "less than 0.0001%"
+    if number >= 100:  # noqa: PLR2004  beyond the whole, digits behind the point say nothing
+        return f"{float(f'{number:.4g}'):,.0f}%"
+    part = min(number, 100 - number)  # near the whole, what is missing to it is what counts
+    text = f"{number:.{max(0, 2 - _magnitude(max(part, 1e-4)))}f}"
+    return f"{text.rstrip('0').rstrip('.') if '.' in text else text}%"
+
+
+def _magnitude(number: float) -> int:
+    return int(f"{number:e}".partition("e")[2])
+
+
 def _narrow(number: Fraction) -> bool:
     return max(number.numerator.bit_length(), number.denominator.bit_length()) <= _WIDEST_BITS
 

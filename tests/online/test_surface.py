@@ -73,3 +73,18 @@ def test_a_tolerance_that_is_no_number_above_0_is_refused(within):
 def test_a_star_import_leaves_open_alone():
     assert "open" not in dodona.__all__
     assert dodona.open is not open
+
+
+def test_a_curator_shows_itself():
+    asked = curator()
+    assert repr(asked).startswith("<Curator of stays")
+    assert "100% of the budget left; describe() tells more>" in repr(asked)
+    shown = str(asked.describe())
+    for name in asked.schema.domain.names:
+        assert f"\n{name} " in shown
+    assert asked._repr_html_() == asked.describe()._repr_html_()
+    assert "<table" in asked._repr_html_()
+    assert asked.budget.charges == 0
+    asked.close()
+    assert repr(asked).endswith("closed>")
+    assert "closed" in asked._repr_html_()

@@ -43,17 +43,17 @@ def to_polars(answer: Answer) -> pl.DataFrame:
         import polars as pl
     except ModuleNotFoundError as error:
         raise InvalidRequest("A polars frame needs polars: install dodona[frames].") from error
-    return pl.DataFrame(_uniform(answer))
+    return pl.DataFrame(plain_columns(answer))
 
 
 def to_arrow(answer: Answer) -> pa.Table:
     """Return an Arrow table; labels are texts."""
     import pyarrow as pa
 
-    return pa.table(_uniform(answer))
+    return pa.table(plain_columns(answer))
 
 
-def _uniform(answer: Answer) -> dict[str, list[Plain]]:
+def plain_columns(answer: Answer) -> dict[str, list[Plain]]:
     """Return the columns with one type each: labels become texts, as a number may stand beside `<missing>`."""
     labels, estimates = _labels(answer), _estimates(answer)
     texts: dict[str, list[Plain]] = {name: [label_text(label) for label in column] for name, column in labels.items()}

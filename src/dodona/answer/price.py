@@ -6,6 +6,8 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 
+from dodona.exact import percent
+
 
 @dataclass(frozen=True, slots=True)
 class Price:
@@ -32,7 +34,7 @@ class Price:
     def __str__(self) -> str:
         if self.share == 0:
             return "free"
-        return f"{100 * float(self.share):.3g}% of the budget (alone: epsilon {self.epsilon:.3g})"
+        return f"{percent(self.share)} of the budget (alone: epsilon {self.epsilon:.3g})"
 
 
 FREE = Price(Fraction(0), 0.0)

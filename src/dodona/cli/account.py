@@ -1,4 +1,4 @@
-"""`dodona budget` and `dodona history`: what is left, and what it went on."""
+"""`dodona describe`, `dodona budget` and `dodona history`: what may be asked, what is left, and what it went on."""
 
 from __future__ import annotations
 
@@ -10,6 +10,33 @@ import typer
 
 from dodona.cli.ask import Analyst, Dataset, Json, console
 from dodona.cli.told import told
+from dodona.exact import percent
+
+
+def describe(dataset: Dataset, *, analyst: Analyst = None, as_json: Json = False) -> None:
+    """Show what may be asked: columns and their values, who is protected, the budget and the defaults."""
+    with told():
+        import dodona
+
+        with dodona.open(dataset, analyst=analyst) as curator:
+            found = curator.describe()
+        if as_json:
+            print(found.to_json())
+            return
+        from rich import box
+        from rich.markup import escape
+        from rich.table import Table
+
+        from dodona.online.description import HEADINGS
+
+        table = Table(*HEADINGS, box=box.SIMPLE_HEAD, pad_edge=False)
+        for row in found.rows:
+            table.add_row(*map(escape, row))
+        screen = console()
+        screen.print(found.title, style="bold", highlight=False, markup=False)
+        screen.print(table)
+        for sentence in found.sentences:
+            screen.print(sentence, highlight=False, markup=False)
 
 
 def budget(dataset: Dataset, *, analyst: Analyst = None, as_json: Json = False) -> None:
@@ -28,7 +55,7 @@ def budget(dataset: Dataset, *, analyst: Analyst = None, as_json: Json = False) 
             for table in tables(state, []):
                 screen.print(table)
             if analyst is not None:
-                screen.print(f"{analyst} may still spend {100 * float(left):.4g}% of the whole budget.")
+                screen.print(f"{analyst} may still spend {percent(left)} of the whole budget.")
 
 
 def history(
@@ -55,7 +82,7 @@ def history(
 
         table = Table("time", "analyst", "share", "answered", "question", box=box.SIMPLE_HEAD, pad_edge=False)
         for charge in charges[-last:]:
-            share = f"{100 * float(charge.share):.4g}%"
+            share = percent(charge.share)
             answered = "yes" if charge.answered else "no"
             table.add_row(charge.time[:19], charge.analyst or "-", share, answered, escape(shortened(charge.text)))
         screen = console()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from dodona.answer.offer import Offer
 
 _WIDTH = 110
+_MOST_ROWS = 60
 _MOST_BARS = 60
 _NARROWEST = 12
 _BARS = 36  # letters for all bars of a row together
@@ -42,20 +44,26 @@ def ask(  # noqa: PLR0913  each is an option
     confidence: Confidence = None,
     analyst: Analyst = None,
     key: Annotated[str | None, typer.Option(help="A name for the question: asked again, it is not charged.")] = None,
+    output: Annotated[
+        Path | None, typer.Option(help="Where to write all rows: a new file that ends in .csv, .parquet or .json.")
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Ask a question and pay for it, unless its answer was told before."""
     with told():
         import dodona
 
+        checked_output(output)
         with dodona.open(dataset, analyst=analyst) as curator:
             answer = curator.ask(
-                _text(question), within=_tolerance(within), epsilon=epsilon, confidence=confidence, key=key
+                sql_text(question), within=tolerance_of(within), epsilon=epsilon, confidence=confidence, key=key
             )
+            if output is not None:
+                write(answer, output)
             if as_json:
                 print(answer.to_json())
             else:
-                show(answer, console())
+                show(answer, console(), output)
 
 
 def quote(  # noqa: PLR0913  each is an option
@@ -73,18 +81,31 @@ def quote(  # noqa: PLR0913  each is an option
         import dodona
 
         with dodona.open(dataset, analyst=analyst) as curator:
-            offer = curator.quote(_text(question), within=_tolerance(within), epsilon=epsilon, confidence=confidence)
+            offer = curator.quote(
+                sql_text(question), within=tolerance_of(within), epsilon=epsilon, confidence=confidence
+            )
         if as_json:
             print(json.dumps(_figures(offer)))
         else:
             print(offer)
 
 
-def show(answer: Answer, screen: Console) -> None:
-    """Print an answer: its rows, a bar for each estimate, and what the numbers mean."""
+def show(answer: Answer, screen: Console, output: Path | None = None) -> None:
+    """Print an answer: its first rows and columns, a bar for each estimate, and what the numbers mean."""
     from dodona.answer.written import notes
 
-    screen.print(_table(answer))
+    columns = _fitting(answer, screen.width)
+    screen.print(_table(answer, columns))
+    hidden = [
+        f"{number:,} more {what}"
+        for number, what in ((len(answer.rows) - _MOST_ROWS, "rows"), (len(answer.columns) - columns, "columns"))
+        if number > 0
+    ]
+    if hidden:
+        rest = "Write --output FILE.csv to have everything; asked again it is free." if output is None else ""
+        screen.print(f"… and {' and '.join(hidden)}. {rest}".rstrip(), style="bold", highlight=False, markup=False)
+    if output is not None:
+        screen.print(f"All {len(answer.rows):,} rows are in {output}.", style="bold", highlight=False, markup=False)
     for line in notes(answer):
         screen.print(line, style="dim", highlight=False, markup=False)
 
@@ -96,7 +117,69 @@ def console() -> Console:
     return Console(width=None if sys.stdout.isatty() else _WIDTH)
 
 
-def _table(answer: Answer) -> Table:
+def checked_output(output: Path | None) -> Path | None:
+    """Return where an answer is to be written; what could not be written is refused before anything is charged."""
+    if output is None:
+        return None
+    if output.suffix not in _WRITERS:
+        raise InvalidRequest(f"--output {str(output)[:200]!r} is no name: it must end in {', '.join(_WRITERS)}.")
+    if output.exists() or not output.absolute().parent.is_dir():
+        why = "there is such a file already" if output.exists() else "there is no such folder"
+        raise InvalidRequest(f"--output {str(output)[:200]!r} is not written: {why}. Write another name.")
+    if output.suffix == ".parquet":
+        import pyarrow.parquet  # noqa: F401  where it is missing, that is told before anything is charged
+    return output
+
+
+def write(answer: Answer, output: Path) -> None:
+    """Write all rows of an answer: estimates with their intervals, labels as texts."""
+    _WRITERS[output.suffix](answer, output)
+
+
+def _write_csv(answer: Answer, output: Path) -> None:
+    import csv
+
+    from dodona.answer.frames import plain_columns
+
+    columns = plain_columns(answer)
+    with output.open("x", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(columns)
+        writer.writerows(zip(*columns.values(), strict=True))
+
+
+def _write_parquet(answer: Answer, output: Path) -> None:
+    import pyarrow.parquet as pq
+
+    pq.write_table(answer.to_arrow(), output)
+
+
+def _write_json(answer: Answer, output: Path) -> None:
+    with output.open("x", encoding="utf-8") as file:
+        file.write(f"{answer.to_json()}\n")
+
+
+_WRITERS: dict[str, Callable[[Answer, Path], None]] = {
+    ".csv": _write_csv,
+    ".parquet": _write_parquet,
+    ".json": _write_json,
+}
+
+
+def _fitting(answer: Answer, width: int) -> int:
+    """Return how many columns have room on a screen, at least one."""
+    from dodona.answer.written import cell_text
+
+    used = 0
+    for number, name in enumerate(answer.columns):
+        texts = (cell_text(row.cells[number]) for row in answer.rows[:_MOST_ROWS])
+        used += max(len(name), *map(len, texts), 0) + 3
+        if used > width and number > 0:
+            return number
+    return len(answer.columns)
+
+
+def _table(answer: Answer, columns: int) -> Table:
     from rich import box
     from rich.markup import escape
     from rich.table import Table
@@ -108,16 +191,17 @@ def _table(answer: Answer) -> Table:
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     drawn: dict[int, list[str]] = {}
     width = _BARS // max(1, sum(answer.estimated))
-    for number, (name, estimated) in enumerate(zip(answer.columns, answer.estimated, strict=True)):
+    shown = answer.rows[:_MOST_ROWS]
+    for number, (name, estimated) in enumerate(zip(answer.columns[:columns], answer.estimated, strict=False)):
         table.add_column(escape(name), justify="right" if estimated else "left", no_wrap=estimated)
-        column = [row.cells[number] for row in answer.rows]
+        column = [row.cells[number] for row in shown]
         estimates = [cell for cell in column if isinstance(cell, Estimate)]
         if estimated and len(estimates) == len(column) and 1 < len(column) <= _MOST_BARS and width >= _NARROWEST:
             table.add_column("", style="cyan", no_wrap=True)
             drawn[number] = bars(estimates, width=width)
-    for place, row in enumerate(answer.rows):
+    for place, row in enumerate(shown):
         cells = []
-        for number, cell in enumerate(row.cells):
+        for number, cell in enumerate(row.cells[:columns]):
             cells.append(escape(cell_text(cell)))
             if number in drawn:
                 cells.append(drawn[number][place])
@@ -137,11 +221,12 @@ def _figures(offer: Offer) -> dict[str, object]:
     }
 
 
-def _text(question: str) -> str:
+def sql_text(question: str) -> str:
+    """Return the question that was written, or read from standard input."""
     return sys.stdin.read() if question == "-" else question
 
 
-def _tolerance(within: str | None) -> int | float | str | None:
+def tolerance_of(within: str | None) -> int | float | str | None:
     """Return a number where one was written, else the text: a percentage."""
     if within is None or within.strip().endswith("%"):
         return within

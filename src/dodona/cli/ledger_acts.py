@@ -11,6 +11,7 @@ from dodona.cli.ask import Dataset
 from dodona.cli.ledger_place import Head, Where, opened
 from dodona.cli.told import told
 from dodona.errors import InvalidArgument
+from dodona.exact import percent
 
 if TYPE_CHECKING:
     from dodona.ledger.state import BudgetState
@@ -98,4 +99,4 @@ def _say(what: str, state: BudgetState) -> None:
 
 def _one(state: BudgetState, name: str) -> str:
     found = next(one for one in state.analysts if one.name == name)
-    return f"{name}, {found.share} of the budget, {100 * float(found.spent):.4g}% of it spent"
+    return f"{name}, {found.share} of the budget, {percent(found.spent)} of it spent"

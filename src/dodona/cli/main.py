@@ -8,7 +8,7 @@ import typer
 
 from dodona import __version__
 from dodona.cli import ledger
-from dodona.cli.account import budget, history
+from dodona.cli.account import budget, describe, history
 from dodona.cli.ask import ask, quote
 from dodona.cli.attack import attack
 from dodona.cli.audit import audit
@@ -17,6 +17,7 @@ from dodona.cli.confirm import confirm
 from dodona.cli.init import init
 from dodona.cli.plan import plan
 from dodona.cli.release import release
+from dodona.cli.session import above, choose, prepare, weights
 
 app = typer.Typer(help="A private oracle for data.", no_args_is_help=True, add_completion=False)
 
@@ -38,6 +39,9 @@ def main(
     del version  # its callback has shown it
 
 
-for _command in (init, check, confirm, ask, quote, budget, history, audit, attack, plan, release):
+_OWNER = (init, check, confirm)
+_ANALYST = (describe, quote, ask, prepare, choose, above, weights, budget, history, release)
+_ANYBODY = (plan, audit, attack)
+for _command in (*_OWNER, *_ANALYST, *_ANYBODY):
     app.command()(_command)
 app.add_typer(ledger.app, name="ledger")

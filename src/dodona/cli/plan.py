@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -49,15 +50,20 @@ class Side(StrEnum):
 
 def plan(  # noqa: PLR0913  each is an option
     *,
+    dataset: Annotated[
+        Path | None, typer.Option(help="A dataset file: plan for the marginals of its columns, its size and budget.")
+    ] = None,
     rows: Annotated[int | None, typer.Option(help="How many rows the table has.")] = None,
     questions: Annotated[int | None, typer.Option(help="How many counts are asked for.")] = None,
     cells: Annotated[
         int | None, typer.Option(help="How many different rows there can be: the product of the columns' values.")
     ] = None,
-    epsilon: Annotated[str, typer.Option(help="The price of all of it.")] = "1",
-    delta: Annotated[str, typer.Option(help="0, or a small number such as 1e-6.")] = "0",
+    epsilon: Annotated[str | None, typer.Option(help="The price of all of it; 1, or the dataset's budget.")] = None,
+    delta: Annotated[str | None, typer.Option(help="0, or a small number such as 1e-6.")] = None,
     confidence: Annotated[float, typer.Option(help="How sure it is that all answers are within the error.")] = 0.95,
-    neighbours: Annotated[Relation, typer.Option(help="One row replaced, or one more or less.")] = Relation.REPLACE,
+    neighbours: Annotated[
+        Relation | None, typer.Option(help="One row replaced (so without a dataset), or one more or less.")
+    ] = None,
     task: Annotated[Wanted, typer.Option(help="All answers, which is largest, or which are above.")] = Wanted.ANSWERS,
     positives: Annotated[int, typer.Option(help="How many may be above, with --task above.")] = 1,
     columns: Annotated[
@@ -85,6 +91,13 @@ def plan(  # noqa: PLR0913  each is an option
             accepted = f"write a file in a folder that exists, whose name ends in {', '.join(_PICTURES)}"
             raise InvalidArgument("plot", str(plot), accepted)
         share = _sought(within, find)
+        if dataset is not None:
+            public = _public(dataset, columns)
+            rows = public.rows if rows is None else rows
+            columns = public.columns if questions is None else None
+            epsilon = public.epsilon if epsilon is None else epsilon
+            delta = public.delta if delta is None else delta
+            neighbours = public.neighbours if neighbours is None else neighbours
         if conjunctions is not None:
             if columns is not None or questions is not None or cells is not None:
                 raise InvalidArgument("conjunctions", conjunctions, "they say the questions and cells: leave those out")
@@ -95,10 +108,10 @@ def plan(  # noqa: PLR0913  each is an option
             rows=_given(rows, find),
             questions=1 if questions is None and workload is None and find is Side.QUESTIONS else questions,
             cells=cells,
-            epsilon=epsilon,
-            delta=delta,
+            epsilon="1" if epsilon is None else epsilon,
+            delta="0" if delta is None else delta,
             confidence=confidence,
-            neighbours=Neighbours(neighbours.value),
+            neighbours=Neighbours((neighbours or Relation.REPLACE).value),
             positives=positives,
             workload=workload,
         )
@@ -110,6 +123,35 @@ def plan(  # noqa: PLR0913  each is an option
             from dodona.plan import picture
 
             picture.draw(plot, setting, over=Unknown(over.value), task=Task(task.value))
+
+
+@dataclass(frozen=True, slots=True)
+class _Public:
+    """What a dataset file says of a plan."""
+
+    rows: int
+    columns: str
+    epsilon: str
+    delta: str
+    neighbours: Relation
+
+
+def _public(dataset: Path, columns: str | None) -> _Public:
+    """Return the public size, how many values the named columns have, or all of them, the budget and the neighbours."""
+    from dodona.domain.attribute import cells
+    from dodona.opening import DatasetFile
+
+    file = DatasetFile.read(dataset)
+    domain, unit = file.schema.domain, file.schema.unit
+    if unit.rows > 1:
+        accepted = "plans are for one row a person; for this one `dodona prepare --dry-run` prices a list of questions"
+        raise InvalidArgument("dataset", str(dataset), accepted)
+    names = domain.names if columns is None else tuple(name.strip() for name in columns.split(","))
+    if not set(names) <= set(domain.names):
+        raise InvalidArgument("columns", columns, f"write names of columns, with commas: {', '.join(domain.names)}")
+    sizes = ",".join(str(cells(domain[name])) for name in names)
+    relation = Relation(unit.neighbours.value)
+    return _Public(unit.size, sizes, str(file.budget.epsilon), str(file.budget.delta), relation)
 
 
 def _sought(within: str | None, find: Side | None) -> float | None:

@@ -8,6 +8,7 @@ from fractions import Fraction
 
 from dodona.accounting.bounds import Pair
 from dodona.accounting.odometer import odometer
+from dodona.exact import percent
 from dodona.ledger.account import Account, share_left
 from dodona.ledger.pot import NOTHING, OpenedPlan
 from dodona.policy import Budget
@@ -66,8 +67,8 @@ class BudgetState:
         )
         return (
             f"Budget: epsilon {total.epsilon}, delta {float(total.delta):g}, {total.accountant.value}. "
-            f"Spent: {100 * float(self.spent):.4g}% (epsilon so far: {self.epsilon_spent:.4g}). "
-            f"Left: {100 * float(self.left):.4g}%.{ended}"
+            f"Spent: {percent(self.spent)} (epsilon so far: {self.epsilon_spent:.4g}). "
+            f"Left: {percent(self.left)}.{ended}"
         )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dodona.belief.faults import written
 from dodona.errors import InvalidRequest, Refused
+from dodona.exact import percent
 
 
 class WorkloadUnfit(InvalidRequest):
@@ -36,7 +37,7 @@ class ReleaseTooDear(Refused):
         """Say what was asked, what is left, and what would fit."""
         self.asked, self.left = asked, left
         fits = f'write share = "{left:.4g}" or less' if left > 0 else "the owner can raise the budget"
-        super().__init__(f"This release takes {100 * asked:.4g}% of the budget; {100 * left:.4g}% is left: {fits}.")
+        super().__init__(f"This release takes {percent(asked)} of the budget; {percent(left)} is left: {fits}.")
 
 
 class ReleaseStopped(Refused):
@@ -48,7 +49,7 @@ class ReleaseStopped(Refused):
         """Say how far it came, and how to go on."""
         self.steps = steps
         super().__init__(
-            f"The budget ran out after {steps} steps of this release, as others spent of it too; {100 * left:.4g}% is "
+            f"The budget ran out after {steps} steps of this release, as others spent of it too; {percent(left)} is "
             "left. These steps are recorded. Raise the budget and call the same release with the same epsilon= again, "
             "and it goes on; a share= would be one of the new whole, and begin anew.",
             charged=True,

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from dodona.belief.components import Components
 from dodona.belief.dense import Dense
 from dodona.domain.schema import Schema
+from dodona.exact import percent
 from dodona.offline.fitting import Seen
 from dodona.offline.mean import Mixture
 from dodona.offline.mwem import Promise
@@ -79,5 +80,5 @@ class Model:
         columns = ", ".join(self.workload.names)
         return (
             f"A model of {columns}, by method {self.method}: {len(self.steps)} charges, "
-            f"{100 * float(self.share):.4g}% of the budget.{promised}{without}"
+            f"{percent(self.share)} of the budget.{promised}{without}"
         )

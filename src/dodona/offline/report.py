@@ -14,6 +14,7 @@ import numpy as np
 from dodona.domain.attribute import label
 from dodona.domain.domain import Domain
 from dodona.domain.partition import Partition, group_label
+from dodona.exact import percent
 from dodona.offline.drawing import INK, Bar, Point, bars, points
 from dodona.offline.fitting import Seen
 from dodona.offline.model import Model
@@ -104,7 +105,7 @@ def _about(model: Model) -> Section:
         ("Columns", ", ".join(model.workload.names)),
         ("Cells", f"{support.size:,}" if support.size < 10**15 else f"{float(support.size):.3g}"),
         ("Method", model.method),
-        ("Share of the budget", f"{100 * float(model.share):.4g}%"),
+        ("Share of the budget", percent(model.share)),
         ("Charges", str(len(model.steps))),
         ("Version of the data", model.version),
         ("Ledger after it", model.head),

@@ -18,6 +18,7 @@ from dodona.answer.evaluation import evaluate
 from dodona.answer.offer import Expected, Offer
 from dodona.answer.price import FREE, Price
 from dodona.errors import InvariantBroken
+from dodona.exact import percent
 from dodona.ledger.faults import BudgetExhausted, KeyReused
 from dodona.ledger.release import Release
 from dodona.mechanisms.measurement import Noise
@@ -370,7 +371,7 @@ class Answering:
         widest = None if wanted is None or "bundle" not in self._rungs else self._buyer.widest(wanted)
         if widest is not None and order is not None and order.bundle is None:
             share = self._dataset.ledger.share(widest.event)
-            yield f"To prepare {widest.level.value} would cost {100 * float(share):.3g}%."
+            yield f"To prepare {widest.level.value} would cost {percent(share)}."
 
 
 def _known(follows: Derived, request: Request) -> Iterator[Expected]:

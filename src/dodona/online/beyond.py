@@ -12,6 +12,7 @@ import numpy as np
 from dodona.answer.claim import Guessed
 from dodona.answer.derived import derived
 from dodona.errors import Refused
+from dodona.exact import percent
 from dodona.online.after import After
 from dodona.online.finding import Held
 from dodona.online.follower import Follower
@@ -99,7 +100,7 @@ class Beyond:
 def explained(left: Fraction, questions: int, *, dear: bool, best: str | None, after: After) -> str:
     """Return what is left, and what becomes of questions that cost more."""
     several = "" if questions == 1 else f" for {questions} questions together"
-    said = f"You have {100 * float(left):.4g}% of the budget left{several}"
+    said = f"You have {percent(left)} of the budget left{several}"
     if not dear:
         return f"{said}."
     cheaper = "Ask for less accuracy." if best is None else f"The best that is left is {best}."

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext
+from html import escape
 from typing import Self
 from weakref import WeakValueDictionary
 
@@ -12,12 +13,13 @@ from dodona.answer.answer import Answer
 from dodona.answer.offer import Offer
 from dodona.domain.schema import Schema
 from dodona.errors import InvalidArgument, InvalidRequest
-from dodona.exact import Exact
+from dodona.exact import Exact, percent
 from dodona.ledger.state import BudgetState
 from dodona.online.answering import RUNGS, Answering
 from dodona.online.choice import Choice
 from dodona.online.choosing import chosen
 from dodona.online.dataset import Dataset
+from dodona.online.description import Description, describe
 from dodona.online.history import History, history_of
 from dodona.online.preparation import Prepared
 from dodona.online.request import Request, Tolerance, requested
@@ -62,6 +64,23 @@ class Curator:
         """What was charged so far, oldest first."""
         self._permit()
         return history_of(self._dataset.ledger, dataset=self._dataset.name)
+
+    def describe(self) -> Description:
+        """Return the columns, who is protected, what is left of the budget and the defaults: all of it is public."""
+        return describe(self._dataset, self._analyst)
+
+    def __repr__(self) -> str:
+        if self._closed:
+            return f"<Curator of {self._dataset.name}, closed>"
+        schema, left = self.schema, self._dataset.ledger.left(analyst=self._analyst)
+        name = "" if self._analyst is None else f" for {self._analyst}"
+        return (
+            f"<Curator of {self._dataset.name}{name}: table {schema.table}, {len(schema.domain.attributes)} columns, "
+            f"about {schema.unit.size:,} rows, {percent(left)} of the budget left; describe() tells more>"
+        )
+
+    def _repr_html_(self) -> str:
+        return f"<p>{escape(repr(self))}</p>" if self._closed else self.describe()._repr_html_()
 
     def ask(
         self,

@@ -1,0 +1,197 @@
+"""`dodona choose`, `above`, `prepare` and `weights`: what takes several questions, or tells less than their answers."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from dodona.cli.ask import Analyst, Confidence, Dataset, Json, Sql, Within, console, sql_text, tolerance_of
+from dodona.cli.told import told
+from dodona.errors import InvalidRequest
+
+if TYPE_CHECKING:
+    from dodona.answer.price import Price
+
+Questions = Annotated[
+    list[str] | None, typer.Argument(metavar="[SQL]...", help="The questions; - reads one a line from standard input.")
+]
+FromFile = Annotated[Path | None, typer.Option("--file", help="A file with one question on each line.")]
+Paid = Annotated[str, typer.Option(help="What it costs alone, such as 0.1.")]
+Key = Annotated[str | None, typer.Option(help="A name for it: asked again, it is not charged.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what it would cost, and spend nothing.")]
+
+
+def choose(  # noqa: PLR0913  each is an option
+    dataset: Dataset,
+    question: Sql,
+    *,
+    epsilon: Paid,
+    count: Annotated[int, typer.Option(help="How many to choose.")] = 1,
+    analyst: Analyst = None,
+    key: Key = None,
+    as_json: Json = False,
+) -> None:
+    """Name the groups with the largest answers, without the answers.
+
+    Try: dodona choose stays.toml "SELECT diagnosis, count(*) FROM stays GROUP BY diagnosis" --epsilon 0.1 --count 3
+    """
+    with told():
+        import dodona
+
+        with dodona.open(dataset, analyst=analyst) as curator:
+            choice = curator.choose(sql_text(question), epsilon=epsilon, count=count, key=key)
+        if as_json:
+            found = {"names": choice.names, "within": choice.within, "confidence": choice.confidence}
+            print(json.dumps(found | _price(choice.price), ensure_ascii=False))
+            return
+        for name in choice.names:
+            console().print(name, markup=False, highlight=False)
+        _say(f"Each is within {choice.within:.4g} of the best that was left, with probability {choice.confidence:g}.")
+        _say(f"Price: {choice.price}.")
+
+
+def above(  # noqa: PLR0913  each is an option
+    dataset: Dataset,
+    threshold: Annotated[int, typer.Argument(help="The count that an alert is about.")],
+    questions: Questions = None,
+    *,
+    epsilon: Paid,
+    alerts: Annotated[int, typer.Option(help="How many alerts are paid for; after the last it ends.")] = 1,
+    file: FromFile = None,
+    analyst: Analyst = None,
+    as_json: Json = False,
+) -> None:
+    """Say which counts are above a threshold, one after the other, until the last alert.
+
+    Alerts are paid for beforehand, however many questions there are. Try, with months.sql one count a line:
+    dodona above stays.toml 9000 --file months.sql --epsilon 0.1 --alerts 2
+    """
+    with told():
+        import dodona
+
+        listed = _listed(questions, file)
+        with dodona.open(dataset, analyst=analyst) as curator:
+            for question in listed:
+                curator.read(question)  # a mistake in the last one is told before anything is charged
+            watch = curator.above(threshold, epsilon=epsilon, alerts=alerts, questions=len(listed))
+            found: list[tuple[str, bool]] = []
+            for question in listed:
+                if watch.left == 0:
+                    break
+                alarm = watch.ask(question).above
+                found.append((question, alarm))
+                if not as_json:
+                    _say(f"{'above    ' if alarm else 'not above'}  {question}", style="bold" if alarm else "")
+        if as_json:
+            rows = [{"question": question, "above": is_above} for question, is_above in found]
+            document = {"threshold": threshold, "answers": rows, "left_out": len(listed) - len(found)}
+            print(json.dumps(document | {"within": watch.within} | _price(watch.price), ensure_ascii=False))
+            return
+        if len(found) < len(listed):
+            _say(f"The last alert was told; {len(listed) - len(found)} questions were not asked.")
+        right = f"Counts further than {watch.within:.4g} from {threshold} are told right, all of them"
+        _say(f"{right}, with probability {watch.confidence:g}. Price: {watch.price}.")
+
+
+def prepare(  # noqa: PLR0913  each is an option
+    dataset: Dataset,
+    questions: Questions = None,
+    *,
+    within: Within = None,
+    confidence: Confidence = None,
+    file: FromFile = None,
+    dry_run: DryRun = False,
+    analyst: Analyst = None,
+    key: Key = None,
+    as_json: Json = False,
+) -> None:
+    """Buy the cheapest measurement that all questions follow from; they are then free.
+
+    With --dry-run it plans the workload and says its price.
+    """
+    with told():
+        import dodona
+
+        listed, wanted = _listed(questions, file), tolerance_of(within)
+        with dodona.open(dataset, analyst=analyst) as curator:
+            if dry_run:
+                offer = curator.quote(listed, within=wanted, confidence=confidence)
+                price, bought = offer.price, offer.mechanism
+            else:
+                prepared = curator.prepare(listed, within=wanted, confidence=confidence, key=key)
+                price, bought = prepared.price, prepared.bought
+        if as_json:
+            print(json.dumps({"questions": len(listed), "bought": None if dry_run else bought} | _price(price)))
+        elif dry_run:
+            _say(f"{len(listed)} questions together: {price}; nothing is spent yet. Mechanism: {bought}.")
+        else:
+            _say(f"{len(listed)} questions are now free. Price: {price}. Bought: {bought}.")
+
+
+def weights(  # noqa: PLR0913  each is an option
+    dataset: Dataset,
+    questions: Questions = None,
+    *,
+    epsilon: Paid,
+    columns: Annotated[
+        str | None, typer.Option(help="Over which columns, such as sex,age; else all that occur.")
+    ] = None,
+    confidence: Annotated[float, typer.Option(help="How sure all answers together are.")] = 0.95,
+    file: FromFile = None,
+    analyst: Analyst = None,
+    as_json: Json = False,
+) -> None:
+    """Answer very many counts for one charge, by multiplicative weights over some columns."""
+    with told():
+        import dodona
+        from dodona.online.count import counted
+        from dodona.online.weights.opening import cell_weights
+
+        listed = _listed(questions, file)
+        with dodona.open(dataset, analyst=analyst) as curator:
+            queries = [counted(curator.read(question)) for question in listed]
+            used = frozenset[str]().union(*(block.attributes for query in queries for block in query.blocks))
+            named = tuple(sorted(used)) if columns is None else tuple(name.strip() for name in columns.split(","))
+            for query in queries:
+                cell_weights(query, curator.schema.domain, named)  # a mistake is told before anything is charged
+            opened = curator.weights(questions=len(listed), epsilon=epsilon, columns=named, confidence=confidence)
+            answers = [opened.ask(query) for query in queries]
+        price, first = opened.price, answers[0]
+        if as_json:
+            rows = [{"question": text, "value": one.count} for text, one in zip(listed, answers, strict=True)]
+            within = first.within * first.rows
+            print(json.dumps({"within": within, "confidence": confidence, "answers": rows} | _price(price)))
+            return
+        for text, one in zip(listed, answers, strict=True):
+            _say(f"{one!s:>16}  {text}")
+        _say(f"All {len(listed)} intervals together hold the exact counts with probability {confidence:g} or more.")
+        _say(f"Price: {price}.")
+
+
+def _listed(questions: list[str] | None, file: Path | None) -> list[str]:
+    """Return the questions that were written, read from standard input, or from a file."""
+    found = list[str]()
+    for question in questions or []:
+        found += sys.stdin.read().splitlines() if question == "-" else [question]
+    if file is not None:
+        try:
+            found += file.read_text(encoding="utf-8").splitlines()
+        except (OSError, UnicodeDecodeError) as fault:
+            reason = getattr(fault, "strerror", None) or "it is no UTF-8 text"
+            raise InvalidRequest(f"--file {str(file)[:200]!r} cannot be read: {reason}.") from None
+    listed = [line.strip().removesuffix(";") for line in found if line.strip() and not line.lstrip().startswith("--")]
+    if not listed:
+        raise InvalidRequest("There is no question. Write them after the dataset file, or in a file: --file FILE.")
+    return listed
+
+
+def _price(price: Price) -> dict[str, object]:
+    return {"price": {"share": str(price.share), "epsilon": price.epsilon}}
+
+
+def _say(text: str, style: str = "") -> None:
+    console().print(text, style=style, markup=False, highlight=False)
