@@ -1,12 +1,16 @@
 """A ledger in PostgreSQL: through crashes of the server and cuts of the wire."""
 
+import signal
 import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from threading import Thread
+from typing import Any, cast
 
 import psycopg
 import pytest
 
+from dodona.answer.answer import Answer
 from dodona.errors import DodonaError, InvalidArgument, InvalidRequest, Unavailable
 from dodona.ledger import place
 from dodona.ledger.contract import Ledger
@@ -19,14 +23,15 @@ from dodona.ledger.faults import (
     LedgerUnreadable,
 )
 from dodona.ledger.head import HeadFile
-from dodona.ledger.opening import opened
+from dodona.ledger.opening import Terms, opened
 from dodona.ledger.postgres import PostgresStore
 from dodona.policy import Analyst, Budget
 from tests.ledger import tamper
 from tests.ledger.kill import lost, one_after_another
 from tests.ledger.proxy import Proxy
-from tests.ledger.scene import ServerPlace, ask, shared_server, terms_of
+from tests.ledger.scene import ServerPlace, answer, ask, shared_server, terms_of
 from tests.ledger.server import Server
+from tests.online import scene
 
 WIDE = Budget(10**4, 0, "pure")
 
@@ -206,6 +211,129 @@ def test_a_server_that_is_killed_loses_nothing_that_was_told(tmp_path: Path):
                 again.verify()
     finally:
         server.stop()
+
+
+@pytest.fixture(scope="module")
+def own_server() -> Iterator[Server]:
+    """A server that is stopped and killed; each test leaves it running, and has a ledger of its own name."""
+    server = Server()
+    try:
+        yield server
+    finally:
+        server.stop()
+
+
+def restarted(server: Server) -> None:
+    """Stop in order and start again: every connection is lost, and nothing else."""
+    assert server.process is not None
+    server.process.send_signal(signal.SIGINT)
+    server.process.wait()
+    server.start()
+
+
+def test_a_ledger_is_itself_again_after_its_server_was_restarted(own_server: Server, tmp_path: Path):
+    where = f"{own_server.address}#restarted"
+    place.create(where, terms_of(), head=tmp_path / "head")
+    with place.open_ledger(where, head=tmp_path / "head") as ledger:
+        answer(ledger, ask(ledger, "first"), 7)
+        restarted(own_server)
+        with pytest.raises(LedgerUnavailable) as lost:
+            ask(ledger, "second")
+        assert not lost.value.charged
+        receipt = ask(ledger, "second")  # verified anew
+        assert ledger.verify().charges == 2
+        restarted(own_server)
+        with pytest.raises(LedgerUnavailable) as lost:
+            ledger.redeem(receipt)
+        assert lost.value.charged
+        with place.open_ledger(where, head=tmp_path / "head") as other:
+            answer(other, receipt, 8)
+        found = ledger.fetch("second", analyst=None)
+        assert found is not None
+        assert found.values == (8,)
+
+
+def test_a_ledger_that_was_rolled_back_while_its_server_was_away_is_refused(own_server: Server, tmp_path: Path):
+    where = f"{own_server.address}#rolled back"
+    place.create(where, terms_of(), head=tmp_path / "head")
+    old = (tmp_path / "head").read_bytes()
+    with place.open_ledger(where, head=tmp_path / "head") as ledger:
+        ask(ledger)
+        restarted(own_server)
+        with psycopg.connect(own_server.address, autocommit=True) as connection:
+            connection.execute("SET session_replication_role = replica")
+            connection.execute("DELETE FROM dodona_entries WHERE ledger = 'rolled back' AND number = 1")
+        (tmp_path / "head").write_bytes(old)  # the head with it, so that only this process knows
+        with pytest.raises(LedgerUnavailable):
+            ledger.state()
+        with pytest.raises(LedgerRolledBack):
+            ledger.state()
+        with pytest.raises(LedgerUnavailable):
+            ledger.state()
+
+
+class _Stopping:
+    """A ledger whose server is killed right before, or right after, one step of a question."""
+
+    def __init__(self, behind: Ledger, server: Server, step: str, *, before: bool) -> None:
+        self._behind, self._server, self._step, self._before = behind, server, step, before
+
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401  whatever is behind it
+        found = getattr(self._behind, name)
+        if name != self._step:
+            return found
+
+        def act(*arguments: object, **named: object) -> object:
+            self._step = ""
+            if self._before:
+                self._server.kill()
+                return found(*arguments, **named)
+            done = found(*arguments, **named)
+            self._server.kill()
+            return done
+
+        return act
+
+
+@pytest.mark.parametrize(
+    ("moment", "step", "charges"),
+    [
+        ("before", "reserve_once", 0),
+        ("after", "reserve_once", 1),
+        ("before", "redeem", 1),
+        ("after", "redeem", 1),
+        ("before", "record", 1),
+        ("after", "record", 1),
+    ],
+)
+def test_an_error_says_whether_it_was_charged_wherever_a_server_dies_and_the_key_fetches_the_answer(
+    own_server: Server, tmp_path: Path, moment: str, step: str, charges: int
+):
+    where, declared = f"{own_server.address}#{moment} {step}", scene.schema()
+    terms = Terms(datasets={"stays": declared.digest}, neighbours=declared.unit.neighbours, budget=Budget(100, 0))
+    place.create(where, terms, head=tmp_path / "head")
+    ledger = place.open_ledger(where, head=tmp_path / "head")
+    stopping = cast("Ledger", _Stopping(ledger, own_server, step, before=moment == "before"))
+    asked = scene.curator(kept=stopping)
+    with pytest.raises(Unavailable) as failed:
+        asked.ask("SELECT count(*) FROM stays", within=40, key="mine")
+    assert failed.value.charged is (charges == 1)
+    own_server.start()
+    with place.open_ledger(where, head=tmp_path / "head") as other:
+        assert other.state().charges == charges
+    answer = _once_back(lambda: asked.ask("SELECT count(*) FROM stays", within=40, key="mine"))
+    assert abs(answer.value.value - scene.ROWS) < 200  # e^-15 at this noise
+    assert ledger.verify().charges == 1
+    assert ledger.state().releases == 1
+    asked.close()
+
+
+def _once_back(act: Callable[[], Answer]) -> Answer:
+    """Return what an act returns at the second try: at the first the connection may be found to be gone."""
+    try:
+        return act()
+    except LedgerUnavailable:
+        return act()
 
 
 def _until_it_fails(ledger: Ledger, said: list[str], name: str) -> None:

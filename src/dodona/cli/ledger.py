@@ -44,7 +44,7 @@ def create(  # noqa: PLR0913  each is an option
             typer.echo(f"created: the ledger of {ledger}")
             return
         if dataset is None or epsilon is None:
-            raise InvalidArgument("ledger", ledger, "give --dataset and --epsilon, or name a dataset file (.toml)")
+            raise InvalidArgument("dataset", dataset, "give --dataset and --epsilon, or name a dataset file (.toml)")
         from dodona.domain.neighbours import Neighbours
         from dodona.ledger import place
         from dodona.ledger.opening import Terms
@@ -62,7 +62,7 @@ def create(  # noqa: PLR0913  each is an option
             cap_key=fresh_key(),
         )
         place.create(placed(ledger), terms, head=head)
-        typer.echo(f"created: {ledger}")
+        typer.echo(f"created: {place.named(ledger)}")
 
 
 @app.command()
@@ -140,7 +140,7 @@ def recover(
             typer.confirm("Everything unspent in this ledger will count as spent. Go on?", abort=True)
         where, kept_head = held(ledger, head)
         place.recover(where, head=kept_head, epsilon=epsilon, delta=delta)
-        typer.echo(f"recovered: {ledger}; nothing is left until the budget is raised")
+        typer.echo(f"recovered: {place.named(ledger)}; nothing is left until the budget is raised")
 
 
 app.command("raise")(ledger_acts.raised)

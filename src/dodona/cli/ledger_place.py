@@ -44,10 +44,16 @@ def held(ledger: str, head: Path | None) -> tuple[str | Path, Path | None]:
 
 
 def placed(text: str) -> str:
-    """Return the place; an address with a password in it is better kept in the environment."""
+    """Return the place; an address with a password in it is better kept in the environment.
+
+    A variable holds an address or a whole path: whatever else it is may be a secret, and is not shown.
+    """
     if not text.startswith(_SECRET):
         return text
     name = text.removeprefix(_SECRET)
     if name not in os.environ:
         raise InvalidArgument("ledger", text, f"set {name} in the environment")
-    return os.environ[name]
+    from dodona.ledger.place import address_of
+
+    found = os.environ[name]
+    return found if Path(found).is_absolute() else address_of(found)

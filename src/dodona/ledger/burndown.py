@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from importlib import util
 from pathlib import Path
 
+from dodona.errors import InvalidRequest
 from dodona.ledger.account import share_left
 from dodona.ledger.book import Book
 from dodona.ledger.chain import Line
@@ -55,6 +57,8 @@ def burndown(lines: Sequence[Line]) -> Burndown:
 
 def draw(found: Burndown, path: Path) -> None:
     """Draw the burn-down into a file."""
+    if util.find_spec("matplotlib") is None:
+        raise InvalidRequest("A picture needs matplotlib. Run: pip install 'dodona[plot]'.")
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
     from matplotlib.ticker import MaxNLocator

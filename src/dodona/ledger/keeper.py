@@ -33,8 +33,16 @@ def utc() -> datetime:
 class Keeper:
     """A book, the store that its lines are in and the head outside. Threads share it; a forked process may not."""
 
-    def __init__(self, store: Store, head: Head, book: Book, *, clock: Clock) -> None:
-        """Take a book that was read from the store and found to contain the head."""
+    def __init__(
+        self, store: Store, head: Head, book: Book, *, clock: Clock, again: Callable[[], Store] | None = None
+    ) -> None:
+        """Take a book that was read from the store and found to contain the head.
+
+        With `again` a store that could not be reached is opened anew before the next use, and verified as at first.
+        """
+        self._again = again
+        self._lost = False
+        self._known = Mark(book.number, book.head)
         self._store = store
         self._head = head
         self._book = book
@@ -56,6 +64,7 @@ class Keeper:
             self._usable()
             try:
                 self._follow(self._store.lines(self._book.number))
+                self._known = Mark(self._book.number, self._book.head)
                 return look(self._book, self._store, self._head)
             except (LedgerBusy, InvalidRequest, Refused):
                 raise
@@ -92,7 +101,7 @@ class Keeper:
     def close(self) -> None:
         """Let go of the store, unless it belongs to the process that this one was forked from."""
         with self._guard:
-            self._broken = True
+            self._broken, self._lost = True, False
             if self._process == os.getpid():
                 self._let_go_of_all()
                 self._store.close()
@@ -119,8 +128,9 @@ class Keeper:
             time = self._clock().isoformat()
             try:
                 self._store.append(self._book.number, decide)
+                self._known = Mark(self._book.number, self._book.head)
                 if appended:
-                    self._head.advance(Mark(self._book.number, self._book.head))
+                    self._head.advance(self._known)
             except BaseException as fault:
                 if isinstance(fault, LedgerBusy) and not appended:
                     raise
@@ -143,12 +153,36 @@ class Keeper:
             self._ended.notify_all()
 
     def _usable(self) -> None:
+        if self._process == os.getpid() and self._lost:
+            self._reopen()
         if self._broken or self._process != os.getpid():
             raise LedgerUnavailable
+
+    def _reopen(self) -> None:
+        """Read the whole ledger anew from a store that is back; it must hold the head, and all that was told here."""
+        if self._again is None:
+            return
+        store = self._again()
+        try:
+            store.check()
+            mark, lines = self._head.read(), store.lines(0)
+            book = Book.read(lines)
+        except BaseException:
+            store.close()
+            raise
+        if not contains(lines, mark) or not contains(lines, self._known):
+            self._lost = False
+            store.close()
+            raise LedgerRolledBack
+        with suppress(Exception):
+            self._store.close()
+        self._store, self._book, self._known = store, book, Mark(book.number, book.head)
+        self._broken = self._lost = False
 
     def _fail(self, fault: BaseException, *, charged: bool) -> DodonaError:
         """Refuse everything from now on, and return what to say: a failure's own text could carry anything."""
         self._broken = True
+        self._lost = self._again is not None and isinstance(fault, LedgerUnavailable)
         self._let_go_of_all()
         told = isinstance(fault, LedgerRolledBack | LedgerUnreadable | HeadMissing) and not charged
         return cast("DodonaError", fault) if told else LedgerUnavailable(charged=charged)

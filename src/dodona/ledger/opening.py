@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from dodona.domain.neighbours import Neighbours
@@ -56,10 +56,12 @@ def opened(  # noqa: PLR0913  what a ledger is made of
     schema: str | None = None,
     clock: Clock = utc,
     patience: float = PATIENCE,
+    again: Callable[[], Store] | None = None,
 ) -> KeptLedger:
     """Return the ledger in a store, verified whole, which must contain the head and belong to the dataset.
 
-    For an answer that another caller is being told one waits so many seconds.
+    For an answer that another caller is being told one waits so many seconds. With `again` a store whose server went
+    away is opened anew, and the ledger verified anew, when it is next used.
     """
     mark = head.read()  # before the chain is read, as others may go on writing
     store.check()
@@ -68,7 +70,7 @@ def opened(  # noqa: PLR0913  what a ledger is made of
     if not contains(lines, mark):
         raise LedgerRolledBack
     _belongs(book, dataset, schema)
-    return KeptLedger(Keeper(store, head, book, clock=clock), dataset=dataset, patience=patience)
+    return KeptLedger(Keeper(store, head, book, clock=clock, again=again), dataset=dataset, patience=patience)
 
 
 def recovered(store: Store, *, epsilon: Exact | None = None, delta: Exact | None = None, clock: Clock = utc) -> Mark:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -92,15 +93,18 @@ class PostgresStore:
         """Append what is decided in one transaction that no other writer can enter."""
         import psycopg
 
-        with self._connection.transaction():
-            try:
-                self._connection.execute(_LOCK, (self._name,))
-            except psycopg.errors.LockNotAvailable as fault:
-                raise LedgerBusy from fault
-            appended = decide(self._lines(since))
-            if appended:
-                columns = [list(column) for column in zip(*(row_of(line) for line in appended), strict=True)]
-                self._connection.execute(_INSERT, (self._name, *columns))
+        def write() -> None:
+            with self._connection.transaction():
+                try:
+                    self._connection.execute(_LOCK, (self._name,))
+                except psycopg.errors.LockNotAvailable as fault:
+                    raise LedgerBusy from fault
+                appended = decide(self._lines(since))
+                if appended:
+                    columns = [list(column) for column in zip(*(row_of(line) for line in appended), strict=True)]
+                    self._connection.execute(_INSERT, (self._name, *columns))
+
+        _told(write)
 
     def check(self) -> None:
         """Raise LedgerUnreadable where the rules were taken out; LedgerUnavailable where the server would not sync."""
@@ -203,7 +207,6 @@ def _told(work: Callable[[], Found]) -> Found:
     """Return what the work returns; a failure of the server is told in constant words, as its own may hold secrets."""
     import psycopg
 
-    try:
+    with suppress(psycopg.Error):
         return work()
-    except psycopg.Error as fault:
-        raise LedgerUnavailable from fault
+    raise LedgerUnavailable  # here, so that what the driver said does not travel with it

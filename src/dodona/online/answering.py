@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
@@ -94,8 +95,10 @@ class Answering:
         if missing:
             bought = iter(self._or_beyond(missing, request, call))
             found = [next(bought) if held is None else held for held in found]
-        head = self._dataset.ledger.head
-        return tuple(self._answered(held, request, head) for held in found if held is not None)
+        charged = any(held is not None and held.price.share > 0 for held in found)
+        with paid() if charged else nullcontext():
+            head = self._dataset.ledger.head
+            return tuple(self._answered(held, request, head) for held in found if held is not None)
 
     def prepare(self, asked: tuple[Question, ...], request: Request, key: str | None) -> Prepared:
         """Buy the cheapest measurement that all questions follow from; those that do already cost nothing."""
@@ -206,7 +209,9 @@ class Answering:
         if order.bundle is None:
             yield from read_release(bought.released, missing, bought.price)
             return
-        for question, known in zip(missing, self._all_found(missing, request), strict=True):
+        with paid():
+            learned = self._all_found(missing, request)
+        for question, known in zip(missing, learned, strict=True):
             held = self._paid_for(question, request) if known is None else known
             yield held.bought(bought.released.receipt, bought.price)
 

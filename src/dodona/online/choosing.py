@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 
 from dodona.accounting.filter import Accountant
 from dodona.answer.price import FREE, Price
@@ -51,6 +52,7 @@ def chosen(  # noqa: PLR0913  a choice has this many sides
     choice = law.for_privacy(epsilon_of(epsilon) / times, scores_of(query, unit))
     selection = Selection(query, choice, times)
     event, version = selection.event(unit), dataset.source.version
+    full = Price(ledger.share(event), epsilon_alone(event, total.delta))
     text = f"choose {times}: {candidates if isinstance(candidates, str) else ', '.join(names)}"[:_LONGEST_TEXT]
     price, source = FREE, "replayed"
     seen = state.releases
@@ -72,7 +74,9 @@ def chosen(  # noqa: PLR0913  a choice has this many sides
             ledger.let_go(reserved.receipt)
         source = "measured"
         if not reserved.taken_over:
-            price = Price(ledger.share(event), epsilon_alone(event, total.delta))
+            price = full
+    with paid() if source == "measured" else nullcontext():
+        head = ledger.head
     worst = choice.accuracy(_CONFIDENCE ** (1 / times), candidates=len(names)).within
     return Choice(
         names=tuple(names[int(number)] for number in earlier.values),
@@ -82,7 +86,7 @@ def chosen(  # noqa: PLR0913  a choice has this many sides
         within=worst * float(query.blocks[0].unit),
         confidence=_CONFIDENCE,
         receipt=earlier.receipt,
-        head=ledger.head,
+        head=head,
     )
 
 

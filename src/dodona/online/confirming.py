@@ -132,6 +132,7 @@ class Confirmer:
         """Charge an epoch in full and open it; None where it does not fit beside the answer that it may not save."""
         ledger, source = self.dataset.ledger, self.dataset.source
         share = ledger.share(epoch.event)
+        price = Price(share, epsilon_alone(epoch.event, ledger.state().total.delta))
         if share + ledger.share(single) > ledger.left(analyst=self.analyst):
             return None
         try:
@@ -147,7 +148,7 @@ class Confirmer:
             ledger.let_go(receipt)
         self._open = _Open(epoch, check, receipt.id)
         self._spend()
-        return Price(share, epsilon_alone(epoch.event, ledger.state().total.delta))
+        return price
 
     def _checked(self, question: Question, law: Checked, prediction: int) -> Held | None:
         opened, kind = self._open, self.follower.kind(question.query)

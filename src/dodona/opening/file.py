@@ -11,6 +11,7 @@ from dodona.domain.reading import read_schema
 from dodona.domain.schema import Schema
 from dodona.domain.written import Written
 from dodona.ledger.opening import Terms
+from dodona.ledger.place import address_of
 from dodona.online.after import After
 from dodona.opening.secret import VARIABLE, secret
 from dodona.policy import Analyst, Budget, default_accountant
@@ -82,7 +83,7 @@ class DatasetFile:
     def place(self) -> str | Path:
         """Where the ledger is."""
         if self.ledger.startswith(VARIABLE):
-            return secret(self.ledger)
+            return address_of(secret(self.ledger))
         return self.path.parent / self.ledger
 
     @property

@@ -101,17 +101,16 @@ def rehearse(data: object, /, *, schema: Schema | None = None, analyst: str | No
 def create_ledger(
     path: str | Path, /, *, schema: Schema | None = None, budget: Budget | None = None, analysts: Sequence[Analyst] = ()
 ) -> Path | str:
-    """Create the ledger that a dataset file names, or one at a path for a frame, and return where it is.
+    """Create the ledger that a dataset file names, or one at a path for a frame, and return where that says it is.
 
     An existing one is never touched. With schema and budget the path is that of the ledger itself.
     """
     if schema is None or budget is None:
         file = DatasetFile.read(path)
-        where = file.place
-        place.create(where, file.terms, head=file.head_file)
-        return where
+        place.create(file.place, file.terms, head=file.head_file)
+        return file.ledger if file.ledger.startswith(VARIABLE) else file.place
     place.create(path, _terms(schema, budget, schema.table, tuple(analysts)))
-    return path
+    return path if isinstance(path, Path) else place.named(path)
 
 
 def ledger_of(path: str | Path, /) -> Ledger:
