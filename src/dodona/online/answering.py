@@ -47,6 +47,7 @@ RUNGS = frozenset(("replay", "derive", "confirm", "bundle"))
 """The rungs that can be left out; the last one, to measure, is always there."""
 _LONGEST_TEXT = 10_000
 _SHOWN = 10
+_MOST_LOOKS = 8  # after which a call goes on, however much others release meanwhile
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +57,8 @@ class Call:
     key: str | None
     seen: int | None
     """How many releases were read before the call looked for its answer; None where new noise is wanted anyway."""
+    looks: int = 0
+    """How often it looked before."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,8 +105,10 @@ class Answering:
 
     def prepare(self, asked: tuple[Question, ...], request: Request, key: str | None) -> Prepared:
         """Buy the cheapest measurement that all questions follow from; those that do already cost nothing."""
+        looks = 0
         while True:
-            call = self._call(key)
+            call = self._call(key, looks)
+            looks += 1
             found = self._all_found(asked, request)
             missing = [question for question, held in zip(asked, found, strict=True) if held is None]
             if not missing:
@@ -154,9 +159,12 @@ class Answering:
     def _demanded(self, question: Question, request: Request) -> tuple[Demand, ...] | None:
         return demands(question, request, size=self._dataset.schema.unit.size)
 
-    def _call(self, key: str | None) -> Call:
+    def _call(self, key: str | None, looks: int = 0) -> Call:
         """Return what a call knows before it looks at what was released."""
-        return Call(key, self._memory.seen if "replay" in self._rungs else None)
+        if "replay" not in self._rungs:
+            return Call(key, None)
+        self._memory.follow()
+        return Call(key, self._memory.seen, looks)
 
     def _or_beyond(self, missing: Sequence[Question], request: Request, call: Call) -> list[Held]:
         """Return what is confirmed or bought; where the budget cannot buy it, what the owner chose."""
@@ -201,7 +209,7 @@ class Answering:
                 bought = self._release(order, missing, call)
             if bought is not None:
                 break
-            call = self._call(call.key)
+            call = self._call(call.key, call.looks + 1)
             shared = self._shared(missing, request, call)
             if shared is not None:
                 yield from shared
@@ -266,6 +274,8 @@ class Answering:
 
         What was taken over from a caller who died was charged to them.
         """
+        if call.seen not in {None, self._memory.seen} and call.looks < _MOST_LOOKS:
+            return None  # the look and the plan are of different moments: others who ask the same may plan another way
         ledger, source = self._dataset.ledger, self._dataset.source
         reserved = ledger.reserve_once(
             order.event,
