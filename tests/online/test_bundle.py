@@ -20,7 +20,7 @@ from dodona.domain.unit import Unit
 from dodona.mechanisms.gaussian import Gaussian
 from dodona.mechanisms.laplace import Laplace
 from dodona.mechanisms.pattern import ratio_of
-from dodona.online.bundle import bell_variance, lattice, table
+from dodona.online.bundle import bell_variance, lattice, small, table
 from dodona.query.residual import Classes
 
 FOUND = (Phase.explicit, Phase.reuse, Phase.generate)
@@ -166,3 +166,15 @@ def test_nothing_is_bought_for_no_target_for_too_many_and_below_what_is_drawn():
     assert lattice(Unit.each_row(REPLACE), one, 15.9, known) is None
     assert lattice(Unit.each_row(REPLACE), many, 400.0, known) is None
     assert np.isfinite(float(ratio_of(lattice(Unit.each_row(REPLACE), one, 400.0, known), Unit.each_row(REPLACE))))
+
+
+def test_residuals_with_noise_of_thousands_of_scales_are_not_bought():
+    """A table of the law of each scale is built before it is drawn, which takes a millisecond."""
+    few, some, many = (
+        [Classes.of(Category("abc"[place], [str(n) for n in range(size)], otherwise="0")) for place in range(3)]
+        for size in (4, 10, 31)
+    )
+    assert small([tuple(few)])
+    assert small([tuple(some)])
+    assert not small([tuple(many)])
+    assert small([(own,) for own in many])

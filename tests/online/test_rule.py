@@ -12,6 +12,7 @@ from dodona.accuracy import failure
 from dodona.domain.attribute import Category
 from dodona.domain.domain import Domain
 from dodona.domain.neighbours import Neighbours
+from dodona.domain.partition import Partition
 from dodona.domain.unit import Unit
 from dodona.ledger.receipt import Receipt
 from dodona.mechanisms.gaussian import Gaussian
@@ -264,3 +265,13 @@ def test_the_number_of_rows_is_answered_by_whatever_is_bought_for_it(neighbours,
     market.ask(both(*(among(own, [1]) for own in market.domain.attributes)))
     market.ask(EVERYTHING)  # asserts that it is answered
     assert market.free(Block(), 100.0)
+
+
+def test_a_table_that_is_asked_for_is_bought_as_residuals_where_these_are_much_cheaper():
+    for size, level in ((3, Level.LATTICE), (60, None), (900, None)):
+        market = Market(columns(size, 2), Neighbours.REPLACE, gaussian)
+        wanted = market.wanted(Block(keys=(Partition.of(market.domain.attributes[0]),)), 100.0)
+        noise = widest(Gaussian, 100.0, CONFIDENCE)
+        single = gaussian(Measurement(Query(market.domain, (wanted.block,)), (noise,)).event(market.rule.unit))
+        found = market.rule.choose(wanted, single, gaussian, math.inf)
+        assert (None if found is None else found.level) is level

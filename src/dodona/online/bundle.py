@@ -34,6 +34,8 @@ MOST_CASES = 1 << 15
 """Of residuals of all targets: to price more of them takes longer than anybody waits."""
 MOST_ROWS = 1 << 18
 """Of residuals that are bought together."""
+MOST_SCALES = 1 << 10
+"""Of the noise of residuals that are bought together: for each a table of its law is built before it is drawn."""
 _SPARE = 1.0005  # more than the steps of bounds of quantiles
 _SELDOM, _CLOSER = 1e-4, 0.88  # from here on fewer counts may be the noisiest: numbers in steps of this ratio
 _RARE, _LARGE = 2e-9, 512
@@ -96,7 +98,7 @@ def planned(targets: Targets, unit: Unit) -> tuple[Part, ...]:
 
 
 def small(scopes: Iterable[tuple[Classes, ...]]) -> bool:
-    """Return whether the residuals of all sets of columns have few enough rows together; none of them is built."""
+    """Return whether the residuals of all sets of columns have few enough rows and scales; none of them is built."""
     rows: int = 0
     seen: set[tuple[tuple[str, int], ...]] = set()
     for scope in scopes:
@@ -110,7 +112,22 @@ def small(scopes: Iterable[tuple[Classes, ...]]) -> bool:
                     rows += math.prod(number - 1 for _, number in inner)
         if rows > MOST_ROWS:
             return False
-    return True
+    return _scales(seen) <= MOST_SCALES
+
+
+def _scales(sets: Iterable[tuple[tuple[str, int], ...]]) -> int:
+    """Return how many lengths the rows of residuals have, counted up to the most that are allowed, and one more."""
+    found: int = 0
+    for inner in sets:
+        lengths = {1}
+        for number in sorted(number for _, number in inner):
+            lengths = {own * j * (j + 1) for own in lengths for j in range(1, number)}
+            if len(lengths) > MOST_SCALES:
+                return MOST_SCALES + 1
+        found += len(lengths)
+        if found > MOST_SCALES:
+            return MOST_SCALES + 1
+    return found
 
 
 def _product(sides: tuple[Side, ...]) -> tuple[Factor, ...]:

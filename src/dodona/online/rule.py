@@ -30,6 +30,7 @@ from dodona.query.residual import Classes
 
 Price = Callable[[Event], float]
 """In one account of the budget; infinite where it cannot be paid there."""
+_WORTH = 0.97  # of the price of a table: less is worth the time to draw noise of a scale for each of its rows
 _NEAR = 0.99  # of a tolerance: singles that were asked for as accurately count, up to the rounding of scales
 
 
@@ -92,11 +93,18 @@ class Rule:
         """
         for bundle in self.bundles(wanted, price, lambda level: self._paid(level, wanted, price) + single):
             most = min(left, self._paid(bundle.level, wanted, price) + single)
+            if self._is_the_table(bundle, wanted) and bundle.price > _WORTH * single:
+                return None
             if bundle.price <= most:
                 found = self._widened(self._shared(bundle, wanted, price, most), wanted, price, left)
                 if self.answers(found, (wanted,)):
                     return found
         return None
+
+    def _is_the_table(self, bundle: Bundle, wanted: Wanted) -> bool:
+        """Return whether a bundle is just the table that is asked for, as residuals with noise of many scales."""
+        alone = set(self.knowledge.asked.seen(wanted.facet).finest) == set(wanted.facet.names)
+        return wanted.facet.grouped and alone and bundle.level is Level.LATTICE
 
     def answers(self, bundle: Bundle, wanted: Iterable[Wanted]) -> bool:
         """Return whether all of some counts follow from a bundle, each as accurately as it is asked for.
