@@ -77,6 +77,7 @@ def test_json_has_a_form_that_stays() -> None:
         "head",
         "version",
         "stale",
+        "about",
         "warnings",
     ]
     assert told["columns"][:2] == [{"name": "ward", "kind": "label"}, {"name": "n", "kind": "estimate"}]

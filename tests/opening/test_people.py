@@ -133,3 +133,29 @@ def test_changed_ids_under_an_old_version_of_a_frame_are_refused(changed: str, t
         dodona.open(other, schema=schema, budget=budget, ledger=place)
     dodona.open(frame.sample(frac=1, random_state=1), schema=schema, budget=budget, ledger=place).close()
     dodona.open(other, schema=schema, budget=budget, ledger=place, version="2").close()
+
+
+def test_offers_and_answers_say_that_not_all_rows_count(tmp_path: Path) -> None:
+    path = people(tmp_path)
+    about = "Of each person at most 2 rows count."
+    with dodona.open(path, analyst="ada") as stays:
+        offer, answer = stays.quote(COUNT), stays.ask(COUNT)
+        choice = stays.choose("SELECT sex, count(*) FROM stays GROUP BY sex", epsilon="0.01")
+    assert (offer.about, answer.about, answer.simultaneous().about, choice.about) == (about,) * 4
+    assert json.loads(answer.to_json())["about"] == about
+    assert about in str(offer)
+    assert about in str(choice)
+    assert f"Each interval holds the exact value over the rows that count with probability 0.9 or more. {about}" in (
+        str(answer)
+    )
+    done = CliRunner().invoke(app, ["quote", str(path), COUNT, "--json"], env={"DODONA_ANALYST": "ada"})
+    assert json.loads(done.stdout)["about"] == about
+
+
+def test_answers_about_rows_are_about_all_of_them(tmp_path: Path) -> None:
+    path = written(tmp_path)
+    dodona.create_ledger(path)
+    with dodona.open(path, analyst="ada") as stays:
+        answer = stays.ask(COUNT)
+    assert answer.about == ""
+    assert "Each interval holds the exact value with probability 0.9 or more." in str(answer)

@@ -58,6 +58,8 @@ class Answer:
     stale: bool
     """Whether the data have a newer version."""
     notes: tuple[str, ...]
+    about: str
+    """What it is about, where people are protected: how many rows of each count. Else nothing."""
     view: View
     _rows: tuple[Row, ...] | None = field(init=False, default=None)
 
@@ -212,6 +214,7 @@ def answer_of(  # noqa: PLR0913  all that is known of an answer comes together h
     rows: int = 1,
     warnings: tuple[str, ...] = (),
     stale: bool = False,
+    about: str = "",
 ) -> Answer:
     """Return the answer that was measured, or that follows; it is evaluated when somebody looks at it."""
     if source not in _RUNGS:
@@ -225,6 +228,7 @@ def answer_of(  # noqa: PLR0913  all that is known of an answer comes together h
         version=version,
         stale=stale,
         notes=warnings,
+        about=about,
         view=_view(confidence, size, rows),
     )
 

@@ -42,6 +42,8 @@ class Offer:
     accuracy: tuple[Expected, ...]
     confidence: float
     explanation: str = ""
+    about: str = ""
+    """What answers are about, where people are protected: how many rows of each count. Else nothing."""
 
     def __str__(self) -> str:
         return "\n".join(self._lines())
@@ -60,5 +62,7 @@ class Offer:
             lines.append(f"Expected: {expected}, each with probability {self.confidence:g} or more.")
             if any(not isinstance(column.expression, Total | KeyOf) for column in self.question.columns):
                 lines.append(_GUESS)
+        if self.about:
+            lines.append(self.about)
         lines.append(f"Source: {self.source}. Mechanism: {self.mechanism}.")
         return [*lines, self.explanation] if self.explanation else lines

@@ -37,7 +37,8 @@ def notes(answer: Answer) -> list[str]:
     """Return what the numbers of an answer mean, where they came from and what they cost."""
     of = "the population's value" if answer.view.against is Against.POPULATION else "the exact value"
     each = "All intervals together hold" if answer.view.together else "Each interval holds"
-    found = [f"{each} {of} with probability {answer.confidence:g} or more."]
+    counted = f" over the rows that count with probability {answer.confidence:g} or more. {answer.about}"
+    found = [f"{each} {of}{counted if answer.about else f' with probability {answer.confidence:g} or more.'}"]
     found.append(f"Source: {answer.source}. Price: {answer.price}. Mechanism: {answer.mechanism}.")
     return found + [f"Note: {warning}" for warning in answer.warnings]
 
@@ -96,6 +97,7 @@ def to_json(answer: Answer) -> str:
         "head": answer.head,
         "version": answer.version,
         "stale": answer.stale,
+        "about": answer.about,
         "warnings": list(answer.warnings),
     }
     return json.dumps(document, ensure_ascii=False, allow_nan=False)

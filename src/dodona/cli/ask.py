@@ -218,6 +218,7 @@ def _figures(offer: Offer) -> dict[str, object]:
         "confidence": offer.confidence,
         "accuracy": [{"column": one.column, "within": one.within} for one in offer.accuracy],
         "explanation": offer.explanation,
+        "about": offer.about,
     }
 
 

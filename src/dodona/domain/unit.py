@@ -47,6 +47,19 @@ class Unit:
         return cls(neighbours=neighbours, size=size)
 
     @property
+    def about(self) -> str:
+        """What answers are about, in words, where not all rows may count; else nothing.
+
+        >>> Unit(neighbours="add-remove", size=200_000, id="patient_id", rows=4).about
+        'Of each person at most 4 rows count.'
+        """
+        if self.id is None:
+            return ""
+        return (
+            f"Of each person at most {self.rows:,} rows count." if self.rows > 1 else "Of each person one row counts."
+        )
+
+    @property
     def fixed(self) -> bool:
         """Whether all neighbours have as many rows, so that their number is public.
 

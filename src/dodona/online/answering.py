@@ -136,6 +136,7 @@ class Answering:
             accuracy=tuple(self._expected(asked, found, order, request)),
             confidence=request.confidence,
             explanation=" ".join(self._explained(price, left, asked, request) + self._hinted(missing, order, request)),
+            about=self._dataset.about,
         )
 
     def _all_found(self, asked: Sequence[Question], request: Request) -> list[Held | None]:
@@ -328,6 +329,7 @@ class Answering:
             version=self._dataset.source.version,
             size=self._dataset.schema.unit.size,
             rows=self._dataset.schema.unit.rows,
+            about=self._dataset.about,
         )
 
     def _price(self, order: Order) -> Price:

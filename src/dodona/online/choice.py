@@ -20,6 +20,8 @@ class Choice:
     confidence: float
     receipt: str
     head: str
+    about: str = ""
+    """What it is about, where people are protected: how many rows of each count. Else nothing."""
 
     @property
     def name(self) -> str:
@@ -28,4 +30,5 @@ class Choice:
 
     def __str__(self) -> str:
         best = f"each within {self.within:.4g} of the best that was left, at {self.confidence:.0%}"
-        return f"{', '.join(self.names)} ({best}; {self.price})"
+        about = f" {self.about}" if self.about else ""
+        return f"{', '.join(self.names)} ({best}; {self.price}){about}"

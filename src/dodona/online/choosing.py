@@ -87,6 +87,7 @@ def chosen(  # noqa: PLR0913  a choice has this many sides
         confidence=_CONFIDENCE,
         receipt=earlier.receipt,
         head=head,
+        about=dataset.about,
     )
 
 

@@ -26,6 +26,13 @@ class Dataset:
     """What is asked for where a question does not say."""
     after: After = "refuse"
     """What becomes of questions that the budget cannot buy."""
+    left_out: str = ""
+    """What was published of the rows that the cap leaves out, in words."""
+
+    @property
+    def about(self) -> str:
+        """What answers are about, where people are protected; else nothing."""
+        return " ".join(part for part in (self.schema.unit.about, self.left_out) if part)
 
     def __post_init__(self) -> None:
         """Refuse what is no choice."""
