@@ -146,9 +146,6 @@ SELECT age + 1, count(*) FROM stays GROUP BY age
 SELECT age, count(*) FROM stays GROUP BY sex
 -- 1:8 This is not what the statement groups by.
 
-SELECT sex FROM stays GROUP BY sex
--- 1:8 Nothing is counted or added up.
-
 SELECT 1 FROM stays
 -- 1:8 Nothing is counted or added up.
 
@@ -170,11 +167,14 @@ SELECT sex FROM stays LIMIT 10
 SELECT CASE WHEN age > 3 THEN 'a' END FROM stays
 -- 1:8 Rows are never shown, so this column has no single value.
 
-SELECT DISTINCT sex FROM stays
--- 1:8 DISTINCT tells whether a value occurs at all, which one person can decide.
-
 SELECT DISTINCT count(*) FROM stays
--- 1:8 DISTINCT tells whether a value occurs at all, which one person can decide.
+-- 1:8 DISTINCT stands beside an aggregate or GROUP BY.
+
+SELECT DISTINCT sex FROM stays GROUP BY sex, age
+-- 1:8 DISTINCT stands beside an aggregate or GROUP BY.
+
+SELECT DISTINCT * FROM stays
+-- 1:17 `*` would show rows, and rows are never shown.
 
 SELECT DISTINCT ON (sex) count(*) FROM stays
 -- 1:8 DISTINCT tells whether a value occurs at all, which one person can decide.

@@ -173,17 +173,20 @@ class Answer:
         """Return the answer as JSON text, in a form that stays; docs/answers.md describes it."""
         return written.to_json(self)
 
-    def to_arrow(self) -> pa.Table:
-        """Return an Arrow table: labels as text, and for each estimate its value, `_low` and `_high`."""
-        return frames.to_arrow(self)
+    def to_arrow(self, *, typed: bool = False) -> pa.Table:
+        """Return an Arrow table: labels as text, and for each estimate its value, `_low` and `_high`.
 
-    def to_pandas(self) -> pd.DataFrame:
-        """Return a pandas frame: labels, and for each estimate its value, `_low` and `_high`."""
-        return frames.to_pandas(self)
+        With `typed` keys are numbers, truths and dates, and null where a value is missing.
+        """
+        return frames.to_arrow(self, typed=typed)
 
-    def to_polars(self) -> pl.DataFrame:
-        """Return a polars frame: labels as text, and for each estimate its value, `_low` and `_high`."""
-        return frames.to_polars(self)
+    def to_pandas(self, *, typed: bool = False) -> pd.DataFrame:
+        """Return a pandas frame: labels, and for each estimate its value, `_low` and `_high`; `typed` as in Arrow."""
+        return frames.to_pandas(self, typed=typed)
+
+    def to_polars(self, *, typed: bool = False) -> pl.DataFrame:
+        """Return a polars frame: labels as text, estimates with `_low` and `_high`; `typed` as in Arrow."""
+        return frames.to_polars(self, typed=typed)
 
     def plot(self, axes: Axes | None = None) -> Axes:
         """Draw the values with their intervals; it needs the extra `plot`."""

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from datetime import date
 from fractions import Fraction
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from dodona.answer.estimate import Estimate, Measure
+from dodona.answer.labels import KeyValue
+from dodona.answer.rows import key_order, shown_columns
 from dodona.answer.written import label_text
 from dodona.domain.attribute import Label
 from dodona.errors import InvalidRequest
+from dodona.query.expression import KeyOf
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -21,43 +24,65 @@ if TYPE_CHECKING:
 Plain = float | int | str | bool | date | None
 
 
-def to_pandas(answer: Answer) -> pd.DataFrame:
-    """Return a pandas frame; labels keep their own types, so a column may hold numbers and `<missing>`."""
+def to_pandas(answer: Answer, *, typed: bool = False) -> pd.DataFrame:
+    """Return a pandas frame; labels keep their own types, so a column may hold numbers and `<missing>`.
+
+    With `typed` each column of keys has one type, and what is missing is missing.
+    """
     try:
         import pandas as pd
     except ModuleNotFoundError as error:
         raise InvalidRequest("A pandas frame needs pandas: install dodona[frames].") from error
     labels, estimates = _labels(answer), _estimates(answer)
+    values = _values(answer) if typed else {}
     found: dict[str, pd.Series] = {}
     for name in _order(answer):
-        if name in labels:
+        if name in values:
+            found[name] = _series(pd, values[name])
+        elif name in labels:
             found[name] = pd.Series([_plain(label) for label in labels[name]], dtype=object)
         else:
             found[name] = pd.Series(estimates[name])
     return pd.DataFrame(found)
 
 
-def to_polars(answer: Answer) -> pl.DataFrame:
-    """Return a polars frame; labels are texts."""
+def _series(pd: Any, values: list[KeyValue]) -> pd.Series:  # noqa: ANN401  the module, which need not be installed
+    """Return keys as the type of pandas that knows missing values."""
+    known = [value for value in values if value is not None]
+    if known and all(isinstance(value, bool) for value in known):
+        return pd.Series(values, dtype="boolean")
+    if known and all(isinstance(value, int) for value in known):
+        return pd.Series(values, dtype="Int64")
+    if known and all(isinstance(value, date) for value in known):
+        return pd.Series(values, dtype="datetime64[s]")
+    return pd.Series(values, dtype="float64" if known and isinstance(known[0], float) else object)
+
+
+def to_polars(answer: Answer, *, typed: bool = False) -> pl.DataFrame:
+    """Return a polars frame; labels are texts, or with `typed` what they stand for."""
     try:
         import polars as pl
     except ModuleNotFoundError as error:
         raise InvalidRequest("A polars frame needs polars: install dodona[frames].") from error
-    return pl.DataFrame(plain_columns(answer))
+    return pl.DataFrame(plain_columns(answer, typed=typed))
 
 
-def to_arrow(answer: Answer) -> pa.Table:
-    """Return an Arrow table; labels are texts."""
+def to_arrow(answer: Answer, *, typed: bool = False) -> pa.Table:
+    """Return an Arrow table; labels are texts, or with `typed` what they stand for."""
     import pyarrow as pa
 
-    return pa.table(plain_columns(answer))
+    return pa.table(plain_columns(answer, typed=typed))
 
 
-def plain_columns(answer: Answer) -> dict[str, list[Plain]]:
-    """Return the columns with one type each: labels become texts, as a number may stand beside `<missing>`."""
+def plain_columns(answer: Answer, *, typed: bool = False) -> dict[str, list[Plain]]:
+    """Return the columns with one type each: labels become texts, as a number may stand beside `<missing>`.
+
+    With `typed`, keys are what they stand for, and None where that is missing.
+    """
     labels, estimates = _labels(answer), _estimates(answer)
     texts: dict[str, list[Plain]] = {name: [label_text(label) for label in column] for name, column in labels.items()}
-    return {name: (texts | estimates)[name] for name in _order(answer)}
+    found = texts | estimates | (_values(answer) if typed else {})
+    return {name: found[name] for name in _order(answer)}
 
 
 def _names(answer: Answer) -> list[tuple[int, str, bool]]:
@@ -88,6 +113,18 @@ def _labels(answer: Answer) -> dict[str, list[Label]]:
         if not estimated:
             cells = (row.cells[number] for row in answer.rows)
             found[name] = [cell for cell in cells if not isinstance(cell, Estimate)]
+    return found
+
+
+def _values(answer: Answer) -> dict[str, list[KeyValue]]:
+    """Return what the keys that are shown stand for, by the names of their columns."""
+    order, shown = key_order(answer.question), shown_columns(answer.question)
+    found: dict[str, list[KeyValue]] = {}
+    for number, name, _ in _names(answer):
+        expression = shown[number].expression
+        if isinstance(expression, KeyOf):
+            place = order.index(expression.key)
+            found[name] = [row.values[place] for row in answer.rows]  # noqa: PD011  a row of ours
     return found
 
 

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+from datetime import date
+from fractions import Fraction
 from functools import lru_cache
 from itertools import product
 
-from dodona.domain.attribute import Label
+from dodona.domain.attribute import MISSING, OUTSIDE, Category, Label, label
 from dodona.domain.domain import Domain
 from dodona.domain.partition import Partition, group_label
 from dodona.query.query import Key
-from dodona.query.question import Question
+from dodona.query.question import Question, ReadAs
+
+KeyValue = str | int | float | bool | date | None
+"""What a group stands for, to a program."""
 
 
 def labels_of(question: Question) -> list[tuple[Label, ...]]:
     """Return the labels of all groups, in row-major order of the keys."""
-    return list(product(*(_of_key(key, question.query.domain) for key in question.keys)))
+    return list(product(*(labels_of_key(key, question.query.domain) for key in question.keys)))
 
 
 def name_of(key: Key) -> str:
@@ -22,7 +27,75 @@ def name_of(key: Key) -> str:
     return key.attribute if isinstance(key, Partition) else "case"
 
 
-def _of_key(key: Key, domain: Domain) -> tuple[Label, ...]:
+def values_of(key: Key, domain: Domain, read_as: ReadAs) -> tuple[KeyValue, ...]:
+    """Return what the groups of a key stand for, with the types that programs reckon with, and None for `<missing>`.
+
+    Where values are no texts, `<outside>` is None too: no number and no day stands for it.
+
+    >>> from dodona.domain.attribute import Integer
+    >>> age = Domain((Integer("age", 0, 110),))
+    >>> values_of(Partition.every(age["age"], 50), age, "value")
+    (0, 50, 100, None, None)
+    """
+    if isinstance(key, Partition):
+        return _partition_values(key, domain, read_as)
+    found = tuple(_parsed(label, read_as) for label in labels_of_key(key, domain))
+    if any(isinstance(value, float) for value in found):  # one type for all
+        return tuple(float(value) if isinstance(value, int) else value for value in found)
+    return found
+
+
+@lru_cache(maxsize=256)
+def _partition_values(key: Partition, domain: Domain, read_as: ReadAs) -> tuple[KeyValue, ...]:
+    attribute = domain[key.attribute]
+    found = [_read(label(attribute, first), read_as) for first in key.cuts]
+    if not key.further:
+        return tuple(found)
+    return (*found, None, OUTSIDE if isinstance(attribute, Category) else None)
+
+
+def _read(value: Label, read_as: ReadAs) -> KeyValue:
+    """Return the first value of a group as a program is told it."""
+    if isinstance(value, date):
+        return value.year if read_as == "number" else _cut(value, read_as)  # of parts, only years are spans of days
+    return float(value) if isinstance(value, Fraction) else value
+
+
+def _cut(day: date, unit: ReadAs) -> date:
+    """Return the first day of the unit that a day is in."""
+    match unit:
+        case "week":
+            return date.fromordinal(max(1, day.toordinal() - day.weekday()))
+        case "month":
+            return day.replace(day=1)
+        case "quarter":
+            return day.replace(month=day.month - (day.month - 1) % 3, day=1)
+        case "year":
+            return day.replace(month=1, day=1)
+        case _:
+            return day
+
+
+def _parsed(text: Label, read_as: ReadAs) -> KeyValue:
+    """Return the value that a label of a CASE was written for."""
+    if text == MISSING or not isinstance(text, str):
+        return None
+    match read_as:
+        case "number":
+            if text == OUTSIDE:
+                return None
+            number = Fraction(text)
+            return number.numerator if number.denominator == 1 else float(number)
+        case "boolean":
+            return None if text == OUTSIDE else text == "true"
+        case "date":
+            return None if text == OUTSIDE else date.fromisoformat(text)
+        case _:
+            return text
+
+
+def labels_of_key(key: Key, domain: Domain) -> tuple[Label, ...]:
+    """Return the labels of the groups of one key."""
     if isinstance(key, Partition):
         return _of_partition(key, domain)
     return (*(label for label, _ in key.branches), key.otherwise)

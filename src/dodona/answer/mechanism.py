@@ -59,6 +59,8 @@ def _combined(derived: Derived) -> str:
 
 def _told(law: Law) -> str:
     match law:
+        case Blend() if law.draws == 0:
+            return "none: it is the same whatever the rows are"
         case Blend():
             number = "one number that was" if law.draws == 1 else f"{law.draws:,} numbers that were"
             return f"a combination of {number} told before, with {spelled_kinds(_kinds(law))}"

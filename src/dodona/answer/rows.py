@@ -15,16 +15,16 @@ from dodona.answer.condition import holds, sorting
 from dodona.answer.derived import Derived, Evidence, widths
 from dodona.answer.digits import digits_for, outward
 from dodona.answer.estimate import Estimate, Measure, as_number
-from dodona.answer.labels import labels_of, name_of
+from dodona.answer.labels import KeyValue, labels_of, labels_of_key, name_of, values_of
 from dodona.answer.measured import Measured
 from dodona.answer.view import View, band_of, failing_of, steps_within
 from dodona.domain.attribute import Boolean, Date, Integer, Label
 from dodona.query.expression import Comparison, Expression, KeyOf, Literal, Logic, Quantile, Total
-from dodona.query.question import Column, Question
+from dodona.query.question import Column, Question, ReadAs
 from dodona.query.weight import extremes
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
 Cell = Estimate | Label
 """An estimate; or what is known beforehand: the label of a group, a number or a text that was written down."""
@@ -32,10 +32,13 @@ Cell = Estimate | Label
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One group: its labels, and a cell for each column that is shown."""
+    """One group: its labels in the order of SELECT, and a cell for each column that is shown."""
 
     keys: tuple[Label, ...]
+    """As people read them; keys that are not shown come last."""
     cells: tuple[Cell, ...]
+    values: tuple[KeyValue, ...]
+    """The same keys for programs: texts, whole numbers, floats, truths and dates, and None for `<missing>`."""
 
     @property
     def estimates(self) -> tuple[Estimate, ...]:
@@ -50,10 +53,40 @@ def shown_columns(question: Question) -> tuple[Column, ...]:
     return (*(Column(name_of(key), KeyOf(number)) for number, key in enumerate(question.keys)), *question.columns)
 
 
+def key_order(question: Question) -> tuple[int, ...]:
+    """Return the numbers of the keys in the order in which they are shown; those that are not come last."""
+    named = (one.expression.key for one in question.columns if isinstance(one.expression, KeyOf))
+    return tuple(dict.fromkeys((*named, *range(len(question.keys)))))
+
+
+def read_as(question: Question) -> dict[int, ReadAs]:
+    """Return how each key is told to programs: as the first column that shows it says."""
+    found: dict[int, ReadAs] = dict.fromkeys(range(len(question.keys)), "value")
+    for column in reversed(question.columns):
+        if isinstance(column.expression, KeyOf):
+            found[column.expression.key] = column.read_as
+    return found
+
+
+def _in_order(question: Question, order: tuple[int, ...]) -> Sequence[int]:
+    """Return the groups in row-major order of the keys as they are shown."""
+    shape = [key.groups for key in question.keys]
+    count = math.prod(shape)
+    if order == tuple(range(len(order))):
+        found: Sequence[int] = range(count)
+    else:
+        found = np.arange(count).reshape(shape).transpose(order).reshape(-1).tolist()
+    if question.groups is None:
+        return found
+    left = frozenset(question.groups)
+    return [group for group in found if group in left]
+
+
 def rows_of(measured: Evidence, view: View) -> tuple[Row, ...]:
     """Return the rows: HAVING, ORDER BY, OFFSET and LIMIT are read from the noisy values, ties in the groups' order."""
     question = measured.question
-    chosen: Sequence[int] = range(measured.groups)
+    keys = key_order(question)
+    chosen = _in_order(question, keys)
     if question.having is not None:
         kept = holds(question.having, measured, view)
         chosen = [group for group in chosen if kept[group]]
@@ -65,9 +98,26 @@ def rows_of(measured: Evidence, view: View) -> tuple[Row, ...]:
         chosen = [*known, *(group for group in chosen if group not in ranks)]
     last = None if question.limit is None else question.offset + question.limit
     chosen = chosen[question.offset : last]
-    labels = labels_of(question)
+    labels, values = _keys(question, keys, chosen)
     columns = [_cells(column.expression, measured, view, chosen) for column in shown_columns(question)]
-    return tuple(Row(labels[group], tuple(cells[number] for cells in columns)) for number, group in enumerate(chosen))
+    return tuple(map(Row, labels, zip(*columns, strict=True), values))
+
+
+def _keys(
+    question: Question, order: tuple[int, ...], chosen: Sequence[int]
+) -> tuple[Iterable[tuple[Label, ...]], Iterable[tuple[KeyValue, ...]]]:
+    """Return the labels of the groups that are shown, and what they stand for."""
+    if not order:
+        return ((),) * len(chosen), ((),) * len(chosen)
+    domain, kinds = question.query.domain, read_as(question)
+    codes = np.unravel_index(np.asarray(chosen, dtype=np.int64), [key.groups for key in question.keys])
+    labels, values = [], []
+    for number in order:
+        key, places = question.keys[number], codes[number].tolist()
+        names, typed = labels_of_key(key, domain), values_of(key, domain, kinds[number])
+        labels.append([names[place] for place in places])
+        values.append([typed[place] for place in places])
+    return zip(*labels, strict=True), zip(*values, strict=True)
 
 
 def _cells(expression: Expression, measured: Evidence, view: View, chosen: Sequence[int]) -> list[Cell]:

@@ -38,7 +38,8 @@ def notes(answer: Answer) -> list[str]:
     of = "the population's value" if answer.view.against is Against.POPULATION else "the exact value"
     each = "All intervals together hold" if answer.view.together else "Each interval holds"
     counted = f" over the rows that count with probability {answer.confidence:g} or more. {answer.about}"
-    found = [f"{each} {of}{counted if answer.about else f' with probability {answer.confidence:g} or more.'}"]
+    told = f"{each} {of}{counted if answer.about else f' with probability {answer.confidence:g} or more.'}"
+    found = [told] if any(answer.estimated) else []
     found.append(f"Source: {answer.source}. Price: {answer.price}. Mechanism: {answer.mechanism}.")
     return found + [f"Note: {warning}" for warning in answer.warnings]
 

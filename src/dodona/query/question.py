@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 from dodona.errors import InvalidArgument
 from dodona.query.expression import Expression, Total
 from dodona.query.query import Key, Query
+
+ReadAs = Literal["value", "number", "boolean", "date", "year", "quarter", "month", "week", "day"]
+"""The first value of a group in its column's own type, or the text of a CASE; a number, truth or date that was
+extracted or written in a CASE; or the first day of the year, quarter, month or week that a date was cut to."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,6 +20,8 @@ class Column:
 
     name: str
     expression: Expression
+    read_as: ReadAs = "value"
+    """What a program is told for the groups of a key."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +42,8 @@ class Question:
     keys: tuple[Key, ...] = ()
     """What all blocks are grouped by; a block of a quantile has one key more, the last."""
     columns: tuple[Column, ...]
+    groups: tuple[int, ...] | None = None
+    """The groups that WHERE leaves, where the others are left out; None where all are shown."""
     having: Expression | None = None
     order: tuple[Order, ...] = ()
     limit: int | None = None

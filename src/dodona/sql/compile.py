@@ -2,27 +2,34 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
+import numpy as np
 from sqlglot import exp
 
+from dodona.domain.attribute import cells
 from dodona.domain.partition import Partition
 from dodona.domain.schema import Schema
 from dodona.errors import InvalidArgument
 from dodona.query.expression import Expression, KeyOf, Literal
-from dodona.query.predicate import EVERYTHING, NOTHING
-from dodona.query.query import MOST_VALUES, Key, Query
+from dodona.query.predicate import EVERYTHING, NOTHING, Predicate, holds, used
+from dodona.query.query import MOST_VALUES, Key, Query, group_of, product_axes, product_shape
 from dodona.query.question import Column, Order, Question
 from dodona.sql.aggregate import Blocks, name_of
 from dodona.sql.condition import condition
 from dodona.sql.faults import InvalidSql
-from dodona.sql.key import called, key, rank
+from dodona.sql.key import called, key, rank, read_as
 from dodona.sql.parse import parse
 from dodona.sql.scope import Scope
 from dodona.sql.showing import Show, has_aggregate, having, shown_key, value
 from dodona.sql.total import guards
 
 LARGEST_LIMIT = 1 << 31
+_DECLARED = (
+    "These are the declared values, which are public: nothing was counted, and whether any row has them is not said."
+)
+_UNFILTERED = "So WHERE leaves none of them out."
 
 
 def compile_sql(text: str, schema: Schema) -> Question:
@@ -50,6 +57,7 @@ def _compiled(text: str, schema: Schema) -> Question:
     if where == NOTHING:
         scope.warn("No row can meet WHERE: every count and sum is 0.")
     items = [_Item.of(scope, node) for node in tree.expressions]
+    distinct = _distinct(scope, tree, items)
     keys = _keys(scope, tree, items)
     blocks = Blocks(where, keys)
     columns = _columns(Show(scope, keys, blocks, {}), items)
@@ -57,8 +65,13 @@ def _compiled(text: str, schema: Schema) -> Question:
     filtered = tree.args.get("having")
     kept = None if filtered is None else having(show, filtered.this)
     order = _order(show, tree, columns)
+    groups = None
     if not blocks.found:
-        if not any(has_aggregate(node) for node in (*tree.expressions, tree.args.get("order"), filtered) if node):
+        read = [node for node in (*tree.expressions, tree.args.get("order"), filtered) if node]
+        if keys and (distinct or not any(map(has_aggregate, read))):
+            groups = _left(where, keys, schema)
+            scope.warn(_DECLARED if groups is not None or where == EVERYTHING else f"{_DECLARED} {_UNFILTERED}")
+        elif not any(map(has_aggregate, read)):
             raise scope.fault(
                 tree.expressions[0], "Nothing is counted or added up.", "Write an aggregate, such as count(*)."
             )
@@ -76,6 +89,7 @@ def _compiled(text: str, schema: Schema) -> Question:
         query=Query(schema.domain, tuple(blocks.found)),
         keys=keys,
         columns=columns,
+        groups=groups,
         having=kept,
         order=order,
         limit=_limit(scope, tree.args.get("limit"), lower=1),
@@ -122,9 +136,34 @@ def _scope(text: str, schema: Schema, tree: exp.Select) -> Scope:
     return Scope(text, schema, frozenset((table.alias.casefold(),))) if table.alias else scope
 
 
+def _distinct(scope: Scope, tree: exp.Select, items: list[_Item]) -> bool:
+    """Whether the statement asks which values there are: those that are declared, each once."""
+    node = tree.args.get("distinct")
+    if node is None:
+        return False
+    if tree.args.get("group") is not None or any(has_aggregate(item.node) for item in items):
+        raise scope.fault(node, "DISTINCT stands beside an aggregate or GROUP BY.", "Leave DISTINCT out.")
+    return True
+
+
+def _left(where: Predicate, keys: tuple[Key, ...], schema: Schema) -> tuple[int, ...] | None:
+    """Return the groups that WHERE leaves where it looks at nothing but the keys; None where all are left."""
+    names = used(where)
+    single = [one.attribute for one in keys if isinstance(one, Partition)]
+    small = math.prod(cells(schema.domain[name]) for name in single) <= MOST_VALUES
+    if not names or not names <= set(single) or len(single) < len(keys) or len(set(single)) < len(single) or not small:
+        return None
+    axes = product_axes(schema.domain, single)
+    kept = np.broadcast_to(holds(where, axes), product_shape(schema.domain, single))
+    found = np.broadcast_to(group_of(keys, axes), kept.shape)[kept]
+    return tuple(np.unique(found).tolist())
+
+
 def _keys(scope: Scope, tree: exp.Select, items: list[_Item]) -> tuple[Key, ...]:
     """Return what is grouped by, each once, in an order that does not depend on how it was written."""
     group = tree.args.get("group")
+    if tree.args.get("distinct") is not None:
+        group = exp.Group(all=True)
     if group is None:
         return ()
     if group.args.get("all"):
@@ -187,7 +226,8 @@ def _columns(show: Show, items: list[_Item]) -> tuple[Column, ...]:
         name = item.alias or _name(show, item.node, expression)
         seen[name.casefold()] = seen.get(name.casefold(), 0) + 1
         number = seen[name.casefold()]
-        found.append(Column(name if number == 1 else f"{name}_{number}", expression))
+        kind = read_as(show.scope, item.node) if isinstance(expression, KeyOf) else "value"
+        found.append(Column(name if number == 1 else f"{name}_{number}", expression, kind))
     return tuple(found)
 
 

@@ -27,7 +27,7 @@ _NONE: frozenset[str] = frozenset()
 
 NODES: Mapping[type[exp.Expr], frozenset[str]] = {
     # the statement
-    exp.Select: frozenset(("expressions", "from_", "where", "group", "having", "order", "limit", "offset")),
+    exp.Select: frozenset(("expressions", "distinct", "from_", "where", "group", "having", "order", "limit", "offset")),
     exp.From: _ONE,
     exp.Table: frozenset(("this", "db", "alias")),
     exp.TableAlias: _ONE,

@@ -13,6 +13,7 @@ from dodona.domain.partition import Partition
 from dodona.domain.plain import plain
 from dodona.query.predicate import NOTHING, Predicate, both, complement, either
 from dodona.query.query import MOST_VALUES, Cases, Key
+from dodona.query.question import ReadAs
 from dodona.sql.arithmetic import constant_value
 from dodona.sql.comparison import compared, null
 from dodona.sql.condition import scalar
@@ -21,6 +22,14 @@ from dodona.sql.scalar import Constant, Scalar, Subject
 from dodona.sql.scope import Scope
 
 _BIN = "bin"
+_CUT: dict[str, ReadAs] = {
+    "trunc year": "year",
+    "trunc quarter": "quarter",
+    "trunc month": "month",
+    "trunc week": "week",
+    "trunc day": "day",
+}
+_KINDS: tuple[tuple[type, ReadAs], ...] = ((Fraction, "number"), (bool, "boolean"), (dt.date, "date"))
 
 
 def key(scope: Scope, node: exp.Expr) -> Key:
@@ -36,6 +45,23 @@ def key(scope: Scope, node: exp.Expr) -> Key:
         instead = "Group by a column, bin(column, width), date_trunc(...), or a CASE whose results are texts."
         raise scope.fault(node, "This makes no groups.", instead)
     return _labelled(found)
+
+
+def read_as(scope: Scope, node: exp.Expr) -> ReadAs:
+    """Return what the groups of a key are to a program: numbers that were extracted, days that a date was cut to."""
+    while isinstance(node, exp.Paren):
+        node = node.this
+    if isinstance(node, exp.Anonymous) and node.name.lower() == _BIN:
+        return "value"
+    found = scalar(scope, node)
+    leaves = [leaf for leaf in found.leaves if leaf is not None]
+    if not found.branches and isinstance(found.otherwise, Subject):
+        part = found.otherwise.part
+        return "value" if part is None else _CUT.get(part, "number")
+    for kind, name in _KINDS:
+        if leaves and all(type(leaf) is kind for leaf in leaves):
+            return name
+    return "value"
 
 
 def called(scope: Scope, node: exp.Expr) -> str:

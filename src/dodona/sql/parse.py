@@ -155,7 +155,9 @@ def _check_tree(text: str, tree: exp.Select) -> None:
 
 
 def _misplaced(node: exp.Expr) -> bool:
-    """Whether a node stands where it means nothing: several values, or DISTINCT but for one column that is counted."""
+    """Whether a node stands where it means nothing: several values, or DISTINCT but for one counted column."""
+    if isinstance(node, exp.Distinct) and isinstance(node.parent, exp.Select):
+        return node.args.get("on") is not None
     if isinstance(node, exp.Distinct):
         counted = isinstance(node.parent, exp.Count) and len(node.expressions) == 1
         return not counted or not isinstance(node.expressions[0], exp.Column)
