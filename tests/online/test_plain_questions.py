@@ -6,7 +6,9 @@ from dodona.backends.memory import MemorySource
 from dodona.domain.attribute import Boolean, Integer
 from dodona.domain.neighbours import Neighbours
 from dodona.domain.schema import Schema
+from dodona.errors import InvalidRequest
 from dodona.ledger import memory
+from dodona.ledger.faults import BudgetExhausted
 from dodona.ledger.opening import Terms
 from dodona.online.curator import Curator
 from dodona.online.dataset import Dataset
@@ -128,3 +130,57 @@ def test_groups_keep_their_constants_beside_what_is_measured():
     alone = curator.ask("SELECT a, avg(x) AS m FROM t WHERE x = 3 GROUP BY a HAVING avg(x) > 2 ORDER BY avg(x)")
     assert [float(row.estimates[0]) for row in alone.rows] == [3.0] * len(answer.rows)
     assert alone.price.share == 0
+
+
+MIXED = "SELECT a, count(*) AS n, avg(x) AS average FROM t GROUP BY a"
+
+
+@pytest.mark.parametrize("within", [{"n": 40, "average": 1}, {"N": 40, "average": "10%"}, [40, 1], ("4%", "10%")])
+def test_each_column_has_a_tolerance_of_its_own(within):
+    curator = opened(flags())
+    expected = {one.column: one.within for one in curator.quote(MIXED, within=within).accuracy}
+    assert expected["n"] <= 40
+    assert expected["average"] <= 1
+    answer = curator.ask(MIXED, within=within)
+    assert all(row.estimates[0].within <= 40 for row in answer.rows)
+    assert curator.ask(MIXED, within=within).source == "replayed"
+
+
+def test_names_are_for_all_questions_that_are_asked_together():
+    answers = opened(flags()).ask_many([MIXED, "SELECT count(*) AS n FROM t WHERE b"], within={"n": 40, "average": 1})
+    assert answers[1].value.within <= 40
+
+
+@pytest.mark.parametrize(
+    ("within", "words"),
+    [
+        (50, "different units (n in rows, average in x)"),
+        ({"n": 50}, "a tolerance for each column"),
+        ({"n": 50, "average": 1, "mean": 1}, "'mean' is no column"),
+        ([50], "a tolerance for each column"),
+        ([50, 1, 1], "a tolerance for each column"),
+        ({"n": "many", "average": 1}, "such as '1%'"),
+        ({"n": 50, "average": 0}, "such as '1%'"),
+    ],
+)
+def test_tolerances_that_do_not_fit_the_columns_are_refused_with_what_to_write(within, words):
+    curator = opened(flags())
+    with pytest.raises(InvalidRequest) as refused:
+        curator.ask(MIXED, within=within)
+    assert words in str(refused.value)
+    assert "Nothing was charged." in str(refused.value)
+    assert curator.budget.spent == 0
+
+
+@pytest.mark.parametrize(
+    "shown",
+    ["count(*), count(*) FILTER (WHERE b)", "avg(x), median(x), stddev(x)", "avg(x), 2 * avg(x)", "sum(x), sum(x) + 1"],
+)
+def test_one_number_is_enough_for_columns_of_one_unit(shown):
+    assert opened(flags(), epsilon=100).quote(f"SELECT {shown} FROM t", within=3).price.share > 0  # noqa: S608
+
+
+def test_a_budget_that_is_short_offers_a_wider_tolerance_for_each_column():
+    curator = opened(flags(), epsilon="0.05")
+    with pytest.raises(BudgetExhausted, match=r"within \{'n': .*, 'average': "):
+        curator.ask(MIXED, within={"n": 40, "average": "1%"})

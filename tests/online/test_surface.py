@@ -64,7 +64,23 @@ def test_numbers_of_every_library_are_taken(kind):
     assert asked.above(kind(100), epsilon=kind(1), alerts=kind(1), questions=kind(10)).left == 1
 
 
-@pytest.mark.parametrize("within", [True, np.True_, None.__class__, [50], float("nan"), np.float64("inf"), np.int64(0)])
+@pytest.mark.parametrize(
+    "within",
+    [
+        True,
+        np.True_,
+        None.__class__,
+        [],
+        [[50]],
+        {},
+        float("nan"),
+        np.float64("inf"),
+        np.int64(0),
+        1e-300,
+        5e-324,
+        10**400,
+    ],
+)
 def test_a_tolerance_that_is_no_number_above_0_is_refused(within):
     with pytest.raises(InvalidArgument, match=r"^within"):
         curator().quote("SELECT count(*) FROM stays WHERE age > 40", within=within)

@@ -139,8 +139,8 @@ def _even(query: Query, block: int, rows: float) -> list[int]:
 
 
 def _wide(scales: dict[int, float]) -> dict[int, float]:
-    """Return scales without those of blocks that are always 0: no noise is small enough to be in proportion to that."""
-    return {block: scale for block, scale in scales.items() if scale > 0}
+    """Return scales in which a block that is always 0 has that of a count: nothing is in proportion to no width."""
+    return {block: scale or 1.0 for block, scale in scales.items()}
 
 
 def _farthest(mean: Mean) -> Fraction:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from dodona.answer.answer import Answer
     from dodona.answer.offer import Offer
+    from dodona.answer.tolerance import Tolerance
 
 _WIDTH = 110
 _MOST_ROWS = 60
@@ -29,7 +30,7 @@ _BARS = 36  # letters for all bars of a row together
 Dataset = Annotated[Path, typer.Argument(metavar="DATASET", help="The dataset file, such as stays.toml.")]
 Sql = Annotated[str, typer.Argument(metavar="SQL", help="The question; - reads it from standard input.")]
 Analyst = Annotated[str | None, typer.Option(envvar="DODONA_ANALYST", help="Who asks; $DODONA_ANALYST says it too.")]
-Within = Annotated[str | None, typer.Option(help="How far off it may be: 50, or 1%.")]
+Within = Annotated[str | None, typer.Option(help="How far off it may be: 50, or 1%, or n=50,average=2.")]
 Epsilon = Annotated[str | None, typer.Option(help="What it may cost alone, instead of --within.")]
 Confidence = Annotated[float | None, typer.Option(help="How sure an interval is, such as 0.95.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
@@ -227,11 +228,22 @@ def sql_text(question: str) -> str:
     return sys.stdin.read() if question == "-" else question
 
 
-def tolerance_of(within: str | None) -> int | float | str | None:
+def tolerance_of(within: str | None) -> Tolerance | dict[str, Tolerance] | None:
+    """Return a tolerance, or one for each column where names are written."""
+    if within is None:
+        return None
+    if "=" not in within:
+        return _one(within, within)
+    pairs = [part.rpartition("=") for part in within.split(",")]
+    return {name.strip(): _one(own, within) for name, _, own in pairs}
+
+
+def _one(written: str, within: str) -> Tolerance:
     """Return a number where one was written, else the text: a percentage."""
-    if within is None or within.strip().endswith("%"):
-        return within
+    if written.strip().endswith("%"):
+        return written
     try:
-        return float(within)
+        return float(written)
     except ValueError:
-        raise InvalidRequest(f"--within {within[:40]!r} is no tolerance: write 50, or 1%.") from None
+        accepted = "write 50, or 1%, or one for each column: n=50,average=2"
+        raise InvalidRequest(f"--within {within[:40]!r} is no tolerance: {accepted}.") from None

@@ -18,6 +18,7 @@ from dodona.answer.derived import Derived
 from dodona.answer.evaluation import evaluate
 from dodona.answer.offer import Expected, Offer
 from dodona.answer.price import FREE, Price
+from dodona.answer.tolerance import fit
 from dodona.errors import InvariantBroken
 from dodona.exact import percent
 from dodona.ledger.faults import BudgetExhausted, KeyReused
@@ -141,6 +142,8 @@ class Answering:
 
     def _all_found(self, asked: Sequence[Question], request: Request) -> list[Held | None]:
         """Return for each question what its answer is, where it is free."""
+        if request.within is not None:
+            fit(request.within, asked)
         found = [self._finder.exact(question) for question in asked]
         left = [place for place, held in enumerate(found) if held is None]
         demanded = [self._demanded(asked[place], request) for place in left]

@@ -5,19 +5,21 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from fractions import Fraction
 
 import numpy as np
 
 from dodona.answer.claim import Guessed
 from dodona.answer.derived import derived
+from dodona.answer.tolerance import PerColumn, Tolerance
 from dodona.errors import Refused
 from dodona.exact import percent
 from dodona.online.after import After
 from dodona.online.finding import Held
 from dodona.online.follower import Follower
 from dodona.online.planning import Planner, shaped_columns
-from dodona.online.request import Request, Tolerance
+from dodona.online.request import Request
 from dodona.query.expression import KeyOf, Total
 from dodona.query.predicate import EVERYTHING
 from dodona.query.query import Query
@@ -58,7 +60,7 @@ class Beyond:
             middle = math.sqrt(low * high)
             low, high = (low, middle) if self._fits(questions, request, middle, left) else (middle, high)
         wider = _wider(request.within, high)
-        return None if wider is None else f"within {wider if isinstance(wider, str) else f'{wider:,.6g}'}"
+        return None if wider is None else f"within {_spelled(wider)}"
 
     def _fits(self, questions: Sequence[Question], request: Request, factor: float, left: Fraction) -> bool:
         wider = None if request.within is None else _wider(request.within, factor)
@@ -115,10 +117,25 @@ def _largest(predicted: np.ndarray[tuple[int, ...], np.dtype[np.float64]], rows:
     return rows * float(np.sqrt(shares * (1 - shares)).max())
 
 
-def _wider(within: Tolerance, factor: float) -> Tolerance | None:
+def _wider(within: Tolerance | PerColumn, factor: float) -> Tolerance | PerColumn | None:
     """Return a tolerance times a factor; None beyond all rows."""
+    if isinstance(within, PerColumn):
+        parts = [(key, _times(own, factor)) for key, own in within.parts]
+        if all(own is None for _, own in parts):
+            return None
+        return PerColumn(tuple((key, "100%" if own is None else own) for key, own in parts))
+    return _times(within, factor)
+
+
+def _times(within: Tolerance, factor: float) -> Tolerance | None:
     if not isinstance(within, str):
         unit = 10.0 ** (math.floor(math.log10(within * factor)) - 2)  # three digits, rounded up
         return math.ceil(within * factor / unit) * unit
     part = float(within.strip().removesuffix("%")) * factor
-    return None if part > _HUNDRED else f"{part:.4g}%"
+    return None if part > _HUNDRED else f"{Decimal(f'{part:.4g}'):f}%"
+
+
+def _spelled(within: Tolerance | PerColumn) -> str:
+    if isinstance(within, PerColumn):
+        return str(within.written)
+    return within if isinstance(within, str) else f"{within:,.6g}"

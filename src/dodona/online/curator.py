@@ -11,6 +11,7 @@ from weakref import WeakValueDictionary
 
 from dodona.answer.answer import Answer
 from dodona.answer.offer import Offer
+from dodona.answer.tolerance import Tolerances
 from dodona.domain.schema import Schema
 from dodona.errors import InvalidArgument, InvalidRequest
 from dodona.exact import Exact, percent
@@ -22,7 +23,7 @@ from dodona.online.dataset import Dataset
 from dodona.online.description import Description, describe
 from dodona.online.history import History, history_of
 from dodona.online.preparation import Prepared
-from dodona.online.request import Request, Tolerance, requested
+from dodona.online.request import Request, requested
 from dodona.online.watch import Watch
 from dodona.online.watching import watched
 from dodona.online.weights.opening import Weights, open_weights
@@ -86,7 +87,7 @@ class Curator:
         self,
         question: str | Query,
         *,
-        within: Tolerance | None = None,
+        within: Tolerances | None = None,
         confidence: float | None = None,
         epsilon: Exact | None = None,
         key: str | None = None,
@@ -103,7 +104,7 @@ class Curator:
         self,
         questions: Iterable[str | Query],
         *,
-        within: Tolerance | None = None,
+        within: Tolerances | None = None,
         confidence: float | None = None,
         epsilon: Exact | None = None,
         key: str | None = None,
@@ -125,7 +126,7 @@ class Curator:
         self,
         workload: Iterable[str | Query],
         *,
-        within: Tolerance | None = None,
+        within: Tolerances | None = None,
         confidence: float | None = None,
         key: str | None = None,
     ) -> Prepared:
@@ -144,7 +145,7 @@ class Curator:
         self,
         question: str | Query | Iterable[str | Query],
         *,
-        within: Tolerance | None = None,
+        within: Tolerances | None = None,
         confidence: float | None = None,
         epsilon: Exact | None = None,
     ) -> Offer:
@@ -240,7 +241,7 @@ class Curator:
         with self._mutex:  # a lock that nobody holds or waits for is forgotten
             return self._keys.setdefault(key, threading.Lock())
 
-    def _request(self, within: Tolerance | None, confidence: float | None, epsilon: Exact | None) -> Request:
+    def _request(self, within: Tolerances | None, confidence: float | None, epsilon: Exact | None) -> Request:
         self._permit()
         return requested(within, epsilon, confidence, default=self._dataset.default)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import lru_cache
@@ -12,14 +12,14 @@ from dodona.accounting.conversion import renyi_epsilon
 from dodona.accounting.event import Event
 from dodona.accounting.order import zcdp_limit
 from dodona.answer.prediction import predicted, shape_of
-from dodona.answer.tolerance import tolerance
+from dodona.answer.tolerance import PerColumn, Tolerance, tolerance
 from dodona.domain.unit import Unit
 from dodona.errors import InvalidArgument, InvalidRequest
 from dodona.mechanisms.gaussian import Gaussian
 from dodona.mechanisms.laplace import Laplace
 from dodona.mechanisms.measurement import Measurement, Noise
 from dodona.mechanisms.scale import LARGEST, SMALLEST
-from dodona.online.request import Request, Tolerance
+from dodona.online.request import Request
 from dodona.online.scales import (
     Law,
     Scales,
@@ -32,7 +32,7 @@ from dodona.online.scales import (
     noises_within,
     widest,
 )
-from dodona.query.expression import Quantile, Total, renumbered
+from dodona.query.expression import Comparison, Expression, Logic, Quantile, Total, renumbered
 from dodona.query.people import effect_of
 from dodona.query.predicate import EVERYTHING
 from dodona.query.query import Block, Query
@@ -161,7 +161,7 @@ class Planner:
         if factor is None:
             factor = self._factor_within(law, own, dict(enumerate(shape.values())), room, request.confidence)
             if factor is None:
-                least = noises_within(law, {}, len(shape))
+                least = noises_within(law, dict.fromkeys(range(len(shape)), float(SMALLEST)), len(shape))
                 raise Unreachable(column.name, error_of(own, least, confidence=request.confidence, rows=self.unit.size))
             if len(self._factors) >= _REMEMBERED:
                 self._factors.clear()
@@ -235,12 +235,37 @@ def single_total(question: Question) -> Block | None:
 def shaped_columns(question: Question) -> list[tuple[Column, Mapping[int, float]]]:
     """Return the columns that noise shows in, with the shape of their noise.
 
-    A block that only HAVING or ORDER BY looks at counts as a column of its own.
+    What only HAVING or ORDER BY reads, and needs blocks that no column does, counts as a column of its own.
     """
     found = [(column, shape) for column, shape in zip(question.columns, shape_of(question), strict=True) if shape]
     seen = {block for _, shape in found for block in shape}
-    hidden = (block for block in range(len(question.query.blocks)) if block not in seen)
-    return [*found, *((Column(f"block {block}", Total(block)), {block: 1.0}) for block in hidden)]
+    for column in _hidden(question):
+        shape = shape_of(replace(question, columns=(column,)))[0]
+        if not shape.keys() <= seen:
+            found.append((column, shape))
+            seen |= shape.keys()
+    rest = (block for block in range(len(question.query.blocks)) if block not in seen)
+    return [*found, *((Column(f"block {block}", Total(block)), {block: 1.0}) for block in rest)]
+
+
+def _hidden(question: Question) -> Iterator[Column]:
+    """Yield what ORDER BY and HAVING read, as columns."""
+    for order in question.order:
+        yield Column("ORDER BY", order.expression)
+    if question.having is not None:
+        yield from (Column("HAVING", operand) for operand in _operands(question.having))
+
+
+def _operands(condition: Expression) -> Iterator[Expression]:
+    """Yield what is compared in a condition."""
+    match condition:
+        case Comparison(_, left, right):
+            yield from (left, right)
+        case Logic(_, parts):
+            for part in parts:
+                yield from _operands(part)
+        case _:
+            yield condition
 
 
 def alone(question: Question, column: Column, blocks: tuple[int, ...]) -> Question:
@@ -290,7 +315,7 @@ def epsilon_alone(event: Event, delta: Fraction) -> float:
     return renyi_epsilon(event.renyi, delta=delta)
 
 
-def _within(request: Request) -> Tolerance:
+def _within(request: Request) -> Tolerance | PerColumn:
     if request.within is None:
         raise InvalidArgument("within", None, "write a tolerance such as 50 or '1%'")
     return request.within
