@@ -19,6 +19,7 @@ COMMANDS = {
     "Beliefs": ("benchmarks", "weights"),
     "Sources": ("benchmarks", "sources"),
     "Audit": ("dodona.cli", "audit"),
+    "Random sessions": ("tests.sessions", "figures"),
 }
 
 

@@ -55,7 +55,7 @@ def test_a_watch_is_charged_when_it_is_opened_and_halts_after_its_alerts():
     assert watch.ask("SELECT count(*) FROM stays").above
     assert watch.ask(Query.count(asked.schema.domain)).above
     assert watch.left == 0
-    with pytest.raises(Halted):
+    with pytest.raises(Halted, match="Nothing was charged"):
         watch.ask("SELECT count(*) FROM stays")
     assert kept.state().spent == spent
 

@@ -13,7 +13,7 @@ from dodona.ledger.opening import Terms
 from dodona.online.curator import Curator
 from dodona.online.dataset import Dataset
 from dodona.policy import Budget
-from tests.online.scene import DEFAULT
+from tests.online.scene import DEFAULT, columns, ledger, schema
 
 ROWS = 1_000
 ACCOUNTANTS = ["pure", "zcdp", "renyi", "either"]
@@ -184,3 +184,10 @@ def test_a_budget_that_is_short_offers_a_wider_tolerance_for_each_column():
     curator = opened(flags(), epsilon="0.05")
     with pytest.raises(BudgetExhausted, match=r"within \{'n': .*, 'average': "):
         curator.ask(MIXED, within={"n": 40, "average": "1%"})
+def test_a_group_that_its_condition_leaves_empty_is_no_contradiction_to_the_model():
+    """Its noisy count is taken for a share above 0, whatever the noise is."""
+    kept = ledger(Budget(1, 0, "pure"))
+    source = MemorySource(schema(), columns())
+    asked = Curator(Dataset(name="stays", schema=schema(), source=source, ledger=kept, default=DEFAULT, after="model"))
+    asked.ask("SELECT sex, count(*) FROM stays WHERE (sex, emergency) IN (('male', TRUE)) GROUP BY sex", epsilon=1)
+    assert asked.ask("SELECT count(*) FROM stays WHERE emergency", within=20).source == "model"

@@ -153,7 +153,8 @@ class Model:
             return
         query = Query(belief.support.domain, (term.block,))
         if term.block.keys:
-            self._belief = belief.updated(query, target=term.shares)
+            shares = _possible(term.shares, belief.expect(query))
+            self._belief = belief if shares is None else belief.updated(query, target=shares)
             return
         share = belief.share(term.block.where)
         if not LEAST < share < 1 - LEAST:
@@ -161,6 +162,18 @@ class Model:
         moved = _tilt(share, float(term.shares[0]), _ANCHOR * term.deviation**2, term.multiplier)
         term.multiplier += moved
         self._belief = belief.tilted(query, exponents=moved)
+
+
+def _possible(shares: NDArray[np.float64], believed: NDArray[np.float64]) -> NDArray[np.float64] | None:
+    """Return shares of groups that the law can have: none in a group that no row can be in, all where all rows are.
+
+    A condition may leave nothing of a group, and its noisy count is above 0 all the same.
+    """
+    found = np.where(believed > 0, shares, 0.0)
+    total = float(found.sum())
+    if total <= 0:
+        return None
+    return found / total if float(believed.sum()) >= 1 - LEAST else found
 
 
 def _tilt(share: float, told: float, ridge: float, multiplier: float) -> float:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from dodona.answer.price import Price
-from dodona.online.chance import paid
+from dodona.online.chance import prepaid
 from dodona.online.count import counted
 from dodona.query.question import Question
 from dodona.trusted.alerts import Alerts
@@ -35,5 +35,5 @@ class Watch:
     def ask(self, question: object) -> Verdict:
         """Return whether the count of a question is above the threshold, both with noise; no further charge."""
         query = counted(self.read(question))
-        with paid():
+        with prepaid():
             return self.alerts.ask(query, self.threshold)

@@ -16,7 +16,7 @@ from dodona.domain.attribute import cells
 from dodona.domain.domain import Domain
 from dodona.errors import InvalidArgument, InvalidRequest
 from dodona.exact import Exact
-from dodona.online.chance import paid
+from dodona.online.chance import paid, prepaid
 from dodona.online.count import counted
 from dodona.online.dataset import Dataset
 from dodona.online.planning import epsilon_alone
@@ -79,7 +79,7 @@ class Weights:
     def ask(self, question: object) -> Told:
         """Return one count, from the hypothesis or measured anew; no further charge."""
         query = counted(self.read(question))
-        with paid():
+        with prepaid():
             return self.mechanism.ask(query)
 
 

@@ -1,0 +1,292 @@
+"""Random datasets: what an owner declares, and made-up rows whose cells are known without asking the product.
+
+A dataset is a frozen value. Its rows are a function of it, column by column, so that a smaller dataset (fewer columns,
+fewer rows) has the same rows where it has any: that is what makes a failing session shrink.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import pandas as pd
+
+import dodona
+
+Kind = Literal["category", "integer", "number", "date", "boolean"]
+Door = Literal["memory", "ledger", "csv", "parquet"]
+"""A frame with a ledger in memory; a frame with one in a file; a dataset file over CSV, or over Parquet."""
+Value = str | int | bool | Fraction | dt.date
+MISSING, OUTSIDE = -1, -2
+"""Codes of the two cells that are no values."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Column:
+    """A declared column. Its values are codes 0 ... size - 1 here; `value` says what each stands for."""
+
+    kind: Kind
+    name: str
+    size: int = 2
+    labels: tuple[str, ...] = ()
+    lower: Fraction = Fraction(0)
+    """The value of code 0; of a date its ordinal."""
+    step: Fraction = Fraction(1)
+    cuts: tuple[int, ...] | None = None
+    """The first code of each declared bin."""
+    otherwise: int | None = None
+    """The code that missing and undeclared values count as."""
+
+    @property
+    def numeric(self) -> bool:
+        return self.kind in {"integer", "number"}
+
+    @property
+    def cells(self) -> int:
+        return self.size if self.otherwise is not None else self.size + 2
+
+    def value(self, code: int) -> Value:
+        match self.kind:
+            case "category":
+                return self.labels[code]
+            case "boolean":
+                return bool(code)
+            case "date":
+                return dt.date.fromordinal(int(self.lower) + code)
+            case "integer":
+                return int(self.lower) + code
+            case _:
+                return self.lower + code * self.step
+
+    def literal(self, code: int) -> str:
+        """Return a value as SQL text."""
+        match value := self.value(code):
+            case bool():
+                return "TRUE" if value else "FALSE"
+            case str() | dt.date():
+                return f"'{value}'"
+            case int():
+                return str(value)
+            case _:
+                return _decimal(value)
+
+    def source(self) -> str:
+        """Return the Python text of the declaration."""
+        otherwise = "" if self.otherwise is None else f", otherwise={_written(self.value(self.otherwise))}"
+        cuts = ""
+        if self.cuts is not None:
+            cuts = f", bins=[{', '.join(_written(self.value(code)) for code in (*self.cuts, self.size - 1))}]"
+        first, last = (_written(self.value(code)) for code in (0, self.size - 1))
+        match self.kind:
+            case "category":
+                return f"Category({self.name!r}, {list(self.labels)}{otherwise})"
+            case "boolean":
+                return f"Boolean({self.name!r}{otherwise})"
+            case "integer":
+                return f"Integer({self.name!r}, {first}, {last}{cuts}{otherwise})"
+            case "date":
+                return f"Date({self.name!r}, {first}, {last}{cuts}{otherwise})"
+            case _:
+                return f"Number({self.name!r}, {first}, {last}, {_decimal(self.step)!r}{cuts}{otherwise})"
+
+    def toml(self) -> str:
+        """Return the table of a dataset file."""
+        lines = [f"[columns.{self.name}]", f'kind = "{self.kind}"']
+        if self.kind == "category":
+            lines.append(f"labels = [{', '.join(map(_quoted, self.labels))}]")
+        elif self.kind != "boolean":
+            lines += [f"{word} = {_toml(self.value(code))}" for word, code in (("lower", 0), ("upper", self.size - 1))]
+            lines += [f'step = "{_decimal(self.step)}"'] if self.kind == "number" else []
+            if self.cuts is not None:
+                edges = (*self.cuts, self.size - 1)
+                lines.append(f"bins = [{', '.join(_toml(self.value(code)) for code in edges)}]")
+        if self.otherwise is not None:
+            lines.append(f"otherwise = {_toml(self.value(self.otherwise))}")
+        return "\n".join(lines)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dataset:
+    """What an owner declares, and how many rows there are."""
+
+    columns: tuple[Column, ...]
+    rows: int
+    seed: int
+    size: int
+    """As declared: public."""
+    neighbours: str = "add-remove"
+    cap: int | None = None
+    """How many rows of a person count; None where rows are protected."""
+    crowded: bool = False
+    """Whether people may have more rows than count, so that what counts is not known here."""
+    epsilon: str = "10"
+    delta: str = "0"
+    accountant: str = "pure"
+    after: str = "refuse"
+    door: Door = "memory"
+    analysts: tuple[tuple[str, str], ...] = ()
+    """Names and shares."""
+
+    def column(self, name: str) -> Column:
+        return next(own for own in self.columns if own.name == name)
+
+    @property
+    def schema(self) -> dodona.Schema:
+        return eval(self.schema_source(), _NAMES)  # type: ignore[no-any-return]  # noqa: S307  what is printed is what runs
+
+    @property
+    def budget(self) -> dodona.Budget:
+        return dodona.Budget(self.epsilon, self.delta, self.accountant)
+
+    def schema_source(self) -> str:
+        """Return the Python text of the schema."""
+        people = "" if self.cap is None else f", id='who', rows={self.cap}"
+        declared = ", ".join(own.source() for own in self.columns)
+        return f"Schema.of('t', {declared}, size={self.size}, neighbours={self.neighbours!r}{people})"
+
+    def toml(self, version: int = 1) -> str:
+        """Return the dataset file."""
+        people = "" if self.cap is None else f'id = "who"\nrows = {self.cap}\n'
+        analysts = "".join(f'[[analysts]]\nname = "{name}"\nshare = "{share}"\n' for name, share in self.analysts)
+        columns = "\n".join(own.toml() for own in self.columns)
+        return (
+            f'format = 1\ndataset = "t"\n[source]\nkind = "{self.door}"\npath = "rows.{self.door}"\n'
+            f'table = "t"\nversion = "{version}"\n'
+            f'[unit]\nprotects = "{"row" if self.cap is None else "person"}"\nneighbours = "{self.neighbours}"\n'
+            f"size = {self.size}\n{people}"
+            f'[budget]\nepsilon = "{self.epsilon}"\ndelta = "{self.delta}"\naccountant = "{self.accountant}"\n'
+            f'after = "{self.after}"\n[ledger]\npath = "t.ledger"\n{analysts}{columns}\n'
+        )
+
+    def write(self, folder: Path, version: int = 1) -> Path:
+        """Write the rows and the dataset file, and return where that is."""
+        frame = table(self).frame
+        if self.door == "csv":
+            frame.to_csv(folder / "rows.csv", index=False)
+        else:
+            frame.to_parquet(folder / "rows.parquet", index=False)
+        path = folder / "t.toml"
+        path.write_text(self.toml(version), encoding="utf-8")
+        return path
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """The rows of a dataset."""
+
+    frame: pd.DataFrame
+    """As the product gets them."""
+    codes: Mapping[str, np.ndarray[Any, np.dtype[np.int64]]]
+    """The cell of every row that counts, in each column."""
+    people: np.ndarray[Any, np.dtype[np.int64]]
+    """Of each row that counts, whose it is."""
+
+
+@lru_cache(maxsize=8)
+def table(dataset: Dataset) -> Table:
+    """Return the rows of a dataset, a function of the dataset alone."""
+    number = dataset.rows
+    raw: dict[str, object] = {}
+    codes = {}
+    for own in dataset.columns:
+        random = np.random.default_rng([dataset.seed, zlib.crc32(own.name.encode())])
+        raw[own.name], codes[own.name] = _column(own, number, random, texts=dataset.door == "csv")
+    people = np.arange(number, dtype=np.int64)
+    if dataset.cap is not None:
+        random = np.random.default_rng([dataset.seed, 1])
+        most = dataset.cap * 3 if dataset.crowded else dataset.cap
+        lengths = random.integers(1, most + 1, number)
+        people = np.repeat(np.arange(number, dtype=np.int64), lengths)[:number]
+        people = random.permutation(people)
+        nobody = random.random(number) < (0.05 if random.random() < 0.3 else 0.0)
+        raw["who"] = pd.Series(np.where(nobody, None, [f"p{own}" for own in people]), dtype=object)
+        people, codes = people[~nobody], {name: own[~nobody] for name, own in codes.items()}
+    return Table(pd.DataFrame(raw, index=range(number)), codes, people)
+
+
+def _column(own: Column, number: int, random: np.random.Generator, *, texts: bool) -> tuple[object, Any]:
+    """Return raw values of a column, and the cells that they are in by the rules of the dataset file."""
+    weights = random.dirichlet(np.full(min(own.size, 1000), random.choice([0.2, 1.0, 5.0])))
+    codes = random.choice(len(weights), number, p=weights).astype(np.int64) * own.size // len(weights)
+    odd = random.random(number) * (1.0 if random.random() < 0.5 else 1e9)  # half of the columns are complete
+    missing = odd < 0.05
+    outside = (odd >= 0.05) & (odd < 0.1) & (own.kind in {"category", "date"} or (own.numeric and texts))
+    values = [own.value(int(code)) for code in codes]
+    shown: list[object] = []
+    for value, code, absent, foreign, chance in zip(
+        values, codes, missing, outside, random.random(number), strict=True
+    ):
+        if absent:
+            shown.append(None)
+        elif foreign:
+            shown.append(dt.date(1900, 1, 1) if own.kind == "date" else "zzz")
+        elif own.numeric:  # between two points of the grid, or beyond the bounds: 1024 is no grid's whole step
+            beyond = -7 if code == 0 and chance < 0.2 else 7 if code == own.size - 1 and chance < 0.2 else 0
+            inner = Fraction(int(chance * 1024), 1024) * own.step if own.kind == "number" else 0
+            shown.append(float(value + inner) + beyond if own.kind == "number" else value + beyond)  # type: ignore[operator, arg-type]
+        else:
+            shown.append(value)
+    landed = MISSING if own.otherwise is None else own.otherwise
+    codes[missing] = landed
+    codes[outside] = OUTSIDE if own.otherwise is None else own.otherwise
+    return _series(own, shown), codes
+
+
+def _series(own: Column, shown: list[object]) -> pd.Series[Any]:
+    match own.kind:
+        case "integer" if not any(isinstance(one, str) for one in shown):
+            return pd.Series(shown, dtype="Int64")
+        case "number" if not any(isinstance(one, str) for one in shown):
+            return pd.Series(shown, dtype="float64")
+        case "boolean":
+            return pd.Series(shown, dtype="boolean")
+        case "date":
+            return pd.Series(shown, dtype="datetime64[s]")
+        case _:
+            return pd.Series(shown, dtype=object)
+
+
+_NAMES = {"date": dt.date} | {
+    name: getattr(dodona, name) for name in ("Schema", "Category", "Integer", "Number", "Date", "Boolean")
+}
+
+
+def _decimal(number: Fraction) -> str:
+    """Return a fraction whose decimal ends: steps and bounds are such."""
+    text = f"{float(number):.10f}".rstrip("0").rstrip(".")
+    if Fraction(text) != number:
+        raise ValueError(f"{number} is no short decimal")
+    return text
+
+
+def _written(value: Value) -> str:
+    match value:
+        case dt.date():
+            return f"date({value.year}, {value.month}, {value.day})"
+        case Fraction():
+            return repr(_decimal(value))
+        case _:
+            return repr(value)
+
+
+def _quoted(text: str) -> str:
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
+def _toml(value: Value) -> str:
+    match value:
+        case bool():
+            return str(value).lower()
+        case str():
+            return _quoted(value)
+        case Fraction():
+            return f'"{_decimal(value)}"'
+        case _:
+            return str(value)

@@ -1,0 +1,168 @@
+"""Faults that random sessions must notice, each a patch that is applied in a fresh process.
+
+python -m tests.sessions.faults NAME      # 1: noticed, 0: not noticed, 70: the patched module was never imported
+
+Nothing of Dodona that could be patched is imported before the patch is in place.
+"""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+
+from dodona.audit.patch import Patch, install, replacing
+
+NEVER_IMPORTED = 70
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """A fault, the invariant that it breaks, and the sessions in which it shows."""
+
+    patches: tuple[Patch, ...]
+    invariant: str
+    first: int
+    """The first seed."""
+    sessions: int
+    """Within so many sessions it is noticed."""
+
+
+_GUESSES = '            guesses = self._beyond.guesses(missing) if self._dataset.after == "model" else None'
+FAULTS = {
+    "a bundle that does not answer is bought": Fault(
+        (
+            replacing(
+                "dodona.online.rule",
+                "    return found if sides and harder else found | {_alike(sides)}"
+                "  # no product is as hard as the number of rows",
+                "    return found if harder else found | {_alike(sides)}",
+            ),
+            replacing(
+                "dodona.online.rule",
+                "                if self.answers(found, (wanted,)):\n                    return found",
+                "                return found",
+            ),
+        ),
+        "no error but refusals",
+        0,
+        100,
+    ),
+    "a refusal is charged": Fault(
+        (
+            replacing(
+                "dodona.online.answering",
+                "        except BudgetExhausted as refused:\n" + _GUESSES,
+                "        except BudgetExhausted as refused:\n"
+                "            from dodona.accounting.event import LaplaceEvent\n"
+                "            event = LaplaceEvent(1, Fraction(10**9), self._dataset.schema.unit.neighbours)\n"
+                "            named = {'analyst': self._analyst, 'key': None, 'purpose': 'x', 'version': '1'}\n"
+                "            self._dataset.ledger.reserve(event, **named)\n" + _GUESSES,
+            ),
+        ),
+        "what is refused is not charged",
+        0,
+        30,
+    ),
+    "intervals are a fifth too narrow": Fault(
+        (
+            replacing(
+                "dodona.answer.law",
+                "        return int(noise.accuracy(1 - failing, answers=answers).within)",
+                "        return int(0.8 * noise.accuracy(1 - failing, answers=answers).within)",
+            ),
+        ),
+        "intervals hold as often as they promise",
+        0,
+        200,
+    ),
+    "older rows are told of again": Fault(
+        (
+            replacing(
+                "dodona.online.memory",
+                "            if (receipt.dataset, receipt.version) != self._of or release.question is None:",
+                "            if receipt.dataset != self._of[0] or release.question is None:",
+            ),
+        ),
+        "older rows are not told of again",
+        720,
+        300,
+    ),
+    "a tolerance is taken for more than it says": Fault(
+        (replacing("dodona.answer.tolerance", "    return float(number)", "    return 1.5 * float(number)"),),
+        "an answer is as accurate as was asked",
+        0,
+        30,
+    ),
+    "an offer names half the price": Fault(
+        (
+            replacing(
+                "dodona.online.answering",
+                "        price = FREE if order is None else self._price(order)",
+                "        price = FREE if order is None else Price(order.share / 2, 1.0)",
+            ),
+        ),
+        "a quote is what is charged",
+        0,
+        60,
+    ),
+    "ORDER BY sorts the wrong way": Fault(
+        (
+            replacing(
+                "dodona.answer.rows",
+                "        known = sorted(ranks, key=ranks.__getitem__, reverse=order.descending)",
+                "        known = sorted(ranks, key=ranks.__getitem__, reverse=not order.descending)",
+            ),
+        ),
+        "ORDER BY is held",
+        0,
+        100,
+    ),
+    "a key is forgotten": Fault(
+        (
+            replacing(
+                "dodona.online.answering",
+                "            fetched = self._fetched(asked, request, key)",
+                "            fetched = None",
+            ),
+            replacing(
+                "dodona.online.answering",
+                "        call = self._call(key)",
+                "        key = None\n        call = self._call(key)",
+            ),
+        ),
+        "a key never pays twice",
+        680,
+        300,
+    ),
+}
+
+
+def noticed(fault: Fault) -> int | None:
+    """Return after how many sessions a fault was noticed; None where it was not."""
+    from tests.sessions.figures import Figures
+    from tests.sessions.run import Broken, run
+    from tests.sessions.session import session
+
+    figures = Figures()
+    for number in range(fault.sessions):
+        try:
+            figures.add(run(session(fault.first + number)))
+        except Broken as broken:
+            if broken.invariant == fault.invariant:
+                return number + 1
+        if number % 10 == 9 and fault.invariant.startswith("intervals") and figures.failing():
+            return number + 1
+    return None
+
+
+def main(name: str) -> int:
+    """The exit code of sessions under a fault."""
+    fault = FAULTS[name]
+    finder = install(fault.patches)
+    found = noticed(fault)
+    print(f"{name}: noticed after {found} sessions")  # noqa: T201  for whoever runs it by hand
+    return NEVER_IMPORTED if not finder.used else 0 if found is None else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))

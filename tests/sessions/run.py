@@ -1,0 +1,724 @@
+"""Runs a session through the public door and holds its invariants. What breaks one is `Broken`, named after it."""
+
+from __future__ import annotations
+
+import json
+import math
+import random as chances
+import re
+import tempfile
+import threading
+import warnings
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from typer.testing import CliRunner
+
+import dodona
+from dodona.answer.estimate import Estimate, as_number
+from dodona.answer.measured import Measured
+from dodona.errors import InvalidRequest, Refused
+from tests.house.tree import ROOT
+from tests.sessions.dataset import table
+from tests.sessions.question import (
+    Aggregate,
+    Among,
+    And,
+    Arithmetic,
+    Compare,
+    Key,
+    Question,
+    Term,
+    groups,
+    labels,
+    truth,
+)
+from tests.sessions.session import (
+    Above,
+    Ask,
+    AskMany,
+    Choose,
+    Drill,
+    Prepare,
+    Renew,
+    Reopen,
+    Request,
+    Session,
+    Step,
+    Threads,
+    Weigh,
+    Wrong,
+)
+
+if TYPE_CHECKING:
+    from dodona.answer.answer import Answer
+    from dodona.answer.offer import Offer
+    from dodona.ledger.state import BudgetState
+    from dodona.online.curator import Curator
+
+Got = TypeVar("Got")
+CONFIDENCE = 0.95
+_CELLS = 6
+"""Of one answer, so many cells are looked at: more cost time."""
+_LOOSE = 1e-9
+
+
+class Broken(Exception):
+    """An invariant does not hold."""
+
+    def __init__(self, invariant: str, detail: str, step: int = -1) -> None:
+        """Keep the name of the invariant, and what was seen."""
+        super().__init__(f"{invariant}: {detail}")
+        self.invariant, self.detail, self.step = invariant, detail, step
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """One interval, and whether it held the truth."""
+
+    kind: str
+    rung: str
+    failing: float
+    """How often it may fail."""
+    held: bool
+    tested: bool = True
+    """Whether its promise covers the way in which its question was chosen."""
+
+
+@dataclass(slots=True)
+class Found:
+    """What a session showed."""
+
+    counts: Counter[str] = field(default_factory=Counter)
+    samples: list[Sample] = field(default_factory=list)
+
+
+def run(session: Session) -> Found:
+    """Return what a session showed; Broken where an invariant does not hold."""
+    with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        player = _Player(session, Path(folder))
+        try:
+            for number, step in enumerate(session.steps):
+                try:
+                    player.step(step)
+                except Broken as broken:
+                    broken.step = number
+                    raise
+            return player.finish()
+        finally:
+            player.close()
+
+
+@cache
+def documented() -> frozenset[str]:
+    """Return the codes of errors that the documentation lists."""
+    page = (ROOT / "docs" / "errors.md").read_text(encoding="utf-8")
+    return frozenset(re.findall(r"^\| `([a-z-]+)`", page, flags=re.MULTILINE))
+
+
+@dataclass(frozen=True, slots=True)
+class _Told:
+    """What was answered to a question."""
+
+    cells: tuple[Any, ...]
+    charges: int
+    """How many charges there were then."""
+    source: str
+
+
+class _Player:
+    def __init__(self, session: Session, folder: Path) -> None:
+        self.dataset, self.folder, self.found = session.dataset, folder, Found()
+        self.rows = table(session.dataset)
+        self.random = chances.Random(session.seed)  # noqa: S311  which of several cells is looked at
+        self.told: dict[tuple[Question, Request], _Told] = {}
+        self.keyed: dict[tuple[str, int], tuple[Any, ...]] = {}
+        self.candidates: dict[tuple[str, str], list[Sample]] = {}
+        self.curators: dict[int, Curator] = {}
+        self.command = CliRunner()
+        self.version, self.since = 1, 0
+        self.create()
+
+    # --- the door ---------------------------------------------------------------------------------------------------
+
+    def create(self) -> None:
+        dataset = self.dataset
+        if dataset.door in {"csv", "parquet"}:
+            self.path = dataset.write(self.folder)
+            dodona.create_ledger(self.path)
+        elif dataset.door == "ledger":
+            analysts = [dodona.Analyst(name, share) for name, share in dataset.analysts]
+            self.path = self.folder / "t.ledger"
+            dodona.create_ledger(self.path, schema=dataset.schema, budget=dataset.budget, analysts=analysts)
+
+    def curator(self, analyst: int) -> Curator:
+        if analyst not in self.curators:
+            self.curators[analyst] = self.open(analyst)
+        return self.curators[analyst]
+
+    def open(self, analyst: int) -> Curator:
+        dataset = self.dataset
+        who = dataset.analysts[analyst][0] if dataset.analysts else None
+        try:
+            if dataset.door in {"csv", "parquet"}:
+                return dodona.open(self.path, analyst=who)
+            ledger = self.path if dataset.door == "ledger" else None
+            return dodona.open(
+                self.rows.frame,
+                schema=dataset.schema,
+                budget=dataset.budget,
+                analyst=who,
+                ledger=ledger,
+                version=str(self.version),
+                after=dataset.after,  # type: ignore[arg-type]
+            )
+        except Exception as fault:
+            raise Broken("opening never fails", _shown(fault)) from fault
+
+    def close(self) -> None:
+        for curator in self.curators.values():
+            curator.close()
+        self.curators.clear()
+
+    # --- invariants of every call -----------------------------------------------------------------------------------
+
+    def call(
+        self, analyst: int, act: Callable[[Curator], Got], *, accepted: frozenset[str] = frozenset()
+    ) -> Got | None:
+        """Return what a call returns, and None where it is refused as the documentation says."""
+        curator = self.curator(analyst)
+        before = self.state(curator)
+        try:
+            got = act(curator)
+        except (InvalidRequest, Refused) as fault:
+            after = self.state(curator)
+            self.refused(fault, accepted)
+            if (after.spent, after.head) != (before.spent, before.head):
+                raise Broken(
+                    "what is refused is not charged", f"{_shown(fault)}; spent {before.spent} -> {after.spent}"
+                ) from fault
+            return None
+        except Broken:
+            raise
+        except Exception as fault:
+            raise Broken("no error but refusals", _shown(fault)) from fault
+        self.grown(before, self.state(curator))
+        return got
+
+    def refused(self, fault: InvalidRequest | Refused, accepted: frozenset[str]) -> None:
+        self.found.counts[f"refused: {fault.code}"] += 1
+        if fault.code not in documented():
+            raise Broken("every refusal is documented", _shown(fault)) from fault
+        if fault.charged:
+            raise Broken("what is refused is not charged", _shown(fault)) from fault
+        if isinstance(fault, InvalidRequest) and fault.code not in accepted:
+            raise Broken("a plain question is answered or refused by the policy", _shown(fault)) from fault
+
+    def state(self, curator: Curator) -> BudgetState:
+        try:
+            return curator.budget
+        except Exception as fault:
+            raise Broken("the budget can always be read", _shown(fault)) from fault
+
+    def grown(self, before: BudgetState, after: BudgetState) -> None:
+        if after.spent < before.spent or after.charges < before.charges:
+            raise Broken("what is spent only grows", f"{before.spent} -> {after.spent}")
+        if after.spent > 1 or after.left != 1 - after.spent:
+            raise Broken("the budget is never passed", f"spent {after.spent}, left {after.left}")
+        if any(own.spent > 1 for own in after.analysts):
+            raise Broken("a share is never passed", str(after.analysts))
+
+    # --- steps ------------------------------------------------------------------------------------------------------
+
+    def step(self, step: Step) -> None:
+        self.found.counts[f"step: {type(step).__name__}"] += 1
+        match step:
+            case Ask():
+                self.ask(step)
+            case AskMany():
+                self.ask_many(step)
+            case Prepare():
+                self.prepare(step)
+            case Choose():
+                self.choose(step)
+            case Above():
+                self.above(step)
+            case Weigh():
+                self.weigh(step)
+            case Drill():
+                self.drill(step)
+            case Threads():
+                self.threads(step)
+            case Reopen():
+                self.reopen()
+            case Renew():
+                self.renew()
+            case Wrong():
+                self.wrong(step)
+
+    def ask(self, step: Ask) -> Answer | None:
+        text, arguments = step.question.text(self.dataset, step.words), step.request.arguments()
+        if step.door == "command":
+            self.ask_by_command(step, text)
+            return None
+        offer = self.call(step.analyst, lambda one: one.quote(text, **arguments)) if step.quoted else None
+        if step.quoted and offer is None:
+            accepted = frozenset({"refused"})  # what cannot be quoted cannot be asked
+            answer = self.charged_as(step.analyst, lambda one: one.ask(text, key=step.key, **arguments), accepted)
+            if answer is not None and answer.price.share > 0:
+                raise Broken("what cannot be quoted is not sold", text)
+        else:
+            answer = self.charged_as(step.analyst, lambda one: one.ask(text, key=step.key, **arguments))
+        if answer is None:
+            return None
+        free = step.key is not None and (step.key, step.analyst) in self.keyed
+        if offer is not None and not free:
+            self.as_quoted(offer, (answer,))
+        self.look(step.question, step.request, answer, key=step.key, analyst=step.analyst)
+        return answer
+
+    def charged_as(
+        self, analyst: int, act: Callable[[Curator], Answer], accepted: frozenset[str] = frozenset()
+    ) -> Answer | None:
+        """Return an answer whose price is what was charged."""
+        before = self.state(self.curator(analyst))
+        answer = self.call(analyst, act, accepted=accepted)
+        if answer is not None:
+            self.paid(before, self.state(self.curator(analyst)), answer.price.share, answer.source)
+        return answer
+
+    def paid(self, before: BudgetState, after: BudgetState, share: Fraction, source: str) -> None:
+        grown = after.spent - before.spent
+        if (share == 0) != (after.charges == before.charges):
+            raise Broken(
+                "an answer is charged as it says", f"{source}: price {share}, {after.charges - before.charges} charges"
+            )
+        if self.dataset.accountant != "either" and grown != share:  # of two accounts, the better one may change
+            raise Broken(
+                "an answer is charged as it says", f"{source}: price {float(share)}, spent {float(grown)} more"
+            )
+
+    def as_quoted(self, offer: Offer, answers: Sequence[Answer]) -> None:
+        shares = {answer.price.share for answer in answers}
+        if any(answer.source in {"confirmed", "model"} for answer in answers) or "check" in offer.explanation:
+            return  # whether a check confirms a prediction is decided by noise
+        if max(shares) != offer.price.share:
+            raise Broken("a quote is what is charged", f"quoted {offer.price.share}, charged {max(shares)}")
+
+    def look(  # noqa: PLR0913  what was asked, and what was answered
+        self,
+        asked: Question,
+        request: Request,
+        answer: Answer,
+        *,
+        key: str | None = None,
+        analyst: int = 0,
+        tested: bool = True,
+    ) -> None:
+        """Hold what was answered against what was asked, what was answered before, and the truth."""
+        self.found.counts[f"rung: {answer.source}"] += 1
+        shown = cells(answer)
+        if answer.version != str(self.version):
+            raise Broken("an answer is about the rows of now", f"version {answer.version} of {self.version}")
+        if answer.source == "replayed" and self.version > 1 and self.since == self.charges():
+            raise Broken("older rows are not told of again", asked.text(self.dataset))
+        self.found.counts["cells"] += len(answer.rows)
+        self.shape(asked, answer)
+        if key is not None and (key, analyst) in self.keyed:
+            if answer.price.share:
+                raise Broken("a key never pays twice", f"{key}: {answer.price.share}")
+            if self.keyed[key, analyst] != _values(shown):
+                raise Broken("a key tells the same answer", f"{self.keyed[key, analyst]} -> {shown}")
+            return
+        if key is not None:
+            self.keyed.setdefault((key, analyst), _values(shown))
+        self.accurate(asked, request, answer)
+        self.same(asked, request, answer, shown)
+        self.views(answer)
+        if not self.dataset.crowded:
+            self.cover(asked, request, answer, tested=tested)
+
+    def shape(self, asked: Question, answer: Answer) -> None:
+        """Hold the rows to the groups that are public."""
+        expected = labels(asked, self.dataset)
+        if not asked.selected and len(answer.rows) != expected:
+            raise Broken("every group is answered", f"{len(answer.rows)} rows of {expected}")
+        if asked.limit is not None and len(answer.rows) > asked.limit:
+            raise Broken("LIMIT is held", f"{len(answer.rows)} rows")
+        keys = len(asked.keys)
+        for row in answer.rows:
+            if row.keys != tuple(row.cells[:keys]):
+                raise Broken("keys are in the order of SELECT", f"{row.keys} beside {row.cells[:keys]}")
+        firsts = [
+            as_number(cell.value)
+            for row in answer.rows
+            if isinstance(cell := row.cells[keys], Estimate) and cell.value is not None
+        ]
+        if asked.having is not None and any(value <= asked.having for value in firsts):
+            raise Broken("HAVING is held", f"{min(firsts)} is not above {asked.having}")
+        if asked.order and firsts != sorted(firsts, reverse=asked.order == "DESC"):
+            raise Broken("ORDER BY is held", str(firsts))
+        if not (asked.selected or asked.order):
+            for place, key in enumerate(asked.keys):
+                self.named(key, [row.keys[place] for row in answer.rows])
+
+    def named(self, key: Key, names: list[Any]) -> None:
+        column = self.dataset.column(key.column)
+        if key.width is None and column.cuts is None:
+            expected = {column.value(code) for code in range(column.size)}
+            further = set() if column.otherwise is not None else {"<missing>", "<outside>"}
+            if set(names) != expected | further:
+                raise Broken("groups are named by their values", f"{sorted(map(str, set(names)))}")
+
+    def accurate(self, asked: Question, request: Request, answer: Answer) -> None:
+        """Hold counts and sums to the tolerance that was asked for."""
+        if request.epsilon is not None or answer.source == "model":
+            return
+        for place, own in enumerate(asked.terms):
+            room = self.room(own, "1%" if request.within is None else request.within)
+            if room is None:
+                continue
+            for row in answer.rows:
+                cell = row.cells[len(asked.keys) + place]
+                if isinstance(cell, Estimate) and cell.within > room * (1 + _LOOSE):
+                    raise Broken(
+                        "an answer is as accurate as was asked", f"{answer.source}: ±{cell.within}, asked for ±{room}"
+                    )
+
+    def room(self, own: Term, within: float | str) -> float | None:
+        """Return how far off a count or a sum may be; of percentages, at most."""
+        if not isinstance(own, Aggregate) or own.measure not in {"count", "count_of", "people", "sum"}:
+            return None
+        if not isinstance(within, str):
+            return float(within)
+        whole = float(self.dataset.size)
+        if own.measure == "sum":
+            assert own.column is not None
+            column = self.dataset.column(own.column)
+            ends = (column.lower, column.lower + (column.size - 1) * column.step)
+            steps = column.step * own.factor  # a value of less than one step counts as one
+            whole *= float(max(*(abs(own.factor * end + own.shift) for end in ends), steps))
+        return whole * float(within.rstrip("%")) / 100
+
+    def same(self, asked: Question, request: Request, answer: Answer, shown: tuple[Any, ...]) -> None:
+        """Hold a question that was answered before to the same answer, for nothing."""
+        charges = self.charges()
+        before = self.told.get((asked, request))
+        if before is not None and before.source not in {"confirmed", "model"}:
+            if answer.price.share:
+                raise Broken(
+                    "what was answered is told again for nothing", f"{answer.source}, {float(answer.price.share)}"
+                )
+            if before.charges == charges and not alike(before.cells, shown):
+                raise Broken("what is told again is the same", f"{before.cells} -> {shown}")
+        self.told[asked, request] = _Told(shown, charges, answer.source)
+
+    def charges(self) -> int:
+        return self.state(next(iter(self.curators.values()))).charges
+
+    def views(self, answer: Answer) -> None:
+        """Show an answer in one of the ways in which it can be shown."""
+        ways: tuple[Callable[[], object], ...] = (
+            answer.to_json, answer.to_pandas, answer.rounded().to_json, answer.simultaneous().to_json,
+            lambda: str(answer), lambda: (answer.accuracy, answer.mechanism, answer.theorem, answer.warnings),
+        )  # fmt: skip
+        way = self.random.choice(ways)
+        try:
+            way()
+        except Exception as fault:
+            raise Broken("every answer can be shown", _shown(fault)) from fault
+
+    # --- the truth --------------------------------------------------------------------------------------------------
+
+    def cover(self, asked: Question, request: Request, answer: Answer, *, tested: bool) -> None:
+        """Note whether intervals hold the truth.
+
+        Noise that was drawn for this answer alone is independent of all before it, so several of its cells count. Of
+        other answers, one a session and kind is drawn: what shares noise fails together.
+        """
+        if asked.selected or answer.source == "model":
+            return
+        new = answer.source == "measured" and isinstance(answer.measured, Measured)
+        if asked.order:
+            return
+        failing = 1 - (CONFIDENCE if request.confidence is None else request.confidence)
+        keys = len(asked.keys)
+        chosen = set(self.random.sample(range(len(answer.rows)), min(_CELLS, len(answer.rows))))
+        for place, meant in enumerate(groups(asked, self.dataset, self.rows)):
+            if place not in chosen:
+                continue
+            (column,) = self.random.sample(range(len(asked.terms)), 1)
+            own, cell = asked.terms[column], answer.rows[place].cells[keys + column]
+            exact = truth(own, self.dataset, self.rows, meant)
+            if exact is None or not isinstance(cell, Estimate):
+                continue
+            if cell.value is None and not math.isinf(cell.within):
+                raise Broken("an estimate without a value has no ends", str(cell))
+            self.note(Sample(kind_of(own), answer.source, failing, within(cell, exact), tested), new=new)
+
+    def note(self, sample: Sample, *, new: bool) -> None:
+        if new:
+            self.found.samples.append(sample)
+        else:
+            self.candidates.setdefault((sample.kind, sample.rung + str(sample.tested)), []).append(sample)
+
+    def finish(self) -> Found:
+        for several in self.candidates.values():
+            self.found.samples.append(self.random.choice(several))
+        self.found.counts["sessions"] += 1
+        return self.found
+
+    # --- further steps ----------------------------------------------------------------------------------------------
+
+    def ask_many(self, step: AskMany) -> None:
+        texts, arguments = [own.text(self.dataset) for own in step.questions], step.request.arguments()
+        offer = self.call(step.analyst, lambda one: one.quote(texts, **arguments)) if step.quoted else None
+        before = self.state(self.curator(step.analyst))
+        answers = self.call(step.analyst, lambda one: one.ask_many(texts, key=step.key, **arguments))
+        if answers is None:
+            return
+        share = max(answer.price.share for answer in answers)
+        self.paid(before, self.state(self.curator(step.analyst)), share, "batch")
+        if offer is not None:
+            self.as_quoted(offer, answers)
+        if len(answers) != len(texts):
+            raise Broken("every question of a batch is answered", f"{len(answers)} of {len(texts)}")
+        looked = self.random.randrange(len(answers))
+        for number, (own, answer) in enumerate(zip(step.questions, answers, strict=True)):
+            if number != looked:
+                self.shape(own, answer)
+                self.accurate(own, step.request, answer)
+                self.found.counts[f"rung: {answer.source}"] += 1
+            elif (own, step.request) not in self.told:  # a batch may buy what one of its questions would not
+                self.look(own, step.request, answer)
+
+    def prepare(self, step: Prepare) -> None:
+        texts, arguments = [own.text(self.dataset) for own in step.questions], step.request.arguments()
+        before = self.state(self.curator(step.analyst))
+        prepared = self.call(step.analyst, lambda one: one.prepare(texts, **arguments))
+        if prepared is None:
+            return
+        self.paid(before, self.state(self.curator(step.analyst)), prepared.price.share, "prepared")
+        for own in step.questions:
+            answer = self.ask(Ask(own, step.request, analyst=step.analyst))
+            if answer is None or answer.price.share:
+                raise Broken("what was prepared is free", own.text(self.dataset))
+
+    def choose(self, step: Choose) -> None:
+        text = step.question.text(self.dataset)
+        before = self.state(self.curator(step.analyst))
+        chosen = self.call(
+            step.analyst, lambda one: one.choose(text, epsilon=step.epsilon, count=step.count, key=step.key)
+        )
+        if chosen is None:
+            return
+        self.paid(before, self.state(self.curator(step.analyst)), chosen.price.share, "choose")
+        if len(set(chosen.names)) != step.count:
+            raise Broken("as many are chosen as were asked for", str(chosen.names))
+        again = self.call(
+            step.analyst, lambda one: one.choose(text, epsilon=step.epsilon, count=step.count, key=step.key)
+        )
+        if again is None or again.price.share or again.names != chosen.names:
+            raise Broken("a choice is told again for nothing", f"{chosen} -> {again}")
+
+    def above(self, step: Above) -> None:
+        watch = self.call(step.analyst, lambda one: one.above(step.threshold, epsilon=step.epsilon, alerts=step.alerts))
+        if watch is None:
+            return
+        right = True
+        for own in step.questions:
+            verdict = self.call(step.analyst, lambda _, own=own: watch.ask(own.text(self.dataset)))
+            if verdict is None:
+                if watch.left:
+                    raise Broken("a watch answers until its last alert", own.text(self.dataset))
+                break
+            if not self.dataset.crowded:
+                (meant,) = groups(own, self.dataset, self.rows)
+                exact = truth(own.terms[0], self.dataset, self.rows, meant)
+                assert exact is not None
+                far = abs(exact - step.threshold) > watch.within
+                right = right and not (far and bool(verdict.above) != (exact > step.threshold))
+        self.found.samples.append(Sample("above", "watch", 1 - watch.confidence, right))
+
+    def weigh(self, step: Weigh) -> None:
+        weights = self.call(
+            step.analyst,
+            lambda one: one.weights(questions=10, epsilon=step.epsilon, columns=list(step.columns)),
+            accepted=frozenset({"invalid-argument", "unsuitable", "invalid-request", "universe-too-large"}),
+        )
+        if weights is None:
+            return
+        for own in step.questions:
+            self.call(step.analyst, lambda _, own=own: weights.ask(own.text(self.dataset)))
+
+    def drill(self, step: Drill) -> None:
+        first = self.ask(Ask(step.question, step.request, analyst=step.analyst))
+        if first is None:
+            return
+        (key,) = step.question.keys
+        values = [
+            (as_number(cell.value), place)
+            for place, row in enumerate(first.rows)
+            if isinstance(cell := row.cells[1], Estimate)
+        ]
+        column = self.dataset.column(key.column)
+        single = column.cuts is None
+        ranked = [place for _, place in sorted(values, reverse=True) if place < column.size]
+        if not single or not ranked:
+            return
+        codes = tuple(sorted(ranked[: 1 if step.into == "largest" else max(1, len(ranked) // 2)]))
+        where = Compare(key.column, "=", codes[0]) if len(codes) == 1 else Among(key.column, codes)
+        if column.kind == "boolean":
+            where = Among(key.column, codes)
+        asked = Question(
+            (Aggregate("count"),), where if step.question.where is None else And((step.question.where, where))
+        )
+        text, arguments = asked.text(self.dataset), step.request.arguments()
+        answer = self.charged_as(step.analyst, lambda one: one.ask(text, **arguments))
+        if answer is not None:
+            self.look(asked, step.request, answer, analyst=step.analyst, tested=False)
+
+    def threads(self, step: Threads) -> None:
+        curator, arguments = self.curator(step.analyst), step.request.arguments()
+        before = self.state(curator)
+        got: list[Any] = [None] * len(step.questions)
+
+        def one(place: int) -> None:
+            try:
+                got[place] = curator.ask(step.questions[place].text(self.dataset), **arguments)
+            except Exception as fault:  # noqa: BLE001  it is looked at below
+                got[place] = fault
+
+        started = [threading.Thread(target=one, args=(place,)) for place in range(len(got))]
+        for thread in started:
+            thread.start()
+        for thread in started:
+            thread.join()
+        after = self.state(curator)
+        self.grown(before, after)
+        if len(set(step.questions)) == 1 and after.charges > before.charges + 1:
+            raise Broken("one question at one time is one charge", f"{after.charges - before.charges} charges")
+        for own, answer in zip(step.questions, got, strict=True):
+            if isinstance(answer, InvalidRequest | Refused):
+                self.refused(answer, frozenset())
+            elif isinstance(answer, Exception):
+                raise Broken("no error but refusals", _shown(answer)) from answer
+            else:
+                self.shape(own, answer)
+                self.accurate(own, step.request, answer)
+                self.found.counts[f"rung: {answer.source}"] += 1
+
+    def reopen(self) -> None:
+        """Close and open again; what was answered before is the same to a curator that knows nothing but the ledger."""
+        if self.dataset.door == "memory":
+            return
+        now = {
+            asked: self.charged_as(
+                0, lambda one, asked=asked: one.ask(asked[0].text(self.dataset), **asked[1].arguments())
+            )
+            for asked, told in [*self.told.items()][-3:]
+            if told.source not in {"confirmed", "model"}
+        }
+        before = self.state(self.curator(0))
+        for asked, answer in now.items():
+            if answer is None or answer.price.share:
+                raise Broken("what was answered is told again for nothing", f"{asked[0].text(self.dataset)}: {answer}")
+        self.close()
+        after = self.state(self.curator(0))
+        if (before.spent, before.head, before.charges) != (after.spent, after.head, after.charges):
+            raise Broken("a ledger that is opened again is the same", f"{before} -> {after}")
+        for (asked, request), answer in now.items():
+            text = asked.text(self.dataset)
+            again = self.charged_as(0, lambda one, text=text, request=request: one.ask(text, **request.arguments()))
+            if answer is None or again is None or again.price.share:
+                raise Broken("what was answered is told again for nothing", f"{text}: {again}")
+            if not alike(cells(answer), cells(again)):
+                raise Broken("what is derived follows from the ledger", f"{text}: {cells(answer)} -> {cells(again)}")
+
+    def renew(self) -> None:
+        """Change the rows and raise the version; the budget goes on, and older answers are not told again."""
+        if self.dataset.door == "memory":
+            return
+        before = self.state(self.curator(0))
+        self.close()
+        self.version += 1
+        self.dataset = replace(self.dataset, seed=self.dataset.seed + 1_000_003)
+        self.rows = table(self.dataset)
+        if self.dataset.door != "ledger":
+            self.dataset.write(self.folder, version=self.version)
+        after = self.state(self.curator(0))
+        if (before.spent, before.head) != (after.spent, after.head):
+            raise Broken("a ledger that is opened again is the same", f"{before} -> {after}")
+        self.since = after.charges
+        self.told.clear()
+        self.keyed.clear()
+
+    def wrong(self, step: Wrong) -> None:
+        got = self.call(step.analyst, lambda one: one.ask(step.text), accepted=frozenset({"invalid-sql"}))
+        if got is not None:
+            raise Broken("what is no question is not answered", step.text)
+
+    def ask_by_command(self, step: Ask, text: str) -> None:
+        from dodona.cli.main import app
+
+        line = ["ask", str(self.path), text, "--json"]
+        if self.dataset.analysts:
+            line += ["--analyst", self.dataset.analysts[step.analyst][0]]
+        line += [part for name, value in step.request.arguments().items() for part in (f"--{name}", str(value))]
+        line += [] if step.key is None else ["--key", step.key]
+        before = self.state(self.curator(step.analyst))
+        got = self.command.invoke(app, line)
+        after = self.state(self.curator(step.analyst))
+        self.found.counts[f"command: exit {got.exit_code}"] += 1
+        if got.exit_code not in {0, 3}:
+            raise Broken("no error but refusals", f"exit {got.exit_code}: {got.output[-300:]} {got.exception!r}")
+        if got.exit_code == 3 and (before.spent, before.head) != (after.spent, after.head):
+            raise Broken("what is refused is not charged", got.output[-300:])
+        if got.exit_code == 0:
+            said = json.loads(got.stdout)
+            self.paid(before, after, Fraction(said["price"]["share"]), said["source"])
+
+
+def cells(answer: Answer) -> tuple[Any, ...]:
+    """Return the rows of an answer in an order of their own, so that wordings can be compared."""
+    return tuple((row.keys, *((cell.value, cell.low, cell.high) for cell in row.estimates)) for row in answer.rows)
+
+
+def _values(shown: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Return the values of cells without their ends, which hang on the confidence that is asked for."""
+    return tuple((keys, *(value for value, _, _ in estimates)) for keys, *estimates in shown)
+
+
+def alike(one: tuple[Any, ...], other: tuple[Any, ...]) -> bool:
+    """Return whether two answers are the same up to the rounding of doubles."""
+    if isinstance(one, tuple) and isinstance(other, tuple):
+        return len(one) == len(other) and all(map(alike, one, other))
+    if isinstance(one, float) or isinstance(other, float):
+        return one == other or math.isclose(one, other, rel_tol=1e-6, abs_tol=1e-6)
+    return one == other
+
+
+def within(cell: Estimate, exact: Fraction | float) -> bool:
+    """Return whether an interval holds the truth, up to the rounding of doubles."""
+    low, high = as_number(cell.low), as_number(cell.high)
+    slack = _LOOSE * max(1.0, abs(float(exact)))
+    return low - slack <= float(exact) <= high + slack
+
+
+def kind_of(own: Term) -> str:
+    if isinstance(own, Arithmetic):
+        return "arithmetic"
+    return {
+        "count_of": "count", "avg": "average", "var_pop": "spread", "var_samp": "spread", "stddev_pop": "spread",
+        "stddev_samp": "spread",
+    }.get(own.measure, own.measure)  # fmt: skip
+
+
+def _shown(fault: BaseException) -> str:
+    return f"{type(fault).__name__}: {str(fault)[:400]}"

@@ -1,0 +1,89 @@
+"""Random sessions through the public door hold all invariants, and the driver that says so can catch faults.
+
+The sessions of each case are those of stated seeds; the noise is drawn anew each time. Whether intervals hold as often
+as they promise is tested for all of them together at a false-alarm rate of 1e-9.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections import Counter
+from dataclasses import replace
+
+import pytest
+
+from tests.house.tree import ROOT
+from tests.sessions.faults import FAULTS
+from tests.sessions.figures import FIGURES, batch, explained, tail
+from tests.sessions.question import Aggregate, Question
+from tests.sessions.run import Broken, Sample
+from tests.sessions.session import Ask, Request, Session, session
+from tests.sessions.shrink import script, shrunk
+
+SESSIONS = 10
+BATCHES = 8
+
+
+@pytest.mark.parametrize(
+    "number", [pytest.param(one, marks=[pytest.mark.slow] if one > 1 else []) for one in range(BATCHES)]
+)
+def test_random_sessions_hold_every_invariant(number: int):
+    first = number * SESSIONS
+    found = batch(range(first, first + SESSIONS))
+    assert not found.broken, "\n\n".join([*map(str, found.broken), *explained(found, most=1)])
+    assert not found.figures.failing(), "\n".join(found.figures.lines())
+    assert found.figures.counts["sessions"] + found.figures.counts["known faults"] == SESSIONS
+
+
+@pytest.mark.soak
+def test_ten_thousand_random_sessions_hold_every_invariant():
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.sessions", "run", "--sessions", "10000", "--jobs", "2", "--json"],
+        cwd=ROOT, check=False, capture_output=True, text=True,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout[-20_000:]
+    FIGURES.parent.mkdir(exist_ok=True)
+    FIGURES.write_text(done.stdout.splitlines()[-1], encoding="utf-8")
+    assert json.loads(FIGURES.read_text(encoding="utf-8"))["broken"] == 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", FAULTS)
+def test_sessions_notice_a_planted_fault(forked, name: str):
+    done = forked("tests.sessions.faults", name)
+    assert done.returncode == 1, done.stdout + done.stderr
+
+
+def test_a_seed_is_one_session_and_another_seed_another():
+    assert session(5) == session(5)
+    assert session(5) != replace(session(6), seed=5)
+
+
+def test_a_failing_session_shrinks_to_its_one_guilty_step_and_prints_python_that_runs():
+    guilty = Ask(Question((Aggregate("count"), Aggregate("avg", "guilty"))), Request(epsilon="1"), words=3, key="k")
+
+    def fails(found: Session) -> Broken | None:
+        asked = [term for step in found.steps if isinstance(step, Ask) for term in step.question.terms]
+        return Broken("it", "fails") if Aggregate("avg", "guilty") in asked else None
+
+    whole = session(12)
+    column = replace(next(own for own in session(3).dataset.columns), name="guilty")
+    whole = replace(whole, dataset=replace(whole.dataset, columns=(*whole.dataset.columns, column)))
+    whole = replace(whole, steps=(*whole.steps, guilty, *session(13).steps[:2]))
+    small = shrunk(whole, "it", fails=fails)
+    assert small.steps == (Ask(Question((Aggregate("avg", "guilty"),)), Request(epsilon="1")),)
+    assert [own.name for own in small.dataset.columns] == ["guilty"]
+    assert small.dataset.rows == 0
+    text = script(small, Broken("it", "fails"))
+    assert text.splitlines()[-1] == "print(t0.ask('SELECT avg(guilty) FROM t', epsilon='1'))"
+    compile(text, "script", "exec")
+
+
+def test_a_tail_is_that_of_the_binomial_law():
+    held, failed = (Sample("count", "measured", 0.5, held=one) for one in (True, False))
+    assert tail(Counter({held: 1, failed: 1})) == pytest.approx(0.75)
+    assert tail(Counter({failed: 10})) == pytest.approx(2**-10)
+    other = Sample("count", "measured", 0.1, held=True)
+    assert tail(Counter({failed: 1, other: 1})) == pytest.approx(1 - 0.5 * 0.9)
