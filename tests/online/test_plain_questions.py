@@ -184,6 +184,8 @@ def test_a_budget_that_is_short_offers_a_wider_tolerance_for_each_column():
     curator = opened(flags(), epsilon="0.05")
     with pytest.raises(BudgetExhausted, match=r"within \{'n': .*, 'average': "):
         curator.ask(MIXED, within={"n": 40, "average": "1%"})
+
+
 def test_a_group_that_its_condition_leaves_empty_is_no_contradiction_to_the_model():
     """Its noisy count is taken for a share above 0, whatever the noise is."""
     kept = ledger(Budget(1, 0, "pure"))
@@ -191,3 +193,20 @@ def test_a_group_that_its_condition_leaves_empty_is_no_contradiction_to_the_mode
     asked = Curator(Dataset(name="stays", schema=schema(), source=source, ledger=kept, default=DEFAULT, after="model"))
     asked.ask("SELECT sex, count(*) FROM stays WHERE (sex, emergency) IN (('male', TRUE)) GROUP BY sex", epsilon=1)
     assert asked.ask("SELECT count(*) FROM stays WHERE emergency", within=20).source == "model"
+
+
+@pytest.mark.parametrize(
+    "text", ["avg(age) FROM stays WHERE age < 0", "stddev(age), avg(age) FROM stays WHERE stay < 0"]
+)
+def test_one_block_in_two_places_is_told_again_for_nothing(text):
+    """Where nothing is meant, the sum and the count of an average are the same block."""
+    asked = Curator(
+        Dataset(
+            name="stays", schema=schema(), source=MemorySource(schema(), columns()), ledger=ledger(), default=DEFAULT
+        )
+    )
+    first = asked.ask(f"SELECT {text}", epsilon=1)
+    again = asked.ask(f"SELECT {text}", epsilon=1)
+    assert (again.source, again.price.share) == ("replayed", 0)
+    assert list(again.measured.values) == list(first.measured.values)
+    assert len(asked.history) == 1

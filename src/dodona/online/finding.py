@@ -114,11 +114,9 @@ class Finder:
             return None
         self.memory.follow()
         told = self.memory.recall(question.query)
-        if any(known is None for known in told):
+        best = _apart(told, planned)
+        if best is None:
             return None
-        best = [min(known or [], key=lambda one: one.noise.scale) for known in told]
-        if len({id(one) for one in best}) < len(best):
-            return None  # one noise in two places: intervals count on noises that know nothing of each other
         old = tuple(one.noise for one in best)
         if old != planned and not self._as_good(question, old, planned, request):
             return None
@@ -133,6 +131,22 @@ class Finder:
 
         shaped = [(column, tuple(shape)) for column, shape in shaped_columns(question)]
         return all(error(*one, old) <= error(*one, new) for one in shaped)
+
+
+def _apart(told: Sequence[Sequence[Told] | None], planned: Sequence[Noise]) -> list[Told] | None:
+    """Return the best that was told of each block, each of it once; None where there is not enough.
+
+    A question may have one block in several places, each measured with noise of its own. Intervals count on noises that
+    know nothing of each other, so what was told in one place does not serve in two.
+    """
+    found: list[Told] = []
+    for known, noise in zip(told, planned, strict=True):
+        left = [one for one in known or () if not any(one is other for other in found)]
+        if not left:
+            return None
+        several = sum(own is known for own in told) > 1
+        found.append(min(left, key=lambda one: (several and one.noise != noise, one.noise.scale)))
+    return found
 
 
 def _accurate(known: Sequence[Told], demand: Demand) -> Told | None:
