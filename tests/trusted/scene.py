@@ -18,7 +18,7 @@ from dodona.trusted.source import Sealed, Source
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-TOLD = {"reserve", "redeem", "record", "exact"}
+TOLD = {"reserve", "redeem", "arm", "record", "exact"}
 
 
 class Recording:

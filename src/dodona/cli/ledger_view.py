@@ -102,6 +102,7 @@ _WHAT: dict[str, Callable[[dict[str, object]], str]] = {
     ),
     "opened": lambda fields: f"{fields['analyst'] or 'anyone'}, {_shown(*map(Fraction, _price(fields)))}",
     "unanswered": lambda fields: f"receipt {str(fields['receipt'])[:12]}…, to be used again",
+    "armed": lambda fields: f"receipt {str(fields['receipt'])[:12]}…, for one more alert",
     "redeemed": lambda fields: f"receipt {str(fields['receipt'])[:12]}…",
     "released": lambda fields: f"receipt {str(fields['receipt'])[:12]}…, {fields['mechanism']}",
     "raised": lambda fields: f"ε = {fields['epsilon']}, δ = {fields['delta']}",

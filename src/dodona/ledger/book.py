@@ -17,6 +17,7 @@ from dodona.ledger.chain import NOTHING, Line, line_after
 from dodona.ledger.entry import (
     FORMAT,
     Admitted,
+    Armed,
     Charged,
     Closed,
     Created,
@@ -61,6 +62,10 @@ class Charge:
     """How often the table could not be read under it."""
     release: Release | None = None
     void: bool = False
+    armed: int = 0
+    """Of a watch, how often it was armed for an alert."""
+    thresholds: int = 0
+    """How many of these times noise for its threshold was drawn anew."""
 
 
 class Book:
@@ -163,6 +168,8 @@ class Book:
                 self._open(entry, own_hash)
             case Redeemed():
                 self._redeem(entry)
+            case Armed():
+                self._arm(entry)
             case Unanswered():
                 self._unanswer(entry)
             case Released():
@@ -240,12 +247,28 @@ class Book:
         charge = self.charges.get(entry.receipt)
         if charge is None or charge.number != entry.charge:
             raise ReceiptMismatch
-        if charge.redeemed:
+        if charge.redeemed or charge.armed:
             raise ReceiptReused
         if charge.void:
             raise ReceiptVoid
         self.hold_open()
         self.charges[entry.receipt] = replace(charge, redeemed=True)
+
+    def _arm(self, entry: Armed) -> None:
+        charge = self.charges.get(entry.receipt)
+        if charge is None or charge.number != entry.charge or not (entry.fresh or charge.armed):
+            raise ReceiptMismatch
+        if charge.redeemed:
+            raise ReceiptReused
+        if charge.void:
+            raise ReceiptVoid
+        self.hold_open()
+        self.charges[entry.receipt] = replace(
+            charge,
+            number=self.number + 1,
+            armed=charge.armed + 1,
+            thresholds=charge.thresholds + entry.fresh,
+        )
 
     def _unanswer(self, entry: Unanswered) -> None:
         charge = self.charges.get(entry.receipt)

@@ -12,7 +12,7 @@ from dodona.exact import Exact
 from dodona.ledger.chain import Line
 from dodona.ledger.flight import Reservation
 from dodona.ledger.pot import OpenedPlan
-from dodona.ledger.receipt import Receipt
+from dodona.ledger.receipt import Armings, Receipt
 from dodona.ledger.release import Release
 from dodona.ledger.state import BudgetState
 from dodona.policy import Analyst
@@ -75,6 +75,15 @@ class Ledger(Protocol):
 
     def redeem(self, receipt: Receipt) -> None:
         """Use a receipt, once: ReceiptReused the second time, ReceiptMismatch where it is not of this ledger."""
+
+    def arm(self, receipt: Receipt, *, fresh: bool) -> Armings:
+        """Arm a watch for one more alert, durably, and return what it has used with that; instead of `redeem`.
+
+        `fresh` where noise for its threshold is drawn anew, as it must be the first time.
+        """
+
+    def armings(self, receipt: Receipt) -> Armings:
+        """Return what a watch has used, whichever process used it."""
 
     def unanswered(self, receipt: Receipt) -> None:
         """Note that nothing was read or drawn under a used receipt: it may be used again, a few times."""

@@ -74,6 +74,19 @@ class Redeemed:
 
 
 @dataclass(frozen=True, slots=True)
+class Armed:
+    """A watch was armed for one more alert, under its receipt: counts may have been compared until one was above.
+
+    It names the number of the line before it that used the receipt, at first that of the charge.
+    """
+
+    receipt: str
+    charge: int
+    fresh: bool
+    """Whether noise for the threshold was drawn anew, as it must be by whoever opens the watch."""
+
+
+@dataclass(frozen=True, slots=True)
 class Unanswered:
     """The table could not be read under a receipt: nothing was drawn, so that it may be used again. The charge stands.
 
@@ -145,6 +158,7 @@ Entry = (
     | Charged
     | Opened
     | Redeemed
+    | Armed
     | Unanswered
     | Released
     | Raised

@@ -15,6 +15,7 @@ from dodona.ledger.book import MOST_FAILURES, Book, Charge
 from dodona.ledger.chain import Line
 from dodona.ledger.entry import (
     Admitted,
+    Armed,
     Charged,
     Closed,
     Declared,
@@ -39,7 +40,7 @@ from dodona.ledger.head import Head
 from dodona.ledger.keeper import Act, Keeper, Write, contains
 from dodona.ledger.limits import raised_budget, raised_limit
 from dodona.ledger.pot import OpenedPlan, multiset
-from dodona.ledger.receipt import Receipt
+from dodona.ledger.receipt import Armings, Receipt
 from dodona.ledger.release import Release
 from dodona.ledger.spelling import checked_event
 from dodona.ledger.state import BudgetState
@@ -166,6 +167,21 @@ class KeptLedger:
         if type(receipt) is not Receipt or self._dataset not in {None, receipt.dataset}:
             raise ReceiptMismatch
         self._run_charged(act)
+
+    def arm(self, receipt: Receipt, *, fresh: bool) -> Armings:
+        """Arm a watch for one more alert, and return what it has used with that."""
+
+        def act(book: Book, write: Write) -> Armings:
+            charge = book.charge_of(receipt)
+            book.hold_spending(receipt.analyst)
+            write(Armed(receipt.id, charge.number, fresh))
+            return _armings(book.charge_of(receipt))
+
+        return cast("Armings", self._run_charged(act))
+
+    def armings(self, receipt: Receipt) -> Armings:
+        """Return what a watch has used."""
+        return self._keeper.read(lambda book, _, __: _armings(book.charge_of(receipt)))
 
     def unanswered(self, receipt: Receipt) -> None:
         """Let a used receipt be used again, under which nothing was read or drawn; the last time it stays used."""
@@ -345,10 +361,10 @@ class KeptLedger:
             self._keeper.wait(pause)
             pause = min(2 * pause, _LONGEST_PAUSE)
 
-    def _run_charged(self, act: Act) -> None:
+    def _run_charged(self, act: Act) -> object:
         """Run an act upon something that was charged: whatever fails, the charge stands."""
         try:
-            self._keeper.run(act)
+            return self._keeper.run(act)
         except Unavailable as fault:
             if fault.charged:
                 raise
@@ -388,6 +404,10 @@ def _of_key(book: Book, wanted: Charged) -> Charge | None:
     if found is None or _charged(found.receipt) != wanted:
         raise KeyReused(str(wanted.key))
     return found
+
+
+def _armings(charge: Charge) -> Armings:
+    return Armings(charge.armed, charge.thresholds)
 
 
 def _checked_plan(plan: Plan) -> None:

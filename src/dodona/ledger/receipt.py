@@ -7,6 +7,16 @@ from dataclasses import dataclass
 from dodona.accounting.event import Event
 
 
+@dataclass(frozen=True, slots=True)
+class Armings:
+    """What a watch has used of what was paid for it."""
+
+    alerts: int
+    """How often it was armed for one more alert."""
+    thresholds: int
+    """How often noise for its threshold was drawn."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Receipt:
     """All that was charged for, under the hash of the entry that charged it.

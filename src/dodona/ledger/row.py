@@ -12,7 +12,7 @@ from dodona.ledger.faults import LedgerUnreadable
 Row = tuple[int, str, str, str, int | None, str | None, str]
 """Number, previous hash, hash, kind, charge (of a use or a release), key (of a charge or a plan), text."""
 
-_OF_A_CHARGE = frozenset({"redeemed", "unanswered", "released"})
+_OF_A_CHARGE = frozenset({"redeemed", "armed", "unanswered", "released"})
 _WITH_A_KEY = frozenset({"charged", "opened"})
 
 

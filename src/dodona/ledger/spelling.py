@@ -15,6 +15,7 @@ from dodona.errors import InvalidRequest
 from dodona.ledger.entry import (
     CAP_KEY_BYTES,
     Admitted,
+    Armed,
     Charged,
     Closed,
     Created,
@@ -106,9 +107,8 @@ def _fields(entry: Entry) -> Fields:
                 "key": entry.key,
                 "parts": _event_fields(Together(entry.parts))["parts"],
             } | _pair(entry.epsilon, entry.delta)
-        case Redeemed() | Unanswered():
-            used = "redeemed" if isinstance(entry, Redeemed) else "unanswered"
-            return {"entry": used, "receipt": entry.receipt, "charge": entry.charge}
+        case Redeemed() | Unanswered() | Armed():
+            return _use_fields(entry)
         case Released(release):
             own = {"values": values_to_json(release.values), "mechanism": release.mechanism}
             told = {"question": release.question, "text": release.text}
@@ -118,6 +118,13 @@ def _fields(entry: Entry) -> Fields:
             return _created_fields(entry)
         case _:
             return _act_fields(entry)
+
+
+def _use_fields(entry: Redeemed | Unanswered | Armed) -> Fields:
+    used = {"receipt": entry.receipt, "charge": entry.charge}
+    if isinstance(entry, Armed):
+        return {"entry": "armed", "fresh": entry.fresh} | used
+    return {"entry": "redeemed" if isinstance(entry, Redeemed) else "unanswered"} | used
 
 
 def _act_fields(entry: Raised | Recovered | Admitted | Stopped | Declared | Closed) -> Fields:
@@ -206,6 +213,7 @@ _READERS: dict[str, Callable[[Fields], Entry]] = {
     "charged": _charged,
     "opened": _opened,
     "redeemed": lambda fields: Redeemed(_text(fields["receipt"]), _whole(fields["charge"])),
+    "armed": lambda fields: Armed(_text(fields["receipt"]), _whole(fields["charge"]), _flag(fields["fresh"])),
     "unanswered": lambda fields: Unanswered(_text(fields["receipt"]), _whole(fields["charge"])),
     "released": _released,
     "raised": lambda fields: Raised(*_numbers(fields)),
@@ -251,5 +259,11 @@ def _named(value: object) -> str | None:
 
 def _whole(value: object) -> int:
     if type(value) is not int:
+        raise TypeError(value)
+    return value
+
+
+def _flag(value: object) -> bool:
+    if type(value) is not bool:
         raise TypeError(value)
     return value

@@ -168,6 +168,22 @@ class SparseVector:
             parts.append((answers, self.positives))
         return instance if parts == [(instance, 1)] else Together(tuple(parts))
 
+    def alerts_left(self, sensitivity: Sensitivity, *, armed: int, thresholds: int, kept: bool) -> int:
+        """Return for how many more positives it can be armed within its price, after so many and so many thresholds.
+
+        `kept` says whether the noise of the last threshold is still at hand. Where it is lost, as after a restart of
+        the process, it has to be drawn anew, and that is paid for with positives that are given up.
+
+        Theorem: reopened-watch
+        """
+        threshold = sensitivity.linf / self.threshold_scale
+        positive = _sides(sensitivity) * sensitivity.linf / self.question_scale
+        paid = self.positives * positive + threshold * (self.positives if self.restarts else 1)
+        room = paid - armed * positive - thresholds * threshold
+        if self.restarts:
+            return max(0, room // (positive + threshold))
+        return max(0, (room - (0 if kept else threshold)) // positive)
+
     def accuracy(self, confidence: float = 0.95, *, questions: int) -> Accuracy:
         """Return α: positives are above T - α, negatives below T + α, numeric answers within α.
 

@@ -168,8 +168,14 @@ class Curator:
                 self._dataset, self.read, candidates, epsilon=epsilon, count=count, analyst=self._analyst, key=key
             )
 
-    def above(self, threshold: int, *, epsilon: Exact, alerts: int = 1, questions: int = 1000) -> Watch:
-        """Return a watch that tells which counts are above a threshold, until so many alerts; charged in full here."""
+    def above(
+        self, threshold: int, *, epsilon: Exact, alerts: int = 1, questions: int = 1000, key: str | None = None
+    ) -> Watch:
+        """Return a watch that tells which counts are above a threshold, until so many alerts; charged in full here.
+
+        With a key it survives its process: `above` with the same key and numbers goes on with what is left, without a
+        charge. Opening it again takes noise for the threshold anew, which is paid for with a few of the alerts.
+        """
         self._permit()
         return watched(
             self._dataset,
@@ -179,6 +185,7 @@ class Curator:
             alerts=alerts,
             questions=questions,
             analyst=self._analyst,
+            key=key,
         )
 
     def weights(

@@ -9,12 +9,12 @@ from fractions import Fraction
 from dodona.ledger.contract import Ledger
 from dodona.ledger.entry import Charged, Released
 from dodona.ledger.spelling import from_json, time_of
-from dodona.trusted.alerts import CHECKING, PURPOSE
+from dodona.trusted.alerts import CHECKING, WATCHING
 from dodona.trusted.checking import CONFIRMING
 
 _LONGEST = 100
 _OPEN = {
-    PURPOSE: "a watch on counts",
+    WATCHING: "a watch on counts",
     CHECKING: "multiplicative weights",
     CONFIRMING: "checks of a model's predictions",
 }
@@ -81,17 +81,21 @@ def history_of(ledger: Ledger, *, dataset: str) -> History:
                 share=ledger.share(charged.event) if charged.plan is None else Fraction(0),
                 version=charged.version,
                 receipt=receipt,
-                answered=receipt in texts or charged.purpose in _OPEN,
+                answered=receipt in texts or _kind(charged.purpose) in _OPEN,
             )
             for receipt, (time, charged) in found.items()
         )
     )
 
 
+def _kind(purpose: str) -> str:
+    return purpose.partition(" ")[0]
+
+
 def _named(purpose: str) -> str:
     """Return words for a purpose: what it is, and the beginning of its digest."""
-    if purpose in _OPEN:
-        return _OPEN[purpose]
+    if _kind(purpose) in _OPEN:
+        return _OPEN[_kind(purpose)]
     *words, last = purpose.split(" ")
     return " ".join([*words, f"{last[:12]}…" if len(last) > 20 else last])  # noqa: PLR2004  a digest is longer
 

@@ -6,16 +6,22 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from dodona.answer.price import Price
+from dodona.exact import whole
 from dodona.online.chance import prepaid
 from dodona.online.count import counted
 from dodona.query.question import Question
 from dodona.trusted.alerts import Alerts
 from dodona.trusted.threshold import Verdict
 
+_FARTHEST = 1 << 62
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Watch:
-    """Ask as many counts as you like; it says which are above, until the last alert. It ends with this process."""
+    """Ask as many counts as you like; it says which are above, until the last alert.
+
+    It ends with this process, unless it was opened with a key: `above` with the same key goes on with what is left.
+    """
 
     threshold: int
     price: Price
@@ -32,8 +38,17 @@ class Watch:
         """How many alerts it may still tell."""
         return self.alerts.left
 
-    def ask(self, question: object) -> Verdict:
-        """Return whether the count of a question is above the threshold, both with noise; no further charge."""
+    def ask(self, question: object, *, threshold: int | None = None) -> Verdict:
+        """Return whether the count of a question is above the threshold, both with noise; no further charge.
+
+        A question may have a threshold of its own.
+        """
         query = counted(self.read(question))
+        level = self.threshold if threshold is None else level_of(threshold)
         with prepaid():
-            return self.alerts.ask(query, self.threshold)
+            return self.alerts.ask(query, level)
+
+
+def level_of(threshold: int) -> int:
+    """Return a threshold that counts can be compared with."""
+    return whole(threshold, argument="threshold", lower=-_FARTHEST, upper=_FARTHEST)

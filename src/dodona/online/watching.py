@@ -4,19 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from dodona.answer.price import Price
-from dodona.exact import Exact, whole
+from dodona.answer.price import FREE, Price
+from dodona.exact import Exact
 from dodona.mechanisms.sparse_vector import SparseVector
 from dodona.online.chance import paid
 from dodona.online.dataset import Dataset
 from dodona.online.planning import epsilon_alone
-from dodona.online.watch import Watch
+from dodona.online.watch import Watch, level_of
 from dodona.query.people import count_effect
 from dodona.query.question import Question
-from dodona.trusted.alerts import PURPOSE, Alerts
+from dodona.trusted.alerts import Alerts, purpose_of
 
 _CONFIDENCE = 0.95
-_FARTHEST = 1 << 62
 
 
 def watched(  # noqa: PLR0913  a watch has this many sides
@@ -28,19 +27,30 @@ def watched(  # noqa: PLR0913  a watch has this many sides
     alerts: int,
     questions: int,
     analyst: str | None,
+    key: str | None,
 ) -> Watch:
-    """Return an open watch on counts; `questions` says for how many its accuracy is stated, and more may be asked."""
+    """Return an open watch on counts; `questions` says for how many its accuracy is stated, and more may be asked.
+
+    Under the key of an earlier one it is that one, opened again, and nothing is charged.
+    """
     unit, ledger = dataset.schema.unit, dataset.ledger
-    level = whole(threshold, argument="threshold", lower=-_FARTHEST, upper=_FARTHEST)
+    level = level_of(threshold)
     moved = count_effect(unit)
     mechanism = SparseVector.for_privacy(epsilon, moved, questions=questions, positives=alerts, confidence=_CONFIDENCE)
     event = mechanism.event(moved)
-    receipt = ledger.reserve(event, analyst=analyst, key=None, purpose=PURPOSE, version=dataset.source.version)
-    with paid():
-        opened = Alerts(mechanism, receipt, ledger=ledger, source=dataset.source, unit=unit)
+    price = Price(ledger.share(event), epsilon_alone(event, ledger.state().total.delta))
+    if key is not None and ledger.receipt(key, analyst=analyst) is not None:
+        price = FREE
+    purpose, version = purpose_of(mechanism), dataset.source.version
+    receipt = ledger.reserve(event, analyst=analyst, key=key, purpose=purpose, version=version)
+    try:
+        with paid():
+            opened = Alerts(mechanism, receipt, ledger=ledger, source=dataset.source, unit=unit)
+    finally:
+        ledger.let_go(receipt)
     return Watch(
         threshold=level,
-        price=Price(ledger.share(event), epsilon_alone(event, ledger.state().total.delta)),
+        price=price,
         within=mechanism.accuracy(_CONFIDENCE, questions=questions).within,
         confidence=_CONFIDENCE,
         questions=questions,

@@ -13,7 +13,7 @@ from dodona.mechanisms.sparse_vector import SparseVector
 from dodona.query.people import effect_of, score_effect
 from dodona.query.query import Query
 from dodona.trusted.noise import one
-from dodona.trusted.release import exact, hold
+from dodona.trusted.release import exact, hold, unseen
 from dodona.trusted.source import Source
 from dodona.trusted.threshold import Watch
 
@@ -55,5 +55,7 @@ class Check:
         if query.values != 1 or effect_of(query, self._unit).linf > self._moved.linf:
             raise InvalidArgument("query", f"{query.values} answers", "ask for one count of rows")
         with suppress(Halted):
-            return not self._watch.ask(abs(int(exact(self._source, query)[0]) - prediction), threshold).above
+            return not unseen(
+                lambda: self._watch.ask(abs(int(exact(self._source, query)[0]) - prediction), threshold)
+            ).above
         raise Halted(1)  # here, so that no exact count travels in the frames of an error

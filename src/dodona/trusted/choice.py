@@ -15,7 +15,7 @@ from dodona.mechanisms.permute_and_flip import PermuteAndFlip
 from dodona.mechanisms.selection import Scored
 from dodona.query.spelling import to_json
 from dodona.trusted import samplers
-from dodona.trusted.release import hold, paid
+from dodona.trusted.release import hold, paid, unseen
 from dodona.trusted.source import Source
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def choose(  # noqa: PLR0913  everything that meets here is named
     """
     hold(receipt, selection.event(unit), selection.purpose, source)
     question, mechanism = to_json(selection.query), selection.spelled
-    values = _chosen(selection, paid(receipt, selection.query, ledger=ledger, source=source))
+    values = unseen(lambda: _chosen(selection, paid(receipt, selection.query, ledger=ledger, source=source)))
     released = Release(receipt=receipt.id, values=values, mechanism=mechanism, question=question, text=text)
     ledger.record(released)
     return released

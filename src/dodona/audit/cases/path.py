@@ -93,6 +93,10 @@ class _Stuck:
         """Fail."""
         raise LedgerUnavailable
 
+    def arm(self, _: Receipt, **__: bool) -> None:
+        """Fail."""
+        raise LedgerUnavailable
+
 
 def _told_unpaid(ask: Ask, neighbours: Neighbours, rows: Rows) -> int:
     """Return what the source told although no receipt was used: -1 where it was not asked."""

@@ -195,8 +195,8 @@ MUTANTS = (
         (
             replacing(
                 "dodona.trusted.alerts",
-                "        self._watch = Watch(mechanism, lambda scale: one(Laplace(scale=scale)))",
-                "        self._watch = Watch(mechanism, lambda scale: 0 * one(Laplace(scale=scale)))",
+                "            self._watch = Watch(self._mechanism, lambda scale: one(Laplace(scale=scale)))",
+                "            self._watch = Watch(self._mechanism, lambda scale: 0 * one(Laplace(scale=scale)))",
             ),
         ),
         ("served alert",),
@@ -204,7 +204,13 @@ MUTANTS = (
     Mutant(
         "watch opened without its receipt",
         "alerts are told although the charge could not be used",
-        (replacing("dodona.trusted.alerts", "        ledger.redeem(receipt)", ""),),
+        (
+            replacing(
+                "dodona.trusted.alerts",
+                "        return self._ledger.arm(self._receipt, fresh=fresh)",
+                "        return Armings(1, int(fresh))",
+            ),
+        ),
         ("watch before its charge",),
     ),
 )
