@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import unicodedata
 from typing import ClassVar, Self
 
 
@@ -18,6 +19,7 @@ class DodonaError(Exception):
 
     def __init__(self, message: str, *, charged: bool = False) -> None:
         """Keep the message and say after it whether the budget was touched."""
+        message = printable(message)
         self.message = message
         self.charged = charged
         super().__init__(f"{message} {'The charge stands.' if charged else 'Nothing was charged.'}")
@@ -97,6 +99,43 @@ class EntropyFailed(Unavailable):
     def __init__(self, *, charged: bool = False) -> None:
         """Say it in constant words."""
         super().__init__("The source of randomness failed. Nothing was answered.", charged=charged)
+
+
+def printable(text: str) -> str:
+    r"""Return a text that another wrote as it may be shown on a terminal or a page: what steers either is spelled out.
+
+    That is escape sequences, other control characters, and marks that turn the direction of writing or hide.
+
+    >>> printable("count\x1b[31m, \u202eevil"), printable("naïve, two\nlines")
+    ('count\\x1b[31m, \\u202eevil', 'naïve, two\nlines')
+    """
+    if text.isprintable():
+        return text
+    return "".join(character if _harmless(character) else _spelled(character) for character in text)
+
+
+def printable_json(text: str) -> str:
+    r"""Return JSON text that means the same, with whatever steers a terminal escaped.
+
+    >>> printable_json('"\u202eevil"')
+    '"\\u202eevil"'
+    """
+    if text.isprintable():
+        return text
+    return "".join(character if _harmless(character) else _escaped(character) for character in text)
+
+
+def _escaped(character: str) -> str:
+    pairs = character.encode("utf-16-be", "surrogatepass")
+    return "".join(f"\\u{pairs[place : place + 2].hex()}" for place in range(0, len(pairs), 2))
+
+
+def _harmless(character: str) -> bool:
+    return character == "\n" or unicodedata.category(character) not in {"Cc", "Cf", "Cs", "Zl", "Zp"}
+
+
+def _spelled(character: str) -> str:
+    return character.encode("unicode_escape", "surrogatepass").decode()
 
 
 def _shown(value: object, longest: int = 60) -> str:

@@ -9,6 +9,7 @@ from html import escape
 from dodona.answer.answer import Rung
 from dodona.answer.digits import digits_for, shown
 from dodona.answer.price import Price
+from dodona.errors import printable
 from dodona.query.expression import KeyOf, Total
 from dodona.query.question import Question
 
@@ -65,4 +66,4 @@ class Offer:
         if self.about:
             lines.append(self.about)
         lines.append(f"Source: {self.source}. Mechanism: {self.mechanism}.")
-        return [*lines, self.explanation] if self.explanation else lines
+        return [printable(line) for line in ([*lines, self.explanation] if self.explanation else lines)]

@@ -12,7 +12,7 @@ from dodona.answer.digits import digits_for, shown
 from dodona.answer.estimate import Estimate, as_number
 from dodona.answer.rows import Row, shown_columns
 from dodona.answer.written import cell_text, end_text, notes
-from dodona.errors import InvalidRequest
+from dodona.errors import InvalidRequest, printable
 from dodona.query.expression import KeyOf
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ def bars_of(answer: Answer) -> tuple[str, list[Bar]]:
             named = [
                 place for place, key in enumerate(shown_columns(answer.question)) if isinstance(key.expression, KeyOf)
             ]
-            return answer.columns[number], [_bar(row, named, cell) for row, cell in cells]
+            return printable(answer.columns[number]), [_bar(row, named, cell) for row, cell in cells]
     return "", []
 
 
@@ -74,7 +74,7 @@ def html(answer: Answer) -> str:
 def _heads(answer: Answer) -> list[str]:
     found: list[str] = []
     for name, estimated in zip(answer.columns, answer.estimated, strict=True):
-        found += [name, "interval"] if estimated else [name]
+        found += [printable(name), "interval"] if estimated else [printable(name)]
     return found
 
 

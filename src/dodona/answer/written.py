@@ -13,6 +13,7 @@ from dodona.answer.digits import digits_for, shown
 from dodona.answer.estimate import Estimate, Measure
 from dodona.domain.attribute import Label
 from dodona.domain.plain import plain
+from dodona.errors import printable, printable_json
 
 if TYPE_CHECKING:
     from dodona.answer.answer import Answer
@@ -25,8 +26,9 @@ FORMAT = 1
 def text(answer: Answer) -> str:
     """Return a plain table, and under it what the numbers mean."""
     cells = [[cell_text(cell) for cell in row.cells] for row in answer.rows[:_ROWS_OF_TEXT]]
-    widths = [max(map(len, column)) for column in zip(answer.columns, *cells, strict=True)]
-    aligned = [_line(answer.columns, widths, answer.estimated), "  ".join("-" * width for width in widths)]
+    heads = [printable(name) for name in answer.columns]
+    widths = [max(map(len, column)) for column in zip(heads, *cells, strict=True)]
+    aligned = [_line(heads, widths, answer.estimated), "  ".join("-" * width for width in widths)]
     aligned += [_line(row, widths, answer.estimated) for row in cells]
     if len(answer.rows) > _ROWS_OF_TEXT:
         aligned.append(f"... and {len(answer.rows) - _ROWS_OF_TEXT:,} more rows")
@@ -41,7 +43,7 @@ def notes(answer: Answer) -> list[str]:
     told = f"{each} {of}{counted if answer.about else f' with probability {answer.confidence:g} or more.'}"
     found = [told] if any(answer.estimated) else []
     found.append(f"Source: {answer.source}. Price: {answer.price}. Mechanism: {answer.mechanism}.")
-    return found + [f"Note: {warning}" for warning in answer.warnings]
+    return [printable(line) for line in found + [f"Note: {warning}" for warning in answer.warnings]]
 
 
 def cell_text(cell: Cell) -> str:
@@ -63,7 +65,7 @@ def label_text(label: Label) -> str:
         case date():
             return label.isoformat()
         case _:
-            return str(label)
+            return printable(str(label)).replace("\n", "\\n")
 
 
 def end_text(estimate: Estimate) -> str:
@@ -101,7 +103,7 @@ def to_json(answer: Answer) -> str:
         "about": answer.about,
         "warnings": list(answer.warnings),
     }
-    return json.dumps(document, ensure_ascii=False, allow_nan=False)
+    return printable_json(json.dumps(document, ensure_ascii=False, allow_nan=False))
 
 
 def _line(cells: tuple[str, ...] | list[str], widths: list[int], estimated: tuple[bool, ...]) -> str:

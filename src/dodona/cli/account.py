@@ -10,6 +10,7 @@ import typer
 
 from dodona.cli.ask import Analyst, Dataset, Json, console
 from dodona.cli.told import told
+from dodona.errors import printable
 from dodona.exact import percent
 
 
@@ -84,6 +85,12 @@ def history(
         for charge in charges[-last:]:
             share = percent(charge.share)
             answered = "yes" if charge.answered else "no"
-            table.add_row(charge.time[:19], charge.analyst or "-", share, answered, escape(shortened(charge.text)))
+            table.add_row(
+                charge.time[:19],
+                escape(printable(charge.analyst or "-")),
+                share,
+                answered,
+                escape(shortened(charge.text)),
+            )
         screen = console()
         screen.print(table if charges else "Nothing was charged yet.")

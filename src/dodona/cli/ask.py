@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from dodona.cli.told import told
-from dodona.errors import InvalidRequest
+from dodona.errors import InvalidRequest, printable
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -194,7 +194,7 @@ def _table(answer: Answer, columns: int) -> Table:
     width = _BARS // max(1, sum(answer.estimated))
     shown = answer.rows[:_MOST_ROWS]
     for number, (name, estimated) in enumerate(zip(answer.columns[:columns], answer.estimated, strict=False)):
-        table.add_column(escape(name), justify="right" if estimated else "left", no_wrap=estimated)
+        table.add_column(escape(printable(name)), justify="right" if estimated else "left", no_wrap=estimated)
         column = [row.cells[number] for row in shown]
         estimates = [cell for cell in column if isinstance(cell, Estimate)]
         if estimated and len(estimates) == len(column) and 1 < len(column) <= _MOST_BARS and width >= _NARROWEST:

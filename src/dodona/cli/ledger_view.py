@@ -10,6 +10,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from dodona.accounting.record import to_json
+from dodona.errors import printable
 from dodona.ledger.pot import OpenedPlan, in_words
 from dodona.ledger.state import BudgetState, PotState
 
@@ -74,7 +75,7 @@ def tables(state: BudgetState, texts: list[str]) -> Iterator[Table]:
         analysts = Table("analyst", "share", "spent of it", "left of it", "", title="Analysts", title_justify="left")
         for one in state.analysts:
             stopped = "stopped" if one.stopped else ""
-            analysts.add_row(one.name, str(one.share), _percent(one.spent), _percent(one.left), stopped)
+            analysts.add_row(_clean(one.name), str(one.share), _percent(one.spent), _percent(one.left), stopped)
         yield analysts
     if state.pot.plans:
         yield _plans(state.pot)
@@ -84,7 +85,7 @@ def tables(state: BudgetState, texts: list[str]) -> Iterator[Table]:
     for text in texts[-_LAST:]:
         fields = json.loads(text)
         what = _WHAT[fields["entry"]](fields) if fields["entry"] in _WHAT else ""
-        entries.add_row(str(fields["number"]), fields["time"][:19], fields["entry"], what)
+        entries.add_row(*map(_clean, (str(fields["number"]), fields["time"][:19], fields["entry"], what)))
     yield entries
 
 
@@ -92,7 +93,7 @@ def _plans(pot: PotState) -> Table:
     plans = Table("plan", "analyst", "key", "price", "left of it", title="Open plans", title_justify="left")
     for plan in pot.plans:
         price = _shown(plan.cost.epsilon, plan.cost.delta)
-        plans.add_row(f"{plan.id[:12]}…", plan.analyst or "anyone", _key(plan.key), price, in_words(plan.left))
+        plans.add_row(f"{plan.id[:12]}…", _clean(plan.analyst or "anyone"), _key(plan.key), price, in_words(plan.left))
     return plans
 
 
@@ -137,8 +138,13 @@ def _key(key: str | None) -> str:
     """Return a key as it can be shown: analysts may write anything there."""
     if key is None:
         return ""
-    text = key if key.isprintable() else repr(key)[1:-1]
+    text = printable(key)
     return escape(text if len(text) <= _LONGEST_KEY else f"{text[: _LONGEST_KEY - 1]}…")
+
+
+def _clean(text: str) -> str:
+    """Return a text of others as a table can show it."""
+    return escape(printable(text))
 
 
 def _percent(share: Fraction) -> str:

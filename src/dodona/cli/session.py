@@ -11,7 +11,7 @@ import typer
 
 from dodona.cli.ask import Analyst, Confidence, Dataset, Json, Sql, Within, console, sql_text, tolerance_of
 from dodona.cli.told import told
-from dodona.errors import InvalidRequest
+from dodona.errors import InvalidRequest, printable, printable_json
 
 if TYPE_CHECKING:
     from dodona.answer.price import Price
@@ -46,10 +46,10 @@ def choose(  # noqa: PLR0913  each is an option
             choice = curator.choose(sql_text(question), epsilon=epsilon, count=count, key=key)
         if as_json:
             found = {"names": choice.names, "within": choice.within, "confidence": choice.confidence}
-            print(json.dumps(found | _price(choice.price), ensure_ascii=False))
+            print(printable_json(json.dumps(found | _price(choice.price), ensure_ascii=False)))
             return
         for name in choice.names:
-            console().print(name, markup=False, highlight=False)
+            console().print(printable(name), markup=False, highlight=False)
         _say(f"Each is within {choice.within:.4g} of the best that was left, with probability {choice.confidence:g}.")
         _say(f"Price: {choice.price}.")
 
@@ -89,7 +89,8 @@ def above(  # noqa: PLR0913  each is an option
         if as_json:
             rows = [{"question": question, "above": is_above} for question, is_above in found]
             document = {"threshold": threshold, "answers": rows, "left_out": len(listed) - len(found)}
-            print(json.dumps(document | {"within": watch.within} | _price(watch.price), ensure_ascii=False))
+            text = json.dumps(document | {"within": watch.within} | _price(watch.price), ensure_ascii=False)
+            print(printable_json(text))
             return
         if len(found) < len(listed):
             _say(f"The last alert was told; {len(listed) - len(found)} questions were not asked.")
@@ -194,4 +195,4 @@ def _price(price: Price) -> dict[str, object]:
 
 
 def _say(text: str, style: str = "") -> None:
-    console().print(text, style=style, markup=False, highlight=False)
+    console().print(printable(text), style=style, markup=False, highlight=False)

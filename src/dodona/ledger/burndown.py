@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from importlib import util
 from pathlib import Path
 
-from dodona.errors import InvalidRequest
+from dodona.errors import InvalidRequest, printable
 from dodona.ledger.account import share_left
 from dodona.ledger.book import Book
 from dodona.ledger.chain import Line
@@ -70,7 +70,7 @@ def draw(found: Burndown, path: Path) -> None:
     axes.step(steps, [100 * left for left in found.whole], where="post", color="black", linewidth=2, label="everyone")
     for name, lefts in found.analysts.items():
         values = [float("nan") if left is None else 100 * left for left in lefts]
-        axes.step(steps, values, where="post", linewidth=1.4, label=f"{name}, of their share")
+        axes.step(steps, values, where="post", linewidth=1.4, label=f"{printable(name)}, of their share")
     if found.plans:
         values = [100 * left for left in found.plans]
         axes.step(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from dodona.answer.price import Price
+from dodona.errors import printable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,4 +32,4 @@ class Choice:
     def __str__(self) -> str:
         best = f"each within {self.within:.4g} of the best that was left, at {self.confidence:.0%}"
         about = f" {self.about}" if self.about else ""
-        return f"{', '.join(self.names)} ({best}; {self.price}){about}"
+        return f"{printable(', '.join(self.names))} ({best}; {self.price}){about}"

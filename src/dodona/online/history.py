@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 
+from dodona.errors import printable
 from dodona.ledger.contract import Ledger
 from dodona.ledger.entry import Charged, Released
 from dodona.ledger.spelling import from_json, time_of
@@ -53,7 +54,7 @@ class History:
 
     def __str__(self) -> str:
         lines = (
-            f"{charge.time[:19]}  {100 * float(charge.share):8.4f}%  {charge.analyst or '-':<12}  "
+            f"{charge.time[:19]}  {100 * float(charge.share):8.4f}%  {printable(charge.analyst or '-'):<12}  "
             f"{shortened(charge.text)}"
             for charge in self.charges
         )
@@ -106,5 +107,5 @@ def shortened(text: str) -> str:
     >>> shortened("SELECT count(*)\n  FROM stays")
     'SELECT count(*) FROM stays'
     """
-    line = " ".join(text.split())
+    line = printable(" ".join(text.split()))
     return line if len(line) <= _LONGEST else f"{line[: _LONGEST - 1]}…"
