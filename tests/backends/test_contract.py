@@ -91,3 +91,21 @@ def test_columns_may_have_the_names_that_statements_use_themselves(backend, tmp_
         assert values(source, query) == by_hand(held, query), query
         single = Query(domain, (Block(keys=(Partition.of(domain[first]),)),))
         assert values(source, single) == by_hand(held, single), single
+
+
+NAMES = ["hours-per-week", "length of stay", ">50K", 'say "x" `y`', "it's", "Größe", "a.b", "select", "0", "x;--"]
+
+
+@BACKEND
+def test_a_column_is_read_under_whatever_name_the_data_have_for_it(backend, tmp_path: Path) -> None:
+    attributes = [Integer(f"c{place}", 0, 9, source=name) for place, name in enumerate(NAMES)]
+    schema = Schema.of("t", *attributes, Integer("same", 0, 4, source=NAMES[0]), size=9, id="who am i", rows=2)
+    columns = {name: [place % 10, 3, None] for place, name in enumerate(NAMES)} | {"who am i": [1, 1, 2]}
+    made = Made(schema, columns, dict.fromkeys(columns, pa.int64()))
+    source, _ = backend(made, tmp_path)
+    for place, attribute in enumerate(attributes):
+        expected = [0] * 12
+        for code in (place % 10, 3, 10):
+            expected[code] += 1
+        assert values(source, Query.histogram(schema.domain, [attribute.name])) == expected
+    assert values(source, Query.histogram(schema.domain, ["same"])) == [1, 0, 0, 1, 0, 1, 0]

@@ -4,10 +4,13 @@ import json
 
 import pytest
 
-from dodona.domain.attribute import Boolean, Category, Date, Integer, Number
+from dodona.domain.attribute import Boolean, Category, Date, Integer, Number, column_of
 from dodona.domain.domain import Domain
+from dodona.domain.faults import InvalidFile
+from dodona.domain.reading import schema_from
 from dodona.domain.schema import Schema
 from dodona.domain.unit import Unit
+from dodona.domain.written import Written
 from dodona.errors import InvalidArgument
 
 COLUMNS = (
@@ -125,3 +128,42 @@ def test_the_algebra_of_domains_keeps_order_and_refuses_contradictions() -> None
         domain.merge(Domain((Boolean("sex"),)))
     with pytest.raises(InvalidArgument, match="write one of sex, age"):
         domain["weight"]
+
+
+def test_the_name_in_the_data_is_a_part_of_the_schema_where_there_is_another_one():
+    plain = Schema.of("t", Integer("age", 0, 9), size=9)
+    assert Schema.of("t", Integer("age", 0, 9, source="age"), size=9).digest == plain.digest
+    assert Schema.of("t", Integer("age", 0, 9, source="Age"), size=9).digest != plain.digest
+    for wrong in ("", "a\nb", "a\0b", "x" * 201, 7):
+        with pytest.raises(InvalidArgument, match="source"):
+            Integer("age", 0, 9, source=wrong)
+
+
+def test_no_column_is_read_from_the_one_that_tells_people_apart():
+    with pytest.raises(InvalidArgument, match="never answered"):
+        Schema.of("t", Integer("age", 0, 9, source="Patient"), size=9, id="patient", rows=2)
+    with pytest.raises(InvalidFile, match="never answered"):
+        schema_from(
+            Written.parse(
+                """
+                source.table = "stays"
+                unit = {protects = "person", id = "who", rows = 2, neighbours = "add-remove", size = 200_000}
+                columns.age = {kind = "integer", lower = 0, upper = 110, source = "who"}
+                """,
+                file="stays.toml",
+            )
+        )
+
+
+def test_a_dataset_file_names_the_column_in_the_data():
+    text = """
+    source.table = "stays"
+    unit = {protects = "row", neighbours = "add-remove", size = 200_000}
+    columns.hours = {kind = "integer", lower = 0, upper = 110, source = "hours-per-week"}
+    columns.sex = {kind = "category", labels = ["f"], source = ">50K"}
+    columns.b = {kind = "boolean", source = "b c"}
+    """
+    schema = schema_from(Written.parse(text, file="stays.toml"))
+    assert [column_of(own) for own in schema.domain] == ["hours-per-week", ">50K", "b c"]
+    with pytest.raises(InvalidFile, match="source is a whole number"):
+        schema_from(Written.parse(text.replace('"b c"', "7"), file="stays.toml"))

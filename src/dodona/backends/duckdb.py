@@ -18,6 +18,7 @@ from dodona.backends.duckdb_opening import (
     attached,
     comma_separated,
     connected,
+    framed,
     hold_files,
     hold_readable,
     parquet,
@@ -119,7 +120,7 @@ class DuckDBSource:
         taken, coded = arrow_table(schema, frame)
         connection = connected(threads=threads)
         register(connection, "frame", taken)
-        own = take_in(connection, schema, table_of(connection, schema, "frame", coded=coded), key)
+        own = take_in(connection, schema, framed(connection, schema, "frame", coded=coded), key)
         connection.unregister("frame")
         shut(connection, [])
         return cls(connection, schema, own, version=version)

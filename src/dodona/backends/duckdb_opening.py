@@ -13,7 +13,7 @@ import duckdb  # noqa: TID251  the adapter
 from dodona.backends.cap import cap_key
 from dodona.backends.faults import SourceUnfit, in_words, missing_column, unfit_type
 from dodona.backends.files import hold_same
-from dodona.domain.attribute import Attribute, cells
+from dodona.domain.attribute import Attribute, cells, column_of
 from dodona.domain.schema import Schema
 from dodona.sql import render_cap
 from dodona.sql.render import Table
@@ -178,7 +178,8 @@ def hold_readable(connection: Connection, schema: Schema, source: str) -> None:
     Text in Parquet may not be UTF-8, and a time may be beyond what an engine counts to. Found only when a question is
     asked, such a row would make answers fail, and so tell that it is there.
     """
-    columns = ", ".join(f"max(hash({DUCKDB.identifier(name)}))" for name in schema.domain.names)
+    names = [*map(column_of, schema.domain), *([] if schema.unit.id is None else [schema.unit.id])]
+    columns = ", ".join(f"max(hash({DUCKDB.identifier(name)}))" for name in names)
     try:
         connection.execute(f"SELECT {columns} FROM {source}").fetchall()  # noqa: S608  quoted names alone
     except duckdb.Error:
@@ -191,18 +192,31 @@ def hold_readable(connection: Connection, schema: Schema, source: str) -> None:
     )
 
 
-def table_of(connection: Connection, schema: Schema, source: str, *, coded: frozenset[str] = frozenset()) -> Table:
+def table_of(connection: Connection, schema: Schema, source: str) -> Table:
     """Return how each declared column of a table is read, and who a row is of."""
     columns = described(connection, source)
-    readings = {attribute.name: _reading(attribute, columns, source, coded) for attribute in schema.domain}
+    readings = {own.name: _reading(own, column_of(own), columns, source) for own in schema.domain}
+    return _with_people(schema, Table(source, readings, DUCKDB), columns)
+
+
+def framed(connection: Connection, schema: Schema, source: str, *, coded: frozenset[str]) -> Table:
+    """Return how the columns of a frame are read, which have their declared names by now; some of them are codes."""
+    columns = described(connection, source)
+    readings = {own.name: _reading(own, own.name, columns, source, coded) for own in schema.domain}
+    return _with_people(schema, Table(source, readings, DUCKDB), columns, coded=coded)
+
+
+def _with_people(
+    schema: Schema, table: Table, columns: Mapping[str, str], *, coded: frozenset[str] = frozenset()
+) -> Table:
     person = schema.unit.id
     if person is None:
-        return Table(source, readings, DUCKDB)
+        return table
     kind = _type(columns, person, "who a row is of")
-    raw = raw_of(person, kind, source)
+    raw = raw_of(person, kind, table.source)
     if kind in _DOUBLES:
         raw = f"CASE WHEN isnan({raw}) THEN NULL ELSE {raw} END"
-    return Table(source, readings, DUCKDB, raw, _person_text(kind, coded=person in coded))
+    return replace(table, person=raw, person_text=_person_text(kind, coded=person in coded))
 
 
 def _person_text(kind: str, *, coded: bool) -> str:
@@ -249,9 +263,11 @@ def _width(attribute: Attribute) -> str:
     return "UTINYINT" if number <= 2**8 else "USMALLINT" if number <= 2**16 else "UINTEGER"
 
 
-def _reading(attribute: Attribute, columns: Mapping[str, str], source: str, coded: frozenset[str]) -> Reading:
-    kind = _type(columns, attribute.name, in_words(attribute))
-    raw = raw_of(attribute.name, kind, source)
+def _reading(
+    attribute: Attribute, name: str, columns: Mapping[str, str], source: str, coded: frozenset[str] = frozenset()
+) -> Reading:
+    kind = _type(columns, name, in_words(attribute))
+    raw = raw_of(name, kind, source)
     form = Form.CODE if attribute.name in coded else form_of(kind)
     if form is None or form not in accepted(attribute):
         raise unfit_type(attribute, kind.partition("(")[0])

@@ -9,22 +9,23 @@ import pyarrow as pa
 
 from dodona.backends.cap import numbered, people_texts
 from dodona.backends.faults import SourceUnfit
+from dodona.domain.attribute import column_of
 from dodona.domain.encoding import encode
 from dodona.domain.schema import Schema
 
 
 def arrow_table(schema: Schema, frame: Any) -> tuple[pa.Table, frozenset[str]]:  # noqa: ANN401  of three libraries
-    """Return the columns that a schema needs, and the names of those that hold codes already.
+    """Return the columns that a schema needs, under their declared names, and which of them hold codes already.
 
     A column of Python objects has no type of its own, and none is guessed from its values: they are encoded here.
     """
     library = type(frame).__module__.partition(".")[0]
     person = schema.unit.id
-    needed = [*schema.domain.names, *([] if person is None else [person])]
+    needed = {own.name: column_of(own) for own in schema.domain} | ({} if person is None else {person: person})
     coded = set[str]()
     found = dict[str, Any]()
-    for name in needed:
-        column = _column(frame, library, name)
+    for name, own_name in needed.items():
+        column = _column(frame, library, own_name)
         if library == "pandas" and str(column.dtype) == "object":
             if name == person:
                 found[name] = _people(column.tolist())

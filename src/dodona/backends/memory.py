@@ -11,7 +11,7 @@ from dodona.backends.cap import cap_key, kept_rows, numbered
 from dodona.backends.faults import SourceUnfit
 from dodona.backends.histogram import Histogram, planned
 from dodona.backends.totals import Whole, answer, joined
-from dodona.domain.attribute import cells
+from dodona.domain.attribute import cells, column_of
 from dodona.domain.encoding import encode
 from dodona.domain.schema import Schema
 from dodona.errors import InvariantBroken
@@ -49,7 +49,7 @@ class MemorySource:
         self.version = version
         self._schema = schema
         person = schema.unit.id
-        needed = [*schema.domain.names, *([] if person is None else [person])]
+        needed = [*map(column_of, schema.domain), *([] if person is None else [person])]
         for name in needed:
             if name not in columns:
                 raise SourceUnfit(
@@ -58,7 +58,7 @@ class MemorySource:
         if len({len(columns[name]) for name in needed}) > 1:
             raise SourceUnfit("The columns differ in length. Give each of them one value for each row.")
         self._people: NDArray[np.int64] | None = None
-        codes = {attribute.name: encode(attribute, columns[attribute.name]) for attribute in schema.domain}
+        codes = {attribute.name: encode(attribute, columns[column_of(attribute)]) for attribute in schema.domain}
         if person is not None:
             kept = kept_rows(schema, codes, columns[person], own_key)
             codes = {name: own[kept] for name, own in codes.items()}

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from dodona.backends.faults import SourceUnfit, in_words, missing_column, unfit_type
 from dodona.backends.inspection import Held
 from dodona.backends.postgres_session import Connection
-from dodona.domain.attribute import Attribute, Boolean
+from dodona.domain.attribute import Attribute, Boolean, column_of
 from dodona.domain.schema import Schema
 from dodona.sql.render import Table
 from dodona.sql.render_cap import person_text
@@ -169,7 +169,7 @@ def _kinds(connection: Connection, table: str) -> dict[str, Kind]:
 
 def needed(schema: Schema) -> Iterable[str]:
     """Return the columns that are read."""
-    return [*schema.domain.names, *([] if schema.unit.id is None else [schema.unit.id])]
+    return [*map(column_of, schema.domain), *([] if schema.unit.id is None else [schema.unit.id])]
 
 
 def _kind(kinds: Mapping[str, Kind], name: str, declared: str) -> Kind:
@@ -179,8 +179,8 @@ def _kind(kinds: Mapping[str, Kind], name: str, declared: str) -> Kind:
 
 
 def _reading(attribute: Attribute, kinds: Mapping[str, Kind]) -> Reading:
-    kind = _kind(kinds, attribute.name, in_words(attribute))
-    own, form = POSTGRES.identifier(attribute.name), _FORMS.get(kind.family)
+    kind = _kind(kinds, column_of(attribute), in_words(attribute))
+    own, form = POSTGRES.identifier(column_of(attribute)), _FORMS.get(kind.family)
     if form is None or form not in accepted(attribute):
         raise unfit_type(attribute, kind.shown)
     if form is Form.TRUTH and not isinstance(attribute, Boolean):  # there is no cast from a truth to 64 bits

@@ -14,6 +14,7 @@ from dodona.backends.faults import SourceUnfit
 from dodona.backends.files import folder_files, found_files, hold_same, pattern_base
 from dodona.backends.inspection import Held
 from dodona.backends.spark_session import over_network, quiet, released
+from dodona.domain.attribute import column_of
 from dodona.domain.schema import Schema
 from dodona.sql.render import Table, digest
 from dodona.sql.render_cap import person_text
@@ -80,7 +81,7 @@ def viewed(rows: DataFrame, schema: Schema, session: SparkSession, name: str) ->
     listed, readings = list[str](), dict[str, Reading]()
     for place, attribute in enumerate(schema.domain):
         declared = f"{'an' if attribute.kind == 'integer' else 'a'} {attribute.kind}"
-        field = _field(fields, attribute.name, declared)
+        field = _field(fields, column_of(attribute), declared)
         form = _form(field)
         if form is None or form not in accepted(attribute):
             raise SourceUnfit(

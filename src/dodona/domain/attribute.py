@@ -14,7 +14,7 @@ from fractions import Fraction
 from typing import ClassVar, assert_never
 
 from dodona.domain import declaration
-from dodona.domain.naming import checked_name
+from dodona.domain.naming import checked_name, checked_source
 from dodona.domain.plain import plain
 from dodona.errors import InvalidArgument
 from dodona.exact import Exact, exact, shown, whole
@@ -43,10 +43,14 @@ class Category:
     labels: tuple[str, ...]
     otherwise: str | None
     """What anything else counts as, NULL too; None where there are `<missing>` and `<outside>`."""
+    source: str | None
+    """The column's name in the data, where it is another one; `column_of` returns it."""
     landing: int | None = field(init=False, repr=False, compare=False)
     """The code of `otherwise`."""
 
-    def __init__(self, name: str, labels: Iterable[str], *, otherwise: str | None = None) -> None:
+    def __init__(
+        self, name: str, labels: Iterable[str], *, otherwise: str | None = None, source: str | None = None
+    ) -> None:
         """Take labels that are printable, differ, and are not the names of the two further cells."""
         object.__setattr__(self, "name", checked_name(name, argument="name"))
         object.__setattr__(self, "labels", (labels,) if isinstance(labels, str) else tuple(labels))
@@ -55,6 +59,7 @@ class Category:
         for index, wrong in declaration.label_faults(self.labels):
             raise InvalidArgument(f"labels[{index}]", self.labels[index], wrong)
         _fill(self, landing=declaration.label_code(otherwise, labels=self.labels), otherwise=otherwise)
+        _fill(self, source=checked_source(source, name=self.name))
 
     @property
     def size(self) -> int:
@@ -73,12 +78,20 @@ class Integer:
     bins: tuple[int, ...] | None = field(compare=False)
     """The edges of the declared groups, from lower to upper."""
     otherwise: int | None
+    source: str | None
     landing: int | None = field(init=False, repr=False, compare=False)
     starts: tuple[int, ...] | None = field(init=False, repr=False)
     """The first code of each bin."""
 
-    def __init__(
-        self, name: str, lower: int, upper: int, bins: Iterable[Exact] | None = None, *, otherwise: int | None = None
+    def __init__(  # noqa: PLR0913  what an integer has
+        self,
+        name: str,
+        lower: int,
+        upper: int,
+        bins: Iterable[Exact] | None = None,
+        *,
+        otherwise: int | None = None,
+        source: str | None = None,
     ) -> None:
         """Take whole bounds, the lower one first, and bins by their edges.
 
@@ -95,6 +108,7 @@ class Integer:
         code = declaration.number_code(otherwise, lower=Fraction(least), step=Fraction(1), size=self.size)
         _fill(self, landing=code, otherwise=None if code is None else least + code)
         _divide(self, bins)
+        _fill(self, source=checked_source(source, name=self.name))
 
     @property
     def size(self) -> int:
@@ -121,6 +135,7 @@ class Number:
     bins: tuple[Fraction, ...] | None = field(compare=False)
     """The edges of the declared groups, from lower to upper."""
     otherwise: Fraction | None
+    source: str | None
     landing: int | None = field(init=False, repr=False, compare=False)
     starts: tuple[int, ...] | None = field(init=False, repr=False)
     """The first code of each bin."""
@@ -134,6 +149,7 @@ class Number:
         bins: Iterable[Exact] | None = None,
         *,
         otherwise: Exact | None = None,
+        source: str | None = None,
     ) -> None:
         """Take exact bounds, the lower one first, that are a whole number of steps apart, and bins by their edges."""
         least = exact(lower, argument="lower", lower=-_WIDEST_NUMBER, upper=_WIDEST_NUMBER)
@@ -155,6 +171,7 @@ class Number:
         code = declaration.number_code(otherwise, lower=least, step=width, size=self.size)
         _fill(self, landing=code, otherwise=None if code is None else least + code * width)
         _divide(self, bins)
+        _fill(self, source=checked_source(source, name=self.name))
 
     @property
     def size(self) -> int:
@@ -173,11 +190,12 @@ class Date:
     bins: str | tuple[dt.date, ...] | None = field(compare=False)
     """The edges of the declared groups, from lower to upper, or their name: `month`."""
     otherwise: dt.date | None
+    source: str | None
     landing: int | None = field(init=False, repr=False, compare=False)
     starts: tuple[int, ...] | None = field(init=False, repr=False)
     """The first code of each bin."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  what a date has
         self,
         name: str,
         lower: dt.date,
@@ -185,6 +203,7 @@ class Date:
         bins: str | Iterable[dt.date] | None = None,
         *,
         otherwise: dt.date | None = None,
+        source: str | None = None,
     ) -> None:
         """Take two days, the lower one first, and bins: `month` or another word of the calendar, or their edges."""
         first, last = _day(lower, argument="lower"), _day(upper, argument="upper")
@@ -194,6 +213,7 @@ class Date:
         code = declaration.day_code(otherwise, lower=first, upper=last)
         _fill(self, landing=code, otherwise=None if code is None else first + code * _DAY)
         _divide(self, bins)
+        _fill(self, source=checked_source(source, name=self.name))
 
     @property
     def size(self) -> int:
@@ -212,14 +232,16 @@ class Boolean:
     kind: ClassVar[str] = "boolean"
     name: str
     otherwise: bool | None
+    source: str | None
     landing: int | None = field(init=False, repr=False, compare=False)
 
-    def __init__(self, name: str, *, otherwise: bool | None = None) -> None:
+    def __init__(self, name: str, *, otherwise: bool | None = None, source: str | None = None) -> None:
         """Take a name."""
         code = declaration.truth_code(otherwise)
         _fill(
             self, name=checked_name(name, argument="name"), landing=code, otherwise=None if code is None else code == 1
         )
+        _fill(self, source=checked_source(source, name=self.name))
 
     @property
     def size(self) -> int:
@@ -228,6 +250,15 @@ class Boolean:
 
 
 Attribute = Category | Integer | Number | Date | Boolean
+
+
+def column_of(attribute: Attribute) -> str:
+    """Return the name that a column has in the data.
+
+    >>> column_of(Integer("age", 0, 110)), column_of(Integer("age", 0, 110, source="Age (years)"))
+    ('age', 'Age (years)')
+    """
+    return attribute.name if attribute.source is None else attribute.source
 
 
 def further(attribute: Attribute) -> int:

@@ -106,6 +106,8 @@ def _column(column: Written, name: str) -> Attribute | None:
     if kind is None:
         return None  # which other keys belong here depends on the kind
     column.has("otherwise")
+    if column.has("source") and column.text("source", example='source = "hours-per-week"') is None:
+        return None
     attribute = _READERS[kind](column, name)
     column.close()
     return attribute
@@ -118,7 +120,7 @@ def _category(column: Written, name: str) -> Attribute | None:
     wrong = list(label_faults(labels))
     for place, accepted in wrong:
         column.note(("labels", place), f"may not be a label: {accepted}")
-    return None if wrong else column.make(lambda: Category(name, labels, otherwise=_otherwise(column)))
+    return None if wrong else column.make(lambda: Category(name, labels, **_further(column)))
 
 
 def _integer(column: Written, name: str) -> Attribute | None:
@@ -128,7 +130,7 @@ def _integer(column: Written, name: str) -> Attribute | None:
     if lower is None or upper is None:
         return None
     example = "bins = [0, 18, 65, 110]"
-    return _with_bins(column, lambda bins: Integer(name, lower, upper, bins, otherwise=_otherwise(column)), example)
+    return _with_bins(column, lambda bins: Integer(name, lower, upper, bins, **_further(column)), example)
 
 
 def _number(column: Written, name: str) -> Attribute | None:
@@ -140,9 +142,7 @@ def _number(column: Written, name: str) -> Attribute | None:
     if lower is None or upper is None or step is None:
         return None
     example = 'bins = ["0", "1", "7", "365"]'
-    return _with_bins(
-        column, lambda bins: Number(name, lower, upper, step, bins, otherwise=_otherwise(column)), example
-    )
+    return _with_bins(column, lambda bins: Number(name, lower, upper, step, bins, **_further(column)), example)
 
 
 def _date(column: Written, name: str) -> Attribute | None:
@@ -152,16 +152,16 @@ def _date(column: Written, name: str) -> Attribute | None:
     if lower is None or upper is None:
         return None
     example = 'bins = "month"'
-    return _with_bins(column, lambda bins: Date(name, lower, upper, bins, otherwise=_otherwise(column)), example)
+    return _with_bins(column, lambda bins: Date(name, lower, upper, bins, **_further(column)), example)
 
 
 def _boolean(column: Written, name: str) -> Attribute | None:
-    return column.make(lambda: Boolean(name, otherwise=_otherwise(column)))
+    return column.make(lambda: Boolean(name, **_further(column)))
 
 
-def _otherwise(column: Written) -> Any:  # noqa: ANN401  each kind of column refuses what is none of its values
-    """Return what was written for whatever is missing or not declared; None where nothing was."""
-    return column.content.get("otherwise")
+def _further(column: Written) -> dict[str, Any]:
+    """Return what any column may say: what counts for what is not declared, and its name in the data."""
+    return {key: column.content.get(key) for key in ("otherwise", "source")}
 
 
 def _with_bins(column: Written, build: Callable[[Any], Binned], example: str) -> Binned | None:

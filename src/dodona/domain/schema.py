@@ -7,7 +7,7 @@ import json
 from dataclasses import dataclass
 from typing import Self, assert_never
 
-from dodona.domain.attribute import Attribute, Boolean, Category, Date, Integer, Number
+from dodona.domain.attribute import Attribute, Boolean, Category, Date, Integer, Number, column_of
 from dodona.domain.domain import Domain
 from dodona.domain.naming import checked_table
 from dodona.domain.neighbours import Neighbours
@@ -30,6 +30,8 @@ class Schema:
         person = self.unit.id
         if person is not None and person.casefold() in {name.casefold() for name in self.domain.names}:
             raise InvalidArgument("id", person, "do not declare it as a column: who a row is of is never answered")
+        if person is not None and person.casefold() in {column_of(own).casefold() for own in self.domain}:
+            raise InvalidArgument("id", person, "read no column from it: who a row is of is never answered")
 
     @classmethod
     def of(
@@ -81,6 +83,8 @@ class Schema:
 def _spelled(attribute: Attribute) -> dict[str, object]:
     """Return the permanent spelling of a column. What came later is left out where it is not used."""
     written: dict[str, object] = {"name": attribute.name, "kind": attribute.kind}
+    if attribute.source is not None:
+        written["source"] = attribute.source
     if attribute.otherwise is not None:
         plain = isinstance(attribute.otherwise, str | int)  # a truth is written as one
         written["otherwise"] = attribute.otherwise if plain else str(attribute.otherwise)

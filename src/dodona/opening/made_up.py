@@ -7,7 +7,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from dodona.domain.attribute import Attribute, Category, cells, label
+from dodona.domain.attribute import Attribute, Category, cells, column_of, label
 from dodona.domain.schema import Schema
 
 _STEPS = 2654435761  # Knuth's multiplicative constant: neighbouring rows land far apart
@@ -18,7 +18,7 @@ def made_up(schema: Schema) -> dict[str, Sequence[object]]:
     """Return columns of invented values, the same every time; at most ten thousand rows."""
     rows = np.arange(min(_MOST, max(1, schema.unit.size)), dtype=np.uint64)
     found: dict[str, Sequence[object]] = {
-        attribute.name: [_value(attribute, int(code)) for code in _codes(attribute, rows, place)]
+        column_of(attribute): [_value(attribute, int(code)) for code in _codes(attribute, rows, place)]
         for place, attribute in enumerate(schema.domain, start=1)
     }
     if schema.unit.id is not None:  # everybody has as many rows as count
