@@ -65,7 +65,7 @@ def count_overhead(path: Path) -> Figures:
     """
     plain, connection = duckdb.connect(), connected(threads=None)
     engine = Engine(connection)
-    read = table_of(connection, table.COUNTED, parquet([str(path)]))
+    read = table_of(connection, table.COUNTED, parquet(connection, [str(path)], path.parent))
     source = DuckDBSource(cast("duckdb.DuckDBPyConnection", engine), table.COUNTED, read, version="1")
     ours = table.curator(table.COUNTED, source)
     pairs = [(age, cost) for cost, age in product(range(1_000, 10_000, 500), range(5, 105, 5))][: COUNTS + 10]

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Self
 import duckdb  # noqa: TID251  the adapter
 import numpy as np
 
+from dodona.backends.delimited import PLAIN, CsvFormat, Utf8Files, separated
 from dodona.backends.duckdb_opening import (
     Connection,
     attached,
-    comma_separated,
     connected,
     framed,
     hold_files,
@@ -28,7 +28,7 @@ from dodona.backends.duckdb_opening import (
     take_in,
 )
 from dodona.backends.engine import answers
-from dodona.backends.files import found_files, one_file
+from dodona.backends.files import found_files, one_file, pattern_base
 from dodona.domain.schema import Schema
 from dodona.query.query import Query
 from dodona.sql.render import Statement, Table, digest
@@ -71,23 +71,30 @@ class DuckDBSource:
         connection = connected(threads=threads)
         hold_files(connection, files)
         shut(connection, files)
-        return cls._opened(connection, schema, parquet(files), version=version, key=key)
+        source = parquet(connection, files, pattern_base(Path(path)))
+        return cls._opened(connection, schema, source, version=version, key=key)
 
     @classmethod
-    def csv(
+    def csv(  # noqa: PLR0913  what a file of rows has
         cls,
         schema: Schema,
         path: str | Path,
         *,
+        form: CsvFormat = PLAIN,
         version: str = "1",
         threads: int | None = None,
         key: bytes | None = None,
     ) -> Self:
-        """Open CSV files with a line of names: a path, or a pattern. An empty field is missing."""
+        """Open CSV files: a path, or a pattern. Unless the form says otherwise, an empty field is missing."""
         files = found_files(path)
         connection = connected(threads=threads)
         hold_files(connection, files)
-        taken = take_in(connection, schema, table_of(connection, schema, comma_separated(files)), key)
+        rows = Utf8Files(files, form)
+        try:
+            source = separated(rows.names, rows.form)
+            taken = take_in(connection, schema, table_of(connection, schema, source, form), key)
+        finally:
+            rows.close()
         shut(connection, [])
         return cls(connection, schema, taken, version=version)
 

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 import duckdb  # noqa: TID251  the adapter
 import numpy as np
 
+from dodona.backends.delimited import PLAIN, CsvFormat, Utf8Files, separated
 from dodona.backends.duckdb_opening import (
     COARSE,
     DAY_OF_NANOSECONDS,
     Connection,
     attached,
-    comma_separated,
     connected,
     described,
     form_of,
@@ -27,7 +27,7 @@ from dodona.backends.duckdb_opening import (
     tables_of,
 )
 from dodona.backends.faults import SourceUnfit
-from dodona.backends.files import found_files, one_file
+from dodona.backends.files import found_files, one_file, pattern_base
 from dodona.backends.inspection import Held, Row
 from dodona.domain.schema import Schema
 from dodona.sql.render import Statement, Table
@@ -41,11 +41,15 @@ if TYPE_CHECKING:
 class DuckDBInspection:
     """An inspection. Open one with `parquet`, `csv` or `held`."""
 
-    def __init__(self, connection: Connection, source: str) -> None:
-        """Take a connection and SQL for its rows."""
+    def __init__(
+        self, connection: Connection, source: str, form: CsvFormat = PLAIN, *, close: Callable[[], None] | None = None
+    ) -> None:
+        """Take a connection and SQL for its rows; fields of CSV files have a form, and may be copies to let go of."""
+        self._close = close
         self._connection = connection
         self._source = source
-        self._columns = {name: _held(name, kind, source) for name, kind in described(connection, source).items()}
+        self._form = form
+        self._columns = {name: _held(name, kind, source, form) for name, kind in described(connection, source).items()}
 
     def __repr__(self) -> str:
         return "DuckDBInspection()"
@@ -54,13 +58,20 @@ class DuckDBInspection:
     def parquet(cls, path: str | Path) -> Self:
         """Open Parquet files: a path, or a pattern with `*`."""
         files = found_files(path)
-        return cls(_shut_to(files), parquet(files))
+        connection = _shut_to(files)
+        return cls(connection, parquet(connection, files, pattern_base(Path(path))))
 
     @classmethod
-    def csv(cls, path: str | Path) -> Self:
-        """Open CSV files with a line of names: a path, or a pattern."""
+    def csv(cls, path: str | Path, form: CsvFormat = PLAIN) -> Self:
+        """Open CSV files: a path, or a pattern."""
         files = found_files(path)
-        return cls(_shut_to(files), comma_separated(files))
+        hold_files(connected(threads=None), files)
+        rows = Utf8Files(files, form)
+        try:
+            return cls(_shut_to(rows.names), separated(rows.names, rows.form), form, close=rows.close)
+        except BaseException:
+            rows.close()
+            raise
 
     @classmethod
     def held(cls, path: str | Path, *, table: str) -> Self:
@@ -101,13 +112,15 @@ class DuckDBInspection:
 
     def table(self, schema: Schema) -> Table:
         """Return how the declared columns are read."""
-        found = table_of(self._connection, schema, self._source)
+        found = table_of(self._connection, schema, self._source, self._form)
         hold_readable(self._connection, schema, self._source)
         return found
 
     def close(self) -> None:
         """Let go of the table."""
         self._connection.close()
+        if self._close is not None:
+            self._close()
 
 
 def only_table(path: str | Path) -> str:
@@ -127,10 +140,10 @@ def _shut_to(files: Sequence[str]) -> Connection:
     return connection
 
 
-def _held(name: str, kind: str, source: str) -> Held:
+def _held(name: str, kind: str, source: str, form: CsvFormat) -> Held:
     raw = raw_of(name, kind, source)
     if kind in COARSE:
         return Held(f"TRY_CAST({raw} AS TIMESTAMP)", Form.TIME, kind)
     if kind == "TIMESTAMP_NS":
         return Held(DAY_OF_NANOSECONDS.format(raw), Form.DAY, kind)
-    return Held(raw, form_of(kind), kind)
+    return Held(raw, form_of(kind), kind, number=form.number_sql(raw), day=form.day_sql(raw))

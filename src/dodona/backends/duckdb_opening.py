@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import csv
 import glob
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -11,6 +11,7 @@ from pathlib import Path
 import duckdb  # noqa: TID251  the adapter
 
 from dodona.backends.cap import cap_key
+from dodona.backends.delimited import PLAIN, CsvFormat
 from dodona.backends.faults import SourceUnfit, in_words, missing_column, unfit_type
 from dodona.backends.files import hold_same
 from dodona.domain.attribute import Attribute, cells, column_of
@@ -29,6 +30,7 @@ DAY_OF_NANOSECONDS = (  # a cast to TIMESTAMP would round, and put the last nano
     "(DATE '1970-01-01' + CAST(epoch_ns({0}) // 86400000000000"
     " - CASE WHEN epoch_ns({0}) % 86400000000000 < 0 THEN 1 ELSE 0 END AS INTEGER))"
 )
+_PARTITION = re.compile(r"([^=]+)=(.*)")
 _BY_STATISTICS = "statistics_propagation,filter_pushdown"
 _DOUBLES = frozenset({"FLOAT", "DOUBLE"})
 _FORMS = {
@@ -81,33 +83,32 @@ def hold_files(connection: Connection, files: Sequence[str]) -> None:
     hold_same(files, [str(name) for (name,) in connection.execute(f"FROM glob([{DUCKDB.literals(files)}])").fetchall()])
 
 
-def parquet(files: Sequence[str]) -> str:
-    """Return SQL for the rows of Parquet files; columns are matched by name."""
+def parquet(connection: Connection, files: Sequence[str], base: Path) -> str:
+    """Return SQL for the rows of Parquet files; columns are matched by name.
+
+    A folder below the base that is called year=2024 gives its files a column, as texts: `partitions`.
+    """
     together = ", union_by_name = true" if len(files) > 1 else ""
-    return f"read_parquet([{DUCKDB.literals(files)}], hive_partitioning = false{together})"
+    plain = f"read_parquet([{DUCKDB.literals(files)}], hive_partitioning = false{together})"
+    if not any(partitions(name, base) for name in files):
+        return plain
+    keys = {key.casefold() for name in files for key, _ in partitions(name, base)}
+    if keys & {name.casefold() for name in described(connection, plain)}:
+        raise SourceUnfit(
+            "A folder is called by a column that is in its files too, such as year=2024. Name the files without their "
+            "folders, or take the column out of the files."
+        )
+    return plain.replace("hive_partitioning = false", "hive_partitioning = true, hive_types_autocast = false")
 
 
-def comma_separated(files: Sequence[str]) -> str:
-    """Return SQL for the rows of CSV files as texts: no type and no separator is guessed from the rows."""
-    headers = [_header(name) for name in files]
-    if any(header != headers[0] for header in headers):
-        raise SourceUnfit("The CSV files differ in their first lines. Give all of them the same column names.")
-    if len(set(headers[0])) != len(headers[0]):
-        raise SourceUnfit("A column name is twice in the first line of the CSV file. Give each column its own name.")
-    columns = ", ".join(f"{DUCKDB.literal(name)}: 'VARCHAR'" for name in headers[0])
-    return (
-        f"read_csv([{DUCKDB.literals(files)}], auto_detect = false, header = true, delim = ',', quote = '\"', "
-        f"escape = '\"', nullstr = '', columns = {{{columns}}})"
-    )
+def partitions(file: str, base: Path) -> tuple[tuple[str, str], ...]:
+    """Return the columns that the folders of a file give it, below a base.
 
-
-def _header(path: str) -> list[str]:
-    try:
-        with Path(path).open(encoding="utf-8-sig", newline="") as file:
-            return next(csv.reader(file), [])
-    except (OSError, UnicodeDecodeError, csv.Error):
-        pass
-    raise SourceUnfit("The first line of a CSV file cannot be read. Write column names, in UTF-8, with commas.")
+    >>> partitions("/data/year=2024/a.parquet", Path("/data"))
+    (('year', '2024'),)
+    """
+    folders = Path(file).relative_to(base).parent.parts
+    return tuple((found[1], found[2]) for part in folders if (found := _PARTITION.fullmatch(part)))
 
 
 def attached(connection: Connection, file: str, table: str) -> str:
@@ -192,10 +193,10 @@ def hold_readable(connection: Connection, schema: Schema, source: str) -> None:
     )
 
 
-def table_of(connection: Connection, schema: Schema, source: str) -> Table:
-    """Return how each declared column of a table is read, and who a row is of."""
+def table_of(connection: Connection, schema: Schema, source: str, form: CsvFormat = PLAIN) -> Table:
+    """Return how each declared column of a table is read, and who a row is of; fields of CSV files have a form."""
     columns = described(connection, source)
-    readings = {own.name: _reading(own, column_of(own), columns, source) for own in schema.domain}
+    readings = {own.name: _reading(own, column_of(own), columns, source, fields=form) for own in schema.domain}
     return _with_people(schema, Table(source, readings, DUCKDB), columns)
 
 
@@ -263,11 +264,17 @@ def _width(attribute: Attribute) -> str:
     return "UTINYINT" if number <= 2**8 else "USMALLINT" if number <= 2**16 else "UINTEGER"
 
 
-def _reading(
-    attribute: Attribute, name: str, columns: Mapping[str, str], source: str, coded: frozenset[str] = frozenset()
+def _reading(  # noqa: PLR0913  what a column is, and where
+    attribute: Attribute,
+    name: str,
+    columns: Mapping[str, str],
+    source: str,
+    coded: frozenset[str] = frozenset(),
+    *,
+    fields: CsvFormat = PLAIN,
 ) -> Reading:
     kind = _type(columns, name, in_words(attribute))
-    raw = raw_of(name, kind, source)
+    raw = fields.raw_sql(attribute, raw_of(name, kind, source))
     form = Form.CODE if attribute.name in coded else form_of(kind)
     if form is None or form not in accepted(attribute):
         raise unfit_type(attribute, kind.partition("(")[0])

@@ -14,8 +14,10 @@ from dodona.backends.files import found_files
 _AT_ONCE = 2**20
 
 
-def fingerprint(paths: str | Path | Iterable[str | Path]) -> str:
+def fingerprint(paths: str | Path | Iterable[str | Path], *, further: str = "") -> str:
     """Return a digest of the contents of files, given by paths or patterns; their names and order do not matter.
+
+    Whatever else decides what is read from them is `further`.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -25,7 +27,8 @@ def fingerprint(paths: str | Path | Iterable[str | Path]) -> str:
     """
     listed = [paths] if isinstance(paths, str | Path) else list(paths)
     files = {name for path in listed for name in found_files(path)}
-    return hashlib.sha256("".join(sorted(_digest(Path(name)) for name in files)).encode("ascii")).hexdigest()
+    digests = "".join(sorted(_digest(Path(name)) for name in files))
+    return hashlib.sha256(f"{digests}{further}".encode()).hexdigest()
 
 
 def _digest(path: Path) -> str:

@@ -32,6 +32,9 @@ class Held:
     """What they are to SQL; None where no attribute can be read out of them."""
     type: str
     """The engine's own word for their type."""
+    number: str | None = None
+    day: str | None = None
+    """How they are written where a number, or a day, is read from them; as `sql` has it unless said otherwise."""
 
 
 class Inspection(Protocol):

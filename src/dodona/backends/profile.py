@@ -121,9 +121,11 @@ def _readings(table: Inspection, held: Held) -> dict[str, str]:
     """Return the value of a column as a number, as a day and as a truth, as far as it may be one."""
     found = dict[str, str]()
     if held.form in _NUMBERS and held.form is not None:
-        found["v"] = table.dialect.double.format(reading(_NUMBER, held.sql, held.form, table.dialect).value)
+        found["v"] = table.dialect.double.format(
+            reading(_NUMBER, held.number or held.sql, held.form, table.dialect).value
+        )
     if held.form in _DAYS and held.form is not None:
-        found["d"] = day_of(reading(_DAY, held.sql, held.form, table.dialect))
+        found["d"] = day_of(reading(_DAY, held.day or held.sql, held.form, table.dialect))
     if held.form is Form.TEXT:
         found["b"] = reading(_TRUTH, held.sql, held.form, table.dialect).value
     return found

@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 from dodona.accounting.filter import Accountant
+from dodona.backends.delimited import PLAIN, CsvFormat
 from dodona.domain.reading import read_schema
 from dodona.domain.schema import Schema
 from dodona.domain.written import Written
@@ -38,6 +40,8 @@ class DatasetFile:
     source: str
     """Where the rows are, relative to the file; or `env:NAME` of an address; for a running Spark session nothing."""
     source_table: str | None
+    form: CsvFormat
+    """How CSV files are written."""
     timeout: int
     """Seconds that a statement may take, where a server is asked."""
     version: str
@@ -122,7 +126,7 @@ def _read(root: Written, path: Path) -> DatasetFile | None:
     root.close()
     if dataset is None or schema is None or source is None or budget is None or ledger is None or analysts is None:
         return None
-    kind, place, table, timeout, version = source
+    kind, place, table, timeout, version, form = source
     return DatasetFile(
         path=path,
         dataset=dataset,
@@ -130,6 +134,7 @@ def _read(root: Written, path: Path) -> DatasetFile | None:
         kind=kind,
         source=place,
         source_table=table,
+        form=form,
         timeout=timeout,
         version=version,
         budget=budget[0],
@@ -154,7 +159,7 @@ def _dataset(root: Written) -> str | None:
     return name
 
 
-def _source(root: Written) -> tuple[str, str, str | None, int, str] | None:
+def _source(root: Written) -> tuple[str, str, str | None, int, str, CsvFormat] | None:
     source = root.table("source", example='[source] with kind = "parquet" and path = "stays.parquet"')
     if source is None:
         return None
@@ -170,11 +175,33 @@ def _source(root: Written) -> tuple[str, str, str | None, int, str] | None:
         place = source.text("path", example='path = "stays/*.parquet"')
     version = source.text("version", example='version = "2026-10"', default="1")
     inner = source.text("source_table", example='source_table = "main.stays"') if source.has("source_table") else None
+    form = _csv_format(source) if kind == "csv" else PLAIN
     source.has("table")
     source.close()
-    if kind is None or place is None or timeout is None or version is None:
+    if kind is None or place is None or timeout is None or version is None or form is None:
         return None
-    return kind, place, inner, timeout, version
+    return kind, place, inner, timeout, version, form
+
+
+def _csv_format(source: Written) -> CsvFormat | None:
+    """Return how the fields of CSV files are written."""
+    words = {
+        "separator": 'separator = ";"',
+        "encoding": 'encoding = "latin-1"',
+        "decimal": 'decimal = ","',
+        "thousands": 'thousands = "."',
+        "dates": 'dates = "day-first"',
+    }
+    read = dict[str, Any]()
+    for key, example in words.items():
+        if source.has(key):
+            value = source.content[key]
+            read[key] = value if isinstance(value, str) else source.text(key, example=example)  # a tab is a text too
+    if source.has("header"):
+        read["header"] = source.boolean("header", example="header = false")
+    if source.has("null"):
+        read["null"] = source.texts("null", example='null = ["NA", "-", ""]')
+    return None if None in read.values() else source.make(lambda: CsvFormat(**read))
 
 
 def _address(where: Written, *, example: str) -> str | None:

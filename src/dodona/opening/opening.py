@@ -144,7 +144,7 @@ def _source(file: DatasetFile, key: bytes) -> Source:
         case "parquet":
             return DuckDBSource.parquet(file.schema, file.rows, version=file.version, key=key)
         case "csv":
-            return DuckDBSource.csv(file.schema, file.rows, version=file.version, key=key)
+            return DuckDBSource.csv(file.schema, file.rows, form=file.form, version=file.version, key=key)
         case _:
             return DuckDBSource.table(file.schema, file.rows, table=file.source_table, version=file.version, key=key)
 

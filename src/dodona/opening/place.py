@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from dodona.backends.delimited import PLAIN, CsvFormat
 from dodona.domain.naming import LONGEST_NAME, is_name
 from dodona.errors import InvalidArgument, InvalidRequest
 from dodona.opening.extra import extra
@@ -39,6 +40,8 @@ class Place:
     """The name that analysts use."""
     source_table: str | None = None
     """The table inside a database."""
+    form: CsvFormat = PLAIN
+    """How CSV files are written."""
 
     def below(self, folder: Path) -> str:
         """Return the path as a file in another folder writes it; the name of a variable stays as it is."""
@@ -78,23 +81,23 @@ def found_place(source: str, *, table: str | None, engine: str | None = None) ->
 
 def inspected(place: Place) -> Inspection:
     """Return the table of a place, open for its owner."""
-    return _inspection(place.kind, place.path, place.source_table or place.table)
+    return _inspection(place.kind, place.path, place.source_table or place.table, place.form)
 
 
 def inspected_file(file: DatasetFile) -> Inspection:
     """Return the table of a dataset file, open for its owner; a draft will do."""
     where = file.source if file.source.startswith(VARIABLE) else str(file.rows)
-    return _inspection(file.kind, where, file.source_table or file.schema.table)
+    return _inspection(file.kind, where, file.source_table or file.schema.table, file.form)
 
 
-def _inspection(kind: str, path: str, table: str) -> Inspection:
+def _inspection(kind: str, path: str, table: str, form: CsvFormat) -> Inspection:
     from dodona.backends.duckdb_inspection import DuckDBInspection
 
     match kind:
         case "parquet":
             return DuckDBInspection.parquet(path)
         case "csv":
-            return DuckDBInspection.csv(path)
+            return DuckDBInspection.csv(path, form)
         case "postgres":
             with extra("PostgreSQL", "psycopg", "postgres"):
                 from dodona.backends.postgres_inspection import PostgresInspection

@@ -44,10 +44,15 @@ class VersionChanged(InvalidRequest):
 
 def hold_version(file: DatasetFile, key: bytes) -> None:
     """Compare the files of a dataset with what this version was when it was first opened."""
-    from dodona.backends.files import found_files
+    from dodona.backends.duckdb_opening import partitions
+    from dodona.backends.files import found_files, pattern_base
     from dodona.backends.fingerprint import fingerprint
 
-    _hold(_kept(file), file.schema, file.version, fingerprint(found_files(file.rows)), key)
+    files, further = found_files(file.rows), file.form.digest
+    folders = {name: partitions(name, pattern_base(file.rows)) for name in files} if file.kind == "parquet" else {}
+    if any(folders.values()):  # what a folder is called is a value of its rows
+        further = json.dumps(sorted((own, fingerprint(name)) for name, own in folders.items()))
+    _hold(_kept(file), file.schema, file.version, fingerprint(files, further=further), key)
 
 
 def hold_source(file: DatasetFile, source: Fingerprinted, key: bytes) -> None:
