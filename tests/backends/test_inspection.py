@@ -36,7 +36,7 @@ def test_numbers_are_found_beside_nan_and_infinities(table: DuckDBInspection):
     assert (weight.least, weight.most) == (Fraction("61.5"), Fraction("100.5"))
     assert weight.count == ROWS - 20
     assert profiled(table, "cost").numbers == Numbers(
-        count=ROWS, whole=0, least=Fraction(1, 4), most=Fraction("299.25")
+        count=ROWS, whole=0, least=Fraction(1, 4), most=Fraction("299.25"), inner=(Fraction(1, 4), Fraction("299.25"))
     )
     assert profiled(table, "empty").numbers is None
 

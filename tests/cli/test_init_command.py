@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import stat
 import tomllib
@@ -14,7 +15,9 @@ import pytest
 from typer.testing import CliRunner
 
 import dodona
+from dodona.backends.delimited import CsvFormat
 from dodona.cli.main import app
+from dodona.domain.attribute import column_of
 from dodona.domain.faults import InvalidFile
 from dodona.opening import DatasetFile
 from dodona.opening.draft_text import MARK
@@ -58,6 +61,7 @@ def test_kinds_are_guessed_from_types_and_values(awkward: Path):
     kinds = {name: column["kind"] for name, column in tomllib.loads(awkward.read_text("utf-8"))["columns"].items()}
     assert kinds == {
         "Größe": "category",
+        "length_of_stay": "integer",
         "marks": "category",
         "age": "integer",
         "as_double": "integer",
@@ -102,7 +106,7 @@ def test_a_column_of_people_becomes_the_unit_and_is_not_declared(awkward: Path):
 
 def test_no_comment_holds_a_figure_of_the_data(awkward: Path):
     comments = [line for line in awkward.read_text("utf-8").splitlines() if line.startswith("#   ")]
-    assert len(comments) == len(columns()) - 14
+    assert len(comments) == len(columns()) - 15
     assert not any("300" in line for line in comments)
     assert any(line.startswith('#   "a\\"b\\n= [c]": its name') for line in comments)
 
@@ -274,3 +278,119 @@ def test_texts_that_most_rows_have_for_themselves_are_no_labels(tmp_path: Path):
     done = run("init", tmp_path / "x.csv", "--output", tmp_path / "x.toml")
     assert done.exit_code == 0, done.output
     assert "person 1" not in (tmp_path / "x.toml").read_text("utf-8")
+
+
+ADULT = (
+    "age",
+    "workclass",
+    "education-num",
+    "capital-gain",
+    "hours-per-week",
+    "native-country",
+    "income >50K",
+    "class",
+)
+
+
+def test_every_column_of_a_census_file_is_declared_under_a_name_that_can_be_asked(tmp_path: Path):
+    lines = [
+        f"{17 + n % 74},{('Private', '?', 'State-gov')[n % 3]},{1 + n % 16},{(0, 0, 2174, 99999)[n % 4]},{1 + n % 99},"
+        f"{('Cuba', 'United-States', '?')[n % 3]},{('<=50K', '>50K')[n % 2]},{('a', 'b')[n % 2]}"
+        for n in range(900)
+    ]
+    (tmp_path / "adult.csv").write_text("\n".join([",".join(ADULT), *lines, ""]), encoding="utf-8")
+    done = run("init", tmp_path / "adult.csv", "--output", tmp_path / "adult.toml")
+    assert done.exit_code == 0, done.output
+    file = DatasetFile.draft(tmp_path / "adult.toml")
+    assert tuple(column_of(own) for own in file.schema.domain) == ADULT
+    assert file.schema.domain.names[2:7] == (
+        "education_num",
+        "capital_gain",
+        "hours_per_week",
+        "native_country",
+        "income_50K",
+    )
+    assert file.schema.domain["native_country"].labels == ("Cuba", "United-States")
+    assert file.form.null == ("", "?")
+    assert "source.null" in file.waiting
+    assert file.schema.domain["capital_gain"].upper < 10_000
+    assert "99999 may stand" in done.output
+    assert run("check", tmp_path / "adult.toml").exit_code == 0
+    run("confirm", tmp_path / "adult.toml", "--by", "ada", "--yes")
+    dodona.create_ledger(tmp_path / "adult.toml")
+    with dodona.open(tmp_path / "adult.toml") as adult:
+        answer = adult.ask("SELECT count(*) FROM adult WHERE hours_per_week > 40 AND income_50K = '>50K'", within="5%")
+    assert answer.value.within <= 45
+
+
+MESSY = {
+    "semicolons, decimal commas, days first, windows": (
+        "windows-1252",
+        "Name;Betrag;Größe (cm);Datum\n",
+        lambda n: (
+            f"{('Köln', 'Bonn €')[n % 2]};{n % 90}.{n % 10}00,5;{100 + n % 90},25;{1 + n % 28}.{1 + n % 12}.2024\n"
+        ),
+        {"separator": ";", "encoding": "windows-1252", "decimal": ",", "thousands": ".", "dates": "day-first"},
+        {"Name": "category", "Betrag": "number", "Größe_cm": "number", "Datum": "date"},
+    ),
+    "tabs, no names, thousands": (
+        "utf-8",
+        "",
+        lambda n: f"{n % 7},{n % 10}00.50\t{('x', 'y', 'NA', '-')[n % 4]}\t{1 + n % 12}/{1 + n % 28}/2024\n",
+        {"separator": "\t", "header": False, "thousands": ",", "dates": "month-first", "null": ["", "-", "NA"]},
+        {"column1": "number", "column2": "category", "column3": "date"},
+    ),
+    "sixteen bits": (
+        "utf-16",
+        "age,who knows\n",
+        lambda n: f"{(n % 90, -1, 999)[min(n % 40, 2) if n % 40 < 3 and n % 40 > 0 else 0]},{('null', 'ü')[n % 2]}\n",
+        {"encoding": "utf-16", "null": ["", "null"]},
+        {"age": "integer", "who_knows": "category"},
+    ),
+}
+
+
+@pytest.mark.parametrize("name", MESSY)
+def test_a_draft_finds_out_how_a_csv_file_is_written(name: str, tmp_path: Path):
+    encoding, first, line, source, kinds = MESSY[name]
+    text = first + "".join(line(n) for n in range(600))
+    (tmp_path / "rows.csv").write_bytes(text.encode("cp1252" if encoding.startswith("w") else encoding))
+    done = run("init", tmp_path / "rows.csv", "--output", tmp_path / "rows.toml")
+    assert done.exit_code == 0, done.output
+    found = tomllib.loads((tmp_path / "rows.toml").read_text("utf-8"))
+    assert {key: value for key, value in found["source"].items() if key in CsvFormat.__dataclass_fields__} == source
+    assert {f"source.{key}" for key in source} <= set(found["review"]["from_data"])
+    assert {key: column["kind"] for key, column in found["columns"].items()} == kinds
+    if "age" in kinds:
+        assert (found["columns"]["age"]["lower"], found["columns"]["age"]["upper"]) == (0, 90)
+    done = run("check", tmp_path / "rows.toml", "--json")
+    for column in json.loads(done.stdout)["columns"]:
+        assert column["outside"] == 0, column
+
+
+def test_two_columns_that_would_get_one_name_get_two(tmp_path: Path):
+    held = ["a b", "a-b", "a_b", "A.b", "\u202e"]
+    lines = [",".join(str((n + place) % 9) for place in range(5)) for n in range(50)]
+    (tmp_path / "rows.csv").write_text("\n".join([",".join(held), *lines, ""]), encoding="utf-8")
+    done = run("init", tmp_path / "rows.csv", "--output", tmp_path / "rows.toml")
+    assert done.exit_code == 0, done.output
+    schema = DatasetFile.draft(tmp_path / "rows.toml").schema
+    assert [(own.name, column_of(own)) for own in schema.domain] == [
+        ("a_b_2", "a b"),
+        ("a_b_3", "a-b"),
+        ("a_b", "a_b"),
+        ("A_b_4", "A.b"),
+    ]
+    assert "signs that cannot be printed" in (tmp_path / "rows.toml").read_text("utf-8")
+
+
+def test_a_column_that_cannot_be_declared_is_listed_with_the_reason(tmp_path: Path):
+    days = ["2024-01-%02d", "%d/7/24", "7.%d.2024", "%d-Jan-24"]
+    lines = [f"{days[n % 3] % (1 + n % 28)},{n if n % 3 else f'about {n}'},word {n},{n % 9}" for n in range(200)]
+    (tmp_path / "rows.csv").write_text("\n".join(["day,number,text,fine", *lines, ""]), encoding="utf-8")
+    done = run("init", tmp_path / "rows.csv", "--output", tmp_path / "rows.toml")
+    text = (tmp_path / "rows.toml").read_text("utf-8")
+    assert "#   day: its texts look like days, in several orders" in text
+    assert "#   number: many of its texts are numbers and many are not" in text
+    assert "#   text: it has too many different texts" in text
+    assert done.exit_code == 0

@@ -20,6 +20,9 @@ _WIDEST = 10**15
 _NUMBER = Number("probe", -_WIDEST, _WIDEST, 10**9)  # bounds that hide nothing; the step is not used
 _DAY = Date("probe", dt.date.min, dt.date.max)
 _TRUTH = Boolean("probe")
+CODES = tuple(sign * int(digit * length) for digit, length in (("9", n) for n in range(1, 9)) for sign in (-1, 1))[1:]
+CODES += (-1, -2, -7, -8, -88, -888)
+"""Numbers that often stand for no answer; what is a likely age is none."""
 _NUMBERS = frozenset({Form.TEXT, Form.WHOLE, Form.DOUBLE, Form.WIDE, Form.DECIMAL})
 _DAYS = frozenset({Form.TEXT, Form.DAY, Form.TIME, Form.ZONED})
 
@@ -32,6 +35,8 @@ class Numbers:
     whole: int
     least: Fraction
     most: Fraction
+    inner: tuple[Fraction, Fraction] | None
+    """The least and the most without numbers that often stand for no answer, such as -1 and 999."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,8 +83,8 @@ def profiled(table: Inspection, name: str) -> Profile:
     (row,) = table.fetch(f"SELECT {figures} FROM (SELECT {listed} FROM {table.source}) AS listed")  # noqa: S608
     present, different, *rest = row
     found = list(rest)
-    numbers = _numbers(found[:4]) if held.form in _NUMBERS else None
-    del found[: 4 if held.form in _NUMBERS else 0]
+    numbers = _numbers(found[:6]) if held.form in _NUMBERS else None
+    del found[: 6 if held.form in _NUMBERS else 0]
     days = _days(found[:3]) if held.form in _DAYS else None
     del found[: 3 if held.form in _DAYS else 0]
     truths = (_whole(found[0]), _whole(found[1])) if held.form is Form.TEXT else (0, 0)
@@ -140,6 +145,8 @@ def _figures(table: Inspection, form: Form) -> list[str]:
         inside = f"CASE WHEN {near} THEN v END"
         found += [dialect.count_if.format(text) for text in (near, f"{near} AND v = floor(v)")]
         found += [f"min({inside})", f"max({inside})"]
+        inner = f"CASE WHEN {near} AND v NOT IN ({', '.join(number_literal(float(code)) for code in CODES)}) THEN v END"
+        found += [f"min({inner})", f"max({inner})"]
     if form in _DAYS:
         first, last = dialect.day.format(dt.date.min), dialect.day.format(dt.date.max)
         inside = f"CASE WHEN d >= {first} AND d <= {last} THEN d END"
@@ -150,10 +157,17 @@ def _figures(table: Inspection, form: Form) -> list[str]:
 
 
 def _numbers(row: Sequence[object]) -> Numbers | None:
-    count, whole, least, most = row
+    count, whole, least, most, *inner = row
     if least is None or most is None:
         return None
-    return Numbers(count=_whole(count), whole=_whole(whole), least=_exact(least), most=_exact(most))
+    first, last = (None if value is None else _exact(value) for value in inner)
+    return Numbers(
+        count=_whole(count),
+        whole=_whole(whole),
+        least=_exact(least),
+        most=_exact(most),
+        inner=None if first is None or last is None else (first, last),
+    )
 
 
 def _days(row: Sequence[object]) -> Days | None:

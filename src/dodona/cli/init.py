@@ -77,6 +77,9 @@ def _show(draft: Draft, path: Path) -> None:
             name = column.name if column.name.isprintable() else repr(column.name)
             table.add_row(escape(name), "left out", escape(column.private), escape(column.reason), style="dim")
     screen.print(table)
+    if draft.place.guessed:
+        found = ", ".join(f"{key} = {getattr(draft.place.form, key)!r}" for key in draft.place.guessed)
+        screen.print(f"The files seem to be written with {found}.", markup=False, highlight=False)
     for line in _unit(draft):
         screen.print(line, markup=False, highlight=False)
     screen.print(f"\nWritten: {path}. Next:", markup=False, highlight=False)

@@ -7,7 +7,8 @@ comment holds a figure, as analysts may read the file once it is confirmed.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import itertools
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -109,13 +110,23 @@ def _guess(table: Inspection, profile: Profile, person: str | None) -> Guess:
 
 
 def _distinct(columns: list[Guess]) -> tuple[Guess, ...]:
-    """Leave out a column whose name differs from an earlier one in capitals alone."""
+    """Leave out a column whose name differs from an earlier one in capitals alone; number names that were made."""
     seen, found = set[str](), list[Guess]()
+    taken = {own.name.casefold() for own in columns if isinstance(own, Declared) and not own.renamed}
     for column in columns:
-        twice = isinstance(column, Declared) and column.name.casefold() in seen
-        reason = "its name differs from another one in capitals alone"
-        found.append(LeftOut(name=column.name, reason=reason) if twice else column)
-        seen.add(column.name.casefold())
+        own = column
+        if isinstance(column, Declared) and column.renamed:
+            numbered = (f"{column.name}_{number}" for number in itertools.count(2))
+            name = next(
+                text for text in (column.name, *itertools.islice(numbered, MOST_GROUPS)) if text.casefold() not in taken
+            )
+            own = replace(column, name=name)
+            taken.add(name.casefold())
+        elif isinstance(column, Declared) and column.name.casefold() in seen:
+            own = LeftOut(name=column.name, reason="its name differs from another one in capitals alone")
+        elif isinstance(column, Declared):
+            seen.add(column.name.casefold())
+        found.append(own)
     return tuple(found)
 
 

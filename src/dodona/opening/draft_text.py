@@ -48,6 +48,7 @@ def written(draft: Draft, path: Path) -> str:
     source.append(Key("table", quoted(place.table)))
     if place.source_table is not None and place.source_table != place.table:
         source.append(Key("source_table", quoted(place.source_table)))
+    source += [Key(key, _toml(getattr(place.form, key)), told=True) for key in place.guessed]
     source.append(Key("version", '"1"'))
     parts = [
         WARNING,
@@ -90,6 +91,12 @@ def _table(
         if key.told:
             told.append(dotted((*path, key.name)))
     return "".join(lines)
+
+
+def _toml(value: object) -> str:
+    if isinstance(value, tuple):
+        return f"[{', '.join(map(quoted, value))}]"
+    return str(value).lower() if isinstance(value, bool) else quoted(str(value))
 
 
 def _shown(name: str) -> str:

@@ -9,8 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dodona.backends.delimited import PLAIN, CsvFormat
+from dodona.backends.files import found_files
 from dodona.domain.naming import LONGEST_NAME, is_name
 from dodona.errors import InvalidArgument, InvalidRequest
+from dodona.opening.csv_guess import Guessed, guess_format
 from dodona.opening.extra import extra
 from dodona.opening.secret import VARIABLE, secret
 
@@ -22,6 +24,7 @@ _KINDS = {
     ".parquet": "parquet",
     ".pq": "parquet",
     ".csv": "csv",
+    ".tsv": "csv",
     ".duckdb": "duckdb",
     ".ddb": "duckdb",
     ".db": "duckdb",
@@ -42,6 +45,8 @@ class Place:
     """The table inside a database."""
     form: CsvFormat = PLAIN
     """How CSV files are written."""
+    guessed: tuple[str, ...] = ()
+    """What of the form came from the rows."""
 
     def below(self, folder: Path) -> str:
         """Return the path as a file in another folder writes it; the name of a variable stays as it is."""
@@ -63,11 +68,13 @@ def found_place(source: str, *, table: str | None, engine: str | None = None) ->
     if engine == "spark":
         return Place(kind=engine, path=source, table=table or _name(_stem(Path(source))))
     path = _files_of(Path(source)) if Path(source).is_dir() else source
-    kind = _KINDS.get(Path(path).suffix.lower())
+    kind = _KINDS.get(Path(path.removesuffix(".gz")).suffix.lower())
+    if kind != "csv" and path.endswith(".gz"):
+        kind = None
     if kind is None:
         accepted = (
-            "write a Parquet, CSV or DuckDB file (.parquet, .csv, .duckdb), a pattern with *, a folder of them, or "
-            "env:NAME of a variable that holds the address of a PostgreSQL database"
+            "write a Parquet, CSV or DuckDB file (.parquet, .csv, .csv.gz, .tsv, .duckdb), a pattern with *, a folder "
+            "of them, or env:NAME of a variable that holds the address of a PostgreSQL database"
         )
         raise InvalidArgument("source", source, accepted)
     if kind == "duckdb":
@@ -76,7 +83,9 @@ def found_place(source: str, *, table: str | None, engine: str | None = None) ->
     if table is not None and not is_name(table):
         accepted = "write the name that analysts will use: letters, digits and underscores, no digit first"
         raise InvalidArgument("table", table, accepted)
-    return Place(kind=kind, path=path, table=table or _name(_stem(Path(source))))
+    guess = guess_format(found_files(path)) if kind == "csv" else Guessed(PLAIN, ())
+    name = table or _name(_stem(Path(source.removesuffix(".gz"))))
+    return Place(kind=kind, path=path, table=name, form=guess.form, guessed=guess.from_rows)
 
 
 def inspected(place: Place) -> Inspection:
@@ -114,7 +123,7 @@ def _inspection(kind: str, path: str, table: str, form: CsvFormat) -> Inspection
 
 def _files_of(folder: Path) -> str:
     """Return the pattern of the Parquet files of a folder, or else of its CSV files."""
-    for pattern in ("*.parquet", "*.csv", "**/*.parquet", "**/*.csv"):
+    for pattern in ("*.parquet", "*.csv", "*.csv.gz", "*.tsv", "**/*.parquet", "**/*.csv", "**/*.csv.gz", "**/*.tsv"):
         if next(folder.glob(pattern), None) is not None:
             return str(folder / pattern)
     raise InvalidRequest(f"The folder {str(folder)!r} holds no Parquet and no CSV file. Name the files of the table.")
