@@ -236,3 +236,23 @@ def test_columns_of_types_that_duckdb_does_not_have_are_read_all_the_same():
 def test_a_frame_that_cannot_be_read_is_refused_in_words(frame, says):
     with pytest.raises(SourceUnfit, match=says):
         dodona.open(frame, schema=SCHEMA, budget=dodona.Budget(1, 0, "pure"))
+
+
+@pytest.mark.parametrize("wrong", ["x,1\n" * 9, "x,male\n" * 9 + ",\n"])
+def test_a_column_in_which_nothing_is_declared_is_told_to_who_opens_a_version_first(tmp_path, wrong):
+    path = written(tmp_path)
+    (tmp_path / "stays.csv").write_text("sex,age\n" + wrong, encoding="utf-8")
+    dodona.create_ledger(path)
+    with pytest.warns(UserWarning, match="No row has a declared value in sex" + (", age:" if "male" in wrong else ":")):
+        dodona.open(path, analyst="ada").close()
+    dodona.open(path, analyst="ada").close()  # whoever comes later is told nothing that depends on the rows
+
+
+@pytest.mark.filterwarnings("ignore:The ledger is in memory")
+def test_a_frame_in_which_nothing_is_declared_is_told():
+    budget = dodona.Budget(1, 0, "pure")
+    with pytest.warns(UserWarning, match="No row has a declared value in age"):
+        dodona.open(pd.DataFrame({"age": ["old", "young"]}), schema=SCHEMA, budget=budget)
+    schema = dodona.Schema.of("stays", dodona.Integer("age", 0, 110, source="Age (years)"), size=9)
+    with dodona.open(pd.DataFrame({"Age (years)": ["17", "x"]}), schema=schema, budget=budget) as stays:
+        assert stays.ask("SELECT count(*) FROM stays WHERE age = 17", epsilon="1/2").source == "measured"

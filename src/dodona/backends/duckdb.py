@@ -27,7 +27,7 @@ from dodona.backends.duckdb_opening import (
     table_of,
     take_in,
 )
-from dodona.backends.engine import answers
+from dodona.backends.engine import answers, unread_columns
 from dodona.backends.files import found_files, one_file, pattern_base
 from dodona.domain.schema import Schema
 from dodona.query.query import Query
@@ -154,6 +154,10 @@ class DuckDBSource:
         group, *limbs = self._fetched(digest(self._table, self._schema.domain.names))
         del group
         return hashlib.sha256(repr([int(limb[0]) for limb in limbs]).encode("ascii")).hexdigest()
+
+    def unread(self) -> tuple[str, ...]:
+        """Return the columns of which no row has a declared value, though there are others: for the owner alone."""
+        return unread_columns(self._table, self._fetched)
 
     def close(self) -> None:
         """Let go of the table."""

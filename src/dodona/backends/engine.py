@@ -18,6 +18,7 @@ from dodona.query.predicate import Predicate
 from dodona.query.query import Block, Key, Query
 from dodona.query.weight import People
 from dodona.sql.render import Statement, Table, conditional, histogram, people, statement
+from dodona.sql.render_check import told_apart, unread
 from dodona.trusted.source import Sealed
 
 if TYPE_CHECKING:
@@ -39,6 +40,17 @@ def answers(query: Query, table: Table, *, rows: int, fetch: Fetch) -> Sealed:
     for answered, asked in _statements(table, query.blocks, plan.single):
         found.update(zip(answered, _sums(asked, fetch), strict=True))
     return Sealed(joined([found[place] for place in range(len(query.blocks))]))
+
+
+def unread_columns(table: Table, fetch: Fetch) -> tuple[str, ...]:
+    """Return the columns in which something stands in some row, and in no row a value that is declared."""
+    columns = told_apart(table)
+    if not columns:
+        return ()
+    _, *figures = fetch(unread(table))
+    counts = [int(column[0]) for column in figures]
+    pairs = zip(columns, counts[::2], counts[1::2], strict=True)
+    return tuple(own.attribute.name for own, within, beyond in pairs if within == 0 < beyond)
 
 
 def _histogram(query: Query, names: Sequence[str], table: Table, fetch: Fetch) -> Histogram:

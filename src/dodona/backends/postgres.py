@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 
 from dodona.backends.cap import cap_key
-from dodona.backends.engine import answers
+from dodona.backends.engine import answers, unread_columns
 from dodona.backends.faults import SourceUnfit
 from dodona.backends.postgres_opening import hold_types, named, needed, relation, table_of
 from dodona.backends.postgres_session import Connection, Session, fetched
@@ -87,6 +87,15 @@ class PostgresSource:
 
         found = self._session.run(asked, charged=False)
         return hashlib.sha256(repr(found).encode("ascii")).hexdigest()
+
+    def unread(self) -> tuple[str, ...]:
+        """Return the columns of which no row has a declared value, though there are others: for the owner alone."""
+
+        def asked(connection: Connection) -> tuple[str, ...]:
+            self._hold_types(connection)
+            return unread_columns(self._table, lambda statement: fetched(connection, statement))
+
+        return self._session.run(asked, charged=False)
 
     def close(self) -> None:
         """Let go of the connection."""

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Self
 import numpy as np
 
 from dodona.backends.cap import cap_key
-from dodona.backends.engine import answers
+from dodona.backends.engine import answers, unread_columns
 from dodona.backends.faults import SourceUnfit
 from dodona.backends.spark_opening import folder, forget, fresh_name, hold_readable, named, viewed
 from dodona.backends.spark_session import ENGINE, beside, connected, over_network, quiet, running
@@ -151,6 +151,10 @@ class SparkSource:
         group, *limbs = self._fetched(digest(self._table, self._schema.domain.names))
         del group
         return hashlib.sha256(repr([int(limb[0]) for limb in limbs]).encode("ascii")).hexdigest()
+
+    def unread(self) -> tuple[str, ...]:
+        """Return the columns of which no row has a declared value, though there are others: for the owner alone."""
+        return unread_columns(self._table, self._fetched)
 
     def close(self) -> None:
         """Let go of the table; a session that was given goes on."""

@@ -139,14 +139,30 @@ def _source(file: DatasetFile, key: bytes) -> Source:
 
     if file.kind in {"postgres", "spark"}:
         return _held(file, _spark(file, key) if file.kind == "spark" else _postgres(file, key), key)
-    hold_version(file, key)
+    new = hold_version(file, key)
     match file.kind:
         case "parquet":
-            return DuckDBSource.parquet(file.schema, file.rows, version=file.version, key=key)
+            source = DuckDBSource.parquet(file.schema, file.rows, version=file.version, key=key)
         case "csv":
-            return DuckDBSource.csv(file.schema, file.rows, form=file.form, version=file.version, key=key)
+            source = DuckDBSource.csv(file.schema, file.rows, form=file.form, version=file.version, key=key)
         case _:
-            return DuckDBSource.table(file.schema, file.rows, table=file.source_table, version=file.version, key=key)
+            source = DuckDBSource.table(file.schema, file.rows, table=file.source_table, version=file.version, key=key)
+    if new:
+        _warn_unread(source.unread())
+    return source
+
+
+def _warn_unread(names: Sequence[str]) -> None:
+    """Tell the owner, who opens a version first, which columns hold nothing that is declared.
+
+    It depends on the rows, so whoever opens the same version later is not told.
+    """
+    if names:
+        warnings.warn(
+            f"No row has a declared value in {', '.join(names)}: all that stands there counts as <outside>. Check the "
+            "kind, the labels and, of CSV files, how numbers and dates are written; `dodona check` shows figures.",
+            stacklevel=5,
+        )
 
 
 def _postgres(file: DatasetFile, key: bytes) -> PostgresSource:
@@ -171,7 +187,8 @@ def _spark(file: DatasetFile, key: bytes) -> SparkSource:
 def _held(file: DatasetFile, source: PostgresSource | SparkSource, key: bytes) -> Source:
     """Return a table whose rows are still those of its version."""
     try:
-        hold_source(file, source, key)
+        if hold_source(file, source, key):
+            _warn_unread(source.unread())
     except BaseException:
         source.close()
         raise
@@ -182,8 +199,9 @@ def _frame(schema: Schema, frame: object, ledger: str | Path | None, version: st
     from dodona.backends.duckdb import DuckDBSource
 
     source = DuckDBSource.frame(schema, frame, version=version, key=key)
-    if ledger is not None and Path(ledger).is_file():  # a ledger in a database has no folder to keep digests in
-        hold_frame(Path(ledger), schema, source, key)
+    new = ledger is None or not Path(ledger).is_file() or hold_frame(Path(ledger), schema, source, key)
+    if new:  # a ledger in a database has no folder to keep digests in
+        _warn_unread(source.unread())
     return source
 
 

@@ -42,8 +42,8 @@ class VersionChanged(InvalidRequest):
         )
 
 
-def hold_version(file: DatasetFile, key: bytes) -> None:
-    """Compare the files of a dataset with what this version was when it was first opened."""
+def hold_version(file: DatasetFile, key: bytes) -> bool:
+    """Compare the files of a dataset with what this version first was; return whether it is opened for the first time."""
     from dodona.backends.duckdb_opening import partitions
     from dodona.backends.files import found_files, pattern_base
     from dodona.backends.fingerprint import fingerprint
@@ -52,43 +52,43 @@ def hold_version(file: DatasetFile, key: bytes) -> None:
     folders = {name: partitions(name, pattern_base(file.rows)) for name in files} if file.kind == "parquet" else {}
     if any(folders.values()):  # what a folder is called is a value of its rows
         further = json.dumps(sorted((own, fingerprint(name)) for name, own in folders.items()))
-    _hold(_kept(file), file.schema, file.version, fingerprint(files, further=further), key)
+    return _hold(_kept(file), file.schema, file.version, fingerprint(files, further=further), key)
 
 
-def hold_source(file: DatasetFile, source: Fingerprinted, key: bytes) -> None:
-    """Compare the rows of a table that an engine holds with what this version was when it was first opened."""
-    _hold(_kept(file), file.schema, file.version, source.fingerprint(), key)
+def hold_source(file: DatasetFile, source: Fingerprinted, key: bytes) -> bool:
+    """Compare the rows of a table that an engine holds, likewise."""
+    return _hold(_kept(file), file.schema, file.version, source.fingerprint(), key)
 
 
-def hold_frame(ledger: Path, schema: Schema, source: DuckDBSource, key: bytes) -> None:
-    """Compare a frame with what its version was when it was first opened over this ledger."""
+def hold_frame(ledger: Path, schema: Schema, source: DuckDBSource, key: bytes) -> bool:
+    """Compare a frame with what its version was when it was first opened over this ledger, likewise."""
     kept = ledger.parent / f".{ledger.name}.{schema.table}{_SUFFIX}"
-    _hold(kept, schema, source.version, source.fingerprint(), key)
+    return _hold(kept, schema, source.version, source.fingerprint(), key)
 
 
-def _hold(kept: Path, schema: Schema, version: str, found: str, key: bytes) -> None:
+def _hold(kept: Path, schema: Schema, version: str, found: str, key: bytes) -> bool:
     """Compare the rows of a version, and where people are protected all else that decides which rows count.
 
     These change with a column that is added, and with the key: so a version belongs to one schema and to one ledger.
     Which rows counted under a version that an earlier version of this program opened is not known.
     """
     if schema.unit.id is None:
-        hold_digest(kept, version, found)
-        return
+        return hold_digest(kept, version, found)
     if version in _known(kept):
         raise VersionChanged(version)
     slot = f"{version} {sha256(b'cap' + key).hexdigest()[:16]}"
-    hold_digest(kept, slot, sha256(f"{found} {schema.digest}".encode("ascii")).hexdigest(), version=version)
+    return hold_digest(kept, slot, sha256(f"{found} {schema.digest}".encode("ascii")).hexdigest(), version=version)
 
 
-def hold_digest(kept: Path, slot: str, found: str, *, version: str | None = None) -> None:
-    """Compare a digest with the one that a version has in a file, and write it there if it is new."""
+def hold_digest(kept: Path, slot: str, found: str, *, version: str | None = None) -> bool:
+    """Compare a digest with the one that a version has in a file; write it there if it is new, and return whether."""
     known = _known(kept)
     if known.get(slot) == found:
-        return
+        return False
     if slot in known:
         raise VersionChanged(slot if version is None else version)
     _write(kept, {**known, slot: found})
+    return True
 
 
 def _known(kept: Path) -> dict[str, str]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dodona.domain.attribute import Boolean, Category, Date, Integer, Number
 from dodona.sql.render import Statement, Table
-from dodona.sql.render_cells import FALSE, bound, outside
+from dodona.sql.render_cells import FALSE, bound, outside, there
 from dodona.sql.render_column import Form, Reading
 
 COLUMN_FIGURES = ("missing", "outside", "below", "above")
@@ -26,6 +26,24 @@ def check(table: Table, rows: int) -> Statement:
     counts = (dialect.small.format(f"coalesce({text}, 0)") for text in figures)  # NULL where there is nothing to count
     listed = ", ".join(f"{text} AS s{place}" for place, text in enumerate(counts))
     return Statement(f"SELECT 0 AS g, {listed} FROM {table.source}", 1, ((1,),) * len(figures))  # noqa: S608
+
+
+def unread(table: Table) -> Statement:
+    """Return the statement that tells, of each column with `<outside>`, how many rows have a value and how many none.
+
+    Columns without `<outside>` are left out: there nothing tells the two apart.
+    """
+    figures = list[str]()
+    for own in told_apart(table):
+        figures += [table.dialect.count_if.format(there(own)), table.dialect.count_if.format(outside(own))]
+    counts = (table.dialect.small.format(f"coalesce({text}, 0)") for text in figures)
+    listed = ", ".join(f"{text} AS s{place}" for place, text in enumerate(counts))
+    return Statement(f"SELECT 0 AS g, {listed} FROM {table.source}", 1, ((1,),) * len(figures))  # noqa: S608
+
+
+def told_apart(table: Table) -> list[Reading]:
+    """Return the columns that have a cell for what is outside."""
+    return [own for own in table.readings.values() if own.attribute.landing is None]
 
 
 def _people(table: Table, rows: int) -> list[str]:
