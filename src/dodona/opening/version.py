@@ -43,7 +43,7 @@ class VersionChanged(InvalidRequest):
 
 
 def hold_version(file: DatasetFile, key: bytes) -> bool:
-    """Compare the files of a dataset with what this version first was; return whether it is opened for the first time."""
+    """Compare the files of a dataset with what this version first was; return whether this is the first time."""
     from dodona.backends.duckdb_opening import partitions
     from dodona.backends.files import found_files, pattern_base
     from dodona.backends.fingerprint import fingerprint
