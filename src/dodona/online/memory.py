@@ -14,9 +14,10 @@ from dodona.ledger.release import Release
 from dodona.mechanisms.measurement import Measurement, Noise, noises_from
 from dodona.mechanisms.residual import Residuals, residuals_from
 from dodona.online.knowledge import Knowledge
-from dodona.query.canonical import block_digests
-from dodona.query.query import Query
+from dodona.query.canonical import block_digest, block_digests
+from dodona.query.query import Block, Query
 from dodona.query.spelling import from_json
+from dodona.query.weight import Constant
 from dodona.trusted.faults import SourceFailed
 
 
@@ -40,7 +41,8 @@ class Memory:
         self._rows: Callable[[], int | None] | None = rows
         self._ledger, self._domain = ledger, domain
         self._of = (dataset, version)
-        self._blocks: defaultdict[str, list[Told]] = defaultdict(list)
+        self._blocks: defaultdict[tuple[bool, str], list[Told]] = defaultdict(list)  # counts apart from all others
+        self._waiting: defaultdict[bool, list[tuple[Block, Told, str | None]]] = defaultdict(list)
         self._expected: dict[str, Measurement | Residuals] = {}
         self._read = 0
         self.lock = threading.RLock()
@@ -54,9 +56,18 @@ class Memory:
     def recall(self, query: Query) -> list[list[Told] | None]:
         """Return for each block all that was told of it, the first release first; None where it was never told."""
         with self.lock:
+            for kind in {_is_count(block) for block in query.blocks}:
+                self._name(kind)
             if not self._blocks:
                 return [None] * len(query.blocks)
-            return [self._blocks.get(known) for known in block_digests(query)]
+            named = zip(query.blocks, block_digests(query), strict=True)
+            return [self._blocks.get((_is_count(block), known)) for block, known in named]
+
+    def _name(self, kind: bool) -> None:  # noqa: FBT001  a key
+        """Put the blocks of a kind where their digests find them: it takes long for sums, which few ask about."""
+        waiting = self._waiting.pop(kind, ())
+        for block, told, known in waiting:
+            self._blocks[kind, known or block_digest(block, self._domain)].append(told)
 
     def expect(self, receipt: str, measured: Measurement | Residuals) -> None:
         """Take what was just released, so that it need not be read back from its spelling."""
@@ -85,11 +96,12 @@ class Memory:
             if isinstance(measured, Residuals):
                 self.knowledge.learn_residuals(receipt, measured, values)
                 continue
-            start = 0
-            for known, block, noise in zip(
-                block_digests(measured.query), measured.query.blocks, measured.noises, strict=True
-            ):
-                self._blocks[known].append(Told(values[start : start + block.values], noise, receipt.id))
+            start, blocks = 0, measured.query.blocks
+            # What a receipt was for is the digest of its query, which is that of its block where there is just one.
+            known = receipt.purpose if len(blocks) == 1 else None
+            for block, noise in zip(blocks, measured.noises, strict=True):
+                told = Told(values[start : start + block.values], noise, receipt.id)
+                self._waiting[_is_count(block)].append((block, told, known))
                 start += block.values
             self.knowledge.learn(receipt, measured, values)
 
@@ -106,3 +118,7 @@ class Memory:
         query = from_json(release.question or "", self._domain)
         residuals = residuals_from(release.mechanism, query)
         return Measurement(query, noises_from(release.mechanism)) if residuals is None else residuals
+
+
+def _is_count(block: Block) -> bool:
+    return isinstance(block.weight, Constant)

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 _VERSION = "query 1"
 _MOST_CELLS = 1 << 16
 _AT_ONCE = 1 << 12
+_MOST_KEPT = 1 << 20  # bytes of a table whose equal rows are remembered
 _RECENT = Recent[tuple[str, ...]]()
 
 
@@ -150,9 +151,23 @@ def _written(table: NDArray[np.int64] | NDArray[np.bool_], number: int, classes:
 
 def _coarsest(slices: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return the first of each set of equal rows, in order, and for each row the number of its set."""
+    if slices.dtype == np.int64 and slices.nbytes <= _MOST_KEPT:
+        return _kept_coarsest(slices.tobytes(), len(slices))
+    return _found_coarsest(slices)
+
+
+@lru_cache(maxsize=1 << 6)
+def _kept_coarsest(content: bytes, rows: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return them from memory: sums of one column have the same rows, whatever their conditions."""
+    return _found_coarsest(np.frombuffer(content, dtype=np.int64).reshape(rows, -1))
+
+
+def _found_coarsest(slices: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     seen: dict[bytes, int] = {}  # sorting long rows would take far longer than looking them up
     same = np.array([seen.setdefault(row.tobytes(), len(seen)) for row in slices], dtype=np.int64)
-    return np.unique(same, return_index=True)[1], same
+    firsts = np.unique(same, return_index=True)[1]
+    firsts.flags.writeable = same.flags.writeable = False  # they may be kept
+    return firsts, same
 
 
 def _class(classes: tuple[int, ...], number: int) -> int:
