@@ -25,12 +25,12 @@ _DECISIONS = 2_000
 def measure(say: Callable[[str], None]) -> dict[str, object]:
     """Return all figures."""
     say("decisions")
-    figures: dict[str, object] = {"decision_us": {name: _decision_us(events) for name, events in _BEFORE.items()}}
+    figures: dict[str, object] = {"decision_us": {name: decision_us(events) for name, events in _BEFORE.items()}}
     say("decisions of OpenDP")
     figures["opendp_decision_us"] = filter_decision(earlier=(200, 2_000))
     say("a plan of 10,000 mechanisms")
-    figures["plan_1e4_s"] = clock.once(lambda: Plan(((_response("1/100"), _COUNTS),)).epsilon(DELTA))
-    mixed = Plan(tuple((_response(Fraction(size, 1000)), 1_000) for size in range(1, 11)))
+    figures["plan_1e4_s"] = clock.once(lambda: Plan(((response("1/100"), _COUNTS),)).epsilon(DELTA))
+    mixed = Plan(tuple((response(Fraction(size, 1000)), 1_000) for size in range(1, 11)))
     figures["plan_1e4_in_ten_groups_s"] = clock.once(lambda: mixed.epsilon(DELTA))
     figures["count_std"] = {"renyi": _count_std()}
     say("known values")
@@ -60,7 +60,8 @@ def rows(figures: dict[str, object]) -> list[Row]:
 _BEFORE = {"1e3": 10**3, "1e6": 10**6}
 
 
-def _response(epsilon: str | Fraction) -> PureEvent:
+def response(epsilon: str | Fraction) -> PureEvent:
+    """Return the event of randomized response."""
     return PureEvent(Kind.RANDOMIZED_RESPONSE, Fraction(epsilon), Neighbours.REPLACE)
 
 
@@ -68,7 +69,7 @@ def _gaussian(variance: int) -> GaussianEvent:
     return GaussianEvent(1, Fraction(variance), Neighbours.REPLACE)
 
 
-def _decision_us(earlier: int) -> float:
+def decision_us(earlier: int) -> float:
     """Return the CPU microseconds of a decision after so many events, averaged over a menu of prices."""
     budget = budget_filter(Accountant.RENYI, Fraction(1), DELTA)
     menu = [_gaussian(10**10 + index) for index in range(50)]

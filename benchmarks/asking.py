@@ -58,7 +58,7 @@ class Engine:
         return found[0]
 
 
-def count_overhead(path: Path) -> Figures:
+def count_overhead(path: Path, *, counts: int = COUNTS) -> Figures:
     """Return the median CPU milliseconds of a count through `ask`, less what the engine took for its statement.
 
     Every question is another one, so none is told again. Plain DuckDB is given the same text, in turns with ours.
@@ -68,7 +68,7 @@ def count_overhead(path: Path) -> Figures:
     read = table_of(connection, table.COUNTED, parquet(connection, [str(path)], path.parent))
     source = DuckDBSource(cast("duckdb.DuckDBPyConnection", engine), table.COUNTED, read, version="1")
     ours = table.curator(table.COUNTED, source)
-    pairs = [(age, cost) for cost, age in product(range(1_000, 10_000, 500), range(5, 105, 5))][: COUNTS + 10]
+    pairs = [(age, cost) for cost, age in product(range(1_000, 10_000, 500), range(5, 105, 5))][: counts + 10]
     asked, alone, beside = [], [], []
     for age, cost in pairs:
         text = _TEXT.format(f"read_parquet('{path}')", age, cost)
@@ -80,13 +80,13 @@ def count_overhead(path: Path) -> Figures:
     return {"count_overhead_ms": figures["beside the engine"], "count_ms": figures}
 
 
-def batch(source: Source) -> tuple[Figures, list[tuple[Query, Answer]]]:
+def batch(source: Source, *, batches: int = BATCHES) -> tuple[Figures, list[tuple[Query, Answer]]]:
     """Return the median CPU seconds of 10,000 counts in one `ask_many`, and the last answers."""
     seconds: list[float] = []
     again: list[float] = []
     last: list[tuple[Query, Answer]] = []
     table.curator(table.NARROW, source).ask_many(conjunctions(100, seed=99), within="5%")
-    for number in range(BATCHES):
+    for number in range(batches):
         ours = table.curator(table.NARROW, source)
         for times, seed in ((seconds, 2 * number), (again, 2 * number + 1)):
             asked, told = conjunctions(BATCH, seed=seed), list[Sequence["Answer"]]()

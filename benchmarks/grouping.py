@@ -66,8 +66,16 @@ def works(path: Path, column: str) -> dict[str, Work]:
 
 def _seconds(path: Path, column: str) -> dict[str, float]:
     """Return the median CPU seconds of each, taken in turns after one round to warm up."""
-    each = works(path, column)
-    rounds = [{name: clock.once(work) for name, work in each.items()} for _ in range(REPEATS + 1)][1:]
+    return _in_turns(works(path, column), REPEATS)
+
+
+def beside_duckdb(path: Path, column: str, *, repeats: int) -> dict[str, float]:
+    """Return the median CPU seconds of ours and of plain DuckDB, as above; at most `REPEATS` times each."""
+    return _in_turns({"duckdb": _plain(path, column), "dodona": _ours(path, column)}, repeats)
+
+
+def _in_turns(each: dict[str, Work], repeats: int) -> dict[str, float]:
+    rounds = [{name: clock.once(work) for name, work in each.items()} for _ in range(repeats + 1)][1:]
     return {name: median(own[name] for own in rounds) for name in each}
 
 
@@ -126,11 +134,12 @@ def _column(path: Path) -> object:
 def _peaks(path: Path, column: str) -> dict[str, float]:
     """Return the median of the most kibibytes that a fresh process held, for each."""
     names = ("duckdb", "dodona", "opendp", "diffprivlib") if column == "number" else ("duckdb", "dodona")
-    rounds = [{name: _peak(path, column, name) for name in names} for _ in range(PEAKS)]
+    rounds = [{name: peak(path, column, name) for name in names} for _ in range(PEAKS)]
     return {name: median(own[name] for own in rounds) for name in names}
 
 
-def _peak(path: Path, column: str, name: str) -> float:
+def peak(path: Path, column: str, name: str) -> float:
+    """Return the most kibibytes that a fresh process held that did it once."""
     command = [sys.executable, "-m", "benchmarks.grouping", str(path), column, name]
     if name == "duckdb":
         command = [sys.executable, "-c", _PLAINLY, _grouped(path, column)]

@@ -107,10 +107,15 @@ def _first_draws() -> dict[str, float]:
     """Return the milliseconds to one draw from a scale near 1000 that was never drawn from before."""
     found = {}
     for law in _LAWS:
-        found[f"first_draw_{law}_ms"] = _first(partial(_SAMPLERS[law], count=1))
+        found[f"first_draw_{law}_ms"] = first_draw(law)
         found[f"opendp_first_draw_{law}_ms"] = _first(partial(_peer_first, law))
     mean = sum(found[f"first_draw_{law}_ms"] for law in _LAWS) / len(_LAWS)
     return found | {"first_draw_ms": round(mean, 3)}
+
+
+def first_draw(law: peer.Noise) -> float:
+    """Return the milliseconds of the first draw from a scale of ours."""
+    return _first(partial(_SAMPLERS[law], count=1))
 
 
 def _first(draw: Callable[[Fraction], object]) -> float:

@@ -44,9 +44,9 @@ def measure(say: Say) -> dict[str, object]:
     say(f"steps on 2^{BITS} cells")
     figures |= _steps()
     say(f"looks at 2^{LOOK_BITS} cells")
-    figures["expect_us"] = _look()
+    figures["expect_us"] = look()
     say(f"three-way marginals of {MARGINAL_BITS} bits")
-    figures["marginals_cpu_s"] = _all_marginals()
+    figures["marginals_cpu_s"] = all_marginals()
     say("promises of private multiplicative weights")
     figures["pmw_alpha"] = pmw.pmw_alpha()
     say("200 runs of private multiplicative weights")
@@ -127,7 +127,7 @@ def _timed(belief: Dense, domain: Domain, predicates: list[Predicate]) -> tuple[
     return steps, looks, plain
 
 
-def _look() -> float:
+def look() -> float:
     """Return the mean microseconds of a look at 2^16 cells, over boxes of one to three attributes."""
     domain, rng = _bits(LOOK_BITS), np.random.default_rng(1)
     belief = Dense.uniform(Support.values(domain))
@@ -144,6 +144,7 @@ def _look() -> float:
     return round(clock.best(looks, repeats=5) / len(queries) * 1e6, 2)
 
 
-def _all_marginals() -> float:
+def all_marginals() -> float:
+    """Return the CPU seconds of all three-way marginals of 2^20 cells."""
     belief = Dense.uniform(Support.values(_bits(MARGINAL_BITS)))
     return round(clock.best(lambda: belief.marginals(3), repeats=3), 4)

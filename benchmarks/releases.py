@@ -1,0 +1,130 @@
+"""A ledger of 1,000 releases: what a plain count costs on it; and what a free quote of a large question costs."""
+
+from __future__ import annotations
+
+import resource
+import subprocess
+import sys
+from pathlib import Path
+from statistics import median
+
+import numpy as np
+
+import dodona
+from benchmarks import clock
+from benchmarks.grouping import held
+from dodona import Budget, Integer, Schema
+from dodona.online.curator import Curator
+
+RELEASES = 1_000
+ROWS = 20_000
+_FILE = """format = 1
+dataset = "stays"
+[source]
+kind = "parquet"
+table = "stays"
+path = "stays.parquet"
+version = "1"
+[unit]
+protects = "row"
+neighbours = "replace"
+size = 20000
+[budget]
+epsilon = 1000
+delta = "1e-6"
+accountant = "renyi"
+[ledger]
+path = "stays.ledger"
+[defaults]
+within = "1%"
+[columns.age]
+kind = "integer"
+lower = 0
+upper = 110
+[columns.cost]
+kind = "integer"
+lower = 0
+upper = 9999
+[columns.days]
+kind = "integer"
+lower = 0
+upper = 99
+[columns.sex]
+kind = "category"
+labels = ["f", "m"]
+"""
+_TEXTS = (
+    "SELECT count(*) FROM stays WHERE age >= {0} AND age < {0} + 9 AND days >= {1} AND cost < {2}",
+    "SELECT sum(cost) FROM stays WHERE age = {0} AND days < {1}",
+    "SELECT avg(cost) FROM stays WHERE age >= {0} AND days < {1}",
+    "SELECT sex, count(*) FROM stays WHERE cost >= {2} GROUP BY sex",
+)
+"""Ranges of three columns, sums, averages and tables with a condition."""
+_PLAIN = "SELECT count(*) FROM stays WHERE age > {} AND cost < 1234"
+_LARGE = 400_000
+
+
+def measure(folder: Path) -> dict[str, float]:
+    """Return CPU seconds of counts on the ledger: of one in process, of the first one, and of the whole command."""
+    path = filled(folder)
+    with dodona.open(path) as stays:
+        first = clock.once(lambda: stays.ask(_PLAIN.format(30)))
+        others = [clock.once(lambda own=own: stays.ask(_PLAIN.format(own))) for own in range(31, 52)]  # type: ignore[misc]
+    return {
+        "count_on_1000_ms": median(others),
+        "first_count_on_1000_ms": first,
+        "command_on_1000_ms": median(_command(path, number) for number in range(60, 63)),
+    }
+
+
+def filled(folder: Path) -> Path:
+    """Return a dataset file whose ledger has 1,000 releases."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    random = np.random.default_rng(0)
+    columns = {"age": 111, "cost": 10_000, "days": 100}
+    words = pa.array(["f", "m"]).take(pa.array(random.integers(0, 2, ROWS)))
+    numbers = {name: random.integers(0, cells, ROWS) for name, cells in columns.items()}
+    pq.write_table(pa.table(numbers | {"sex": words}), folder / "stays.parquet")
+    path = folder / "stays.toml"
+    path.write_text(_FILE, encoding="utf-8")
+    dodona.create_ledger(path)
+    with dodona.open(path) as stays:
+        while stays.budget.releases < RELEASES:
+            _asked(stays, random)
+    return path
+
+
+def _asked(stays: Curator, random: np.random.Generator) -> None:
+    for text in _TEXTS:
+        low, other, cost = random.integers(1, 90, 3).tolist()
+        stays.ask(text.format(low, other, 97 * cost))
+
+
+def _command(path: Path, age: int) -> float:
+    """Return the CPU seconds of a whole `dodona ask`, from its start to its end."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    command = [sys.executable, "-m", "dodona.cli", "ask", str(path), _PLAIN.format(age)]
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)  # noqa: S603  named above
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+
+def large_quote() -> str:
+    """Return the CPU seconds and the megabytes that quotes of many filtered averages and of many groups add."""
+    import pyarrow as pa
+
+    columns = (Integer("number", 0, _LARGE), Integer("cost", 0, 9_999), Integer("age", 0, 110))
+    schema = Schema.of("stays", *columns, size=ROWS, neighbours="replace")
+    frame = pa.table({own.name: [1, 2, 3] for own in columns})
+    stays = dodona.open(frame, schema=schema, budget=Budget(1, "1e-6", "renyi"))
+    averages = ", ".join(f"avg(cost) FILTER (WHERE age >= {low})" for low in range(100))
+    before = held()
+
+    def quotes() -> None:
+        stays.quote(f"SELECT {averages} FROM stays")  # noqa: S608  written here
+        stays.quote("SELECT number, count(*) FROM stays GROUP BY number")
+        stays.quote("SELECT bin(number, 2), count(*) FROM stays GROUP BY bin(number, 2)")
+
+    return f"{clock.once(quotes)} {(held() - before) / 1024}"
