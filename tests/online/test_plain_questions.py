@@ -3,7 +3,7 @@
 import pytest
 
 from dodona.backends.memory import MemorySource
-from dodona.domain.attribute import Boolean, Integer
+from dodona.domain.attribute import Boolean, Integer, Number
 from dodona.domain.neighbours import Neighbours
 from dodona.domain.schema import Schema
 from dodona.errors import InvalidRequest
@@ -210,3 +210,43 @@ def test_one_block_in_two_places_is_told_again_for_nothing(text):
     assert (again.source, again.price.share) == ("replayed", 0)
     assert list(again.measured.values) == list(first.measured.values)
     assert len(asked.history) == 1
+
+
+GROUPED = {
+    "SELECT x, count(*) FROM t WHERE x BETWEEN 3 AND 5 GROUP BY x": [3, 4, 5],
+    "SELECT x, count(*) FROM t WHERE x IN (1, 7) AND a GROUP BY x ORDER BY x DESC": [7, 1],
+    "SELECT bin(x, 5) AS k, count(*) FROM t WHERE x < 5 GROUP BY bin(x, 5)": 1,
+    "SELECT CASE WHEN x < 3 THEN 'few' WHEN x < 6 THEN 'some' ELSE 'many' END, count(*) FROM t WHERE x > 4 GROUP BY 1": 2,  # noqa: E501
+    "SELECT a, x, count(*) FROM t WHERE a AND x = 2 GROUP BY a, x": 1,
+    "SELECT x, count(*) FROM t WHERE (a, x) IN ((TRUE, 1), (FALSE, 8)) GROUP BY x": [1, 8],
+    "SELECT x, count(*) FILTER (WHERE x = 1) FROM t WHERE x < 3 GROUP BY x": [0, 1, 2],
+    "SELECT x, count(*) FROM t WHERE x = 1 AND x = 2 GROUP BY x": 0,
+    "SELECT a, count(*) FROM t GROUP BY a": 4,
+}
+
+
+@pytest.mark.parametrize("question", GROUPED)
+def test_groups_that_no_row_can_be_in_are_not_shown(question):
+    answer = opened(flags(), epsilon=100).ask(question, within="5%")
+    expected = GROUPED[question]
+    if isinstance(expected, int):
+        assert len(answer.rows) == expected
+    else:
+        assert [row.keys[-1] for row in answer.rows] == expected
+
+
+@pytest.mark.parametrize("upper", ["7.3", "6.1", "2.5", "9.1"])
+def test_a_value_is_in_its_interval_to_the_last_digit(upper):
+    declared = Schema.of("t", Number("y", "0.1", upper, "0.3"), Boolean("a"), size=40)
+    columns = {"y": [0.1] * 20 + [float(upper)] * 20, "a": [True] * 20 + [False] * 20}
+    budget = Budget(100, "1e-6", "renyi")
+    terms = Terms(datasets={"t": declared.digest}, neighbours=declared.unit.neighbours, budget=budget)
+    source = MemorySource(declared, columns, version="1")
+    curator = Curator(Dataset(name="t", schema=declared, source=source, ledger=memory.create(terms), default=DEFAULT))
+    answer = curator.ask("SELECT a, avg(y) FROM t GROUP BY a", epsilon="0.001")  # far too noisy to say anything
+    for row in answer.rows:  # an end is the bound itself, or well inside it
+        low, high = row.estimates[0].low, row.estimates[0].high
+        assert low == 0.1 or low > 0.1 + 1e-9
+        assert high == float(upper) or high < float(upper) - 1e-9
+    for seen in (answer, answer.population):
+        assert all(one.low <= one.value <= one.high for row in seen.rows for one in row.estimates)

@@ -19,6 +19,11 @@ class Band:
     low: NDArray[np.float64]
     high: NDArray[np.float64]
 
+    def __post_init__(self) -> None:
+        """Let each interval reach to its value, which ends may miss by a rounding when they are moved or scaled."""
+        object.__setattr__(self, "low", np.fmin(self.low, self.value))
+        object.__setattr__(self, "high", np.fmax(self.high, self.value))
+
     @classmethod
     def constant(cls, number: float, groups: int) -> Band:
         """Return the band of a number that is known."""
@@ -46,7 +51,7 @@ def combined(operator: str, left: Band, right: Band) -> Band:
             case _:
                 clear = (right.low > 0) | (right.high < 0)
                 inverse = Band(
-                    value,
+                    np.full_like(value, np.nan),  # only its ends are used
                     np.where(clear, 1 / np.where(clear, right.high, 1.0), -np.inf),
                     np.where(clear, 1 / np.where(clear, right.low, 1.0), np.inf),
                 )

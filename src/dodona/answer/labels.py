@@ -7,9 +7,14 @@ from fractions import Fraction
 from functools import lru_cache
 from itertools import product
 
-from dodona.domain.attribute import MISSING, OUTSIDE, Category, Label, label
+import numpy as np
+
+from dodona.answer.measured import groups_of
+from dodona.domain.attribute import MISSING, OUTSIDE, Attribute, Category, Label, cells, label
 from dodona.domain.domain import Domain
 from dodona.domain.partition import Partition, group_label
+from dodona.query.bits import bits, marginal
+from dodona.query.predicate import EVERYTHING, NOTHING, Among, And, Jointly, Predicate, both, complement
 from dodona.query.query import Key
 from dodona.query.question import Question, ReadAs
 
@@ -20,6 +25,47 @@ KeyValue = str | int | float | bool | date | None
 def labels_of(question: Question) -> list[tuple[Label, ...]]:
     """Return the labels of all groups, in row-major order of the keys."""
     return list(product(*(labels_of_key(key, question.query.domain) for key in question.keys)))
+
+
+def possible(question: Question) -> list[int]:
+    """Return the groups that rows may be in which WHERE leaves: it is public, as it depends on no row.
+
+    Each key is looked at by itself, so a group that only the keys together exclude is among them.
+    """
+    if question.where == EVERYTHING:
+        return list(range(groups_of(question)))
+    kept = [_possible(key, question.where, question.query.domain) for key in question.keys]
+    numbers = np.arange(groups_of(question)).reshape([key.groups for key in question.keys])
+    found: list[int] = numbers[np.ix_(*kept)].reshape(-1).tolist() if kept else [0]
+    return found
+
+
+@lru_cache(maxsize=256)
+def _possible(key: Key, where: Predicate, domain: Domain) -> list[int]:
+    """Return the groups of a key that a condition leaves."""
+    if isinstance(key, Partition):
+        codes = _codes(where, domain[key.attribute])
+        left = key.table()[bits(codes, cells(domain[key.attribute]))]
+        return [int(group) for group in np.unique(left)]
+    found, rest = [], where
+    for group, (_, branch) in enumerate(key.branches):
+        if both(rest, branch) != NOTHING:
+            found.append(group)
+        rest = both(rest, complement(branch))
+    return found if rest == NOTHING else [*found, len(key.branches)]
+
+
+def _codes(where: Predicate, attribute: Attribute) -> int:
+    """Return the cells of an attribute that a condition leaves, as far as its plain parts say it."""
+    codes = (1 << cells(attribute)) - 1
+    for part in where.parts if isinstance(where, And) else (where,):
+        if isinstance(part, Among) and part.attribute == attribute.name:
+            codes &= part.codes
+        elif isinstance(part, Jointly) and attribute.name in part.names:
+            codes &= marginal(part.shape, part.codes, part.names.index(attribute.name))
+        elif part == NOTHING:
+            codes = 0
+    return codes
 
 
 def name_of(key: Key) -> str:

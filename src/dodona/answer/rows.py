@@ -15,11 +15,12 @@ from dodona.answer.condition import holds, sorting
 from dodona.answer.derived import Derived, Evidence, widths
 from dodona.answer.digits import digits_for, outward
 from dodona.answer.estimate import Estimate, Measure, as_number
-from dodona.answer.labels import KeyValue, labels_of, labels_of_key, name_of, values_of
+from dodona.answer.labels import KeyValue, labels_of, labels_of_key, name_of, possible, values_of
 from dodona.answer.measured import Measured
 from dodona.answer.view import View, band_of, failing_of, steps_within
 from dodona.domain.attribute import Boolean, Date, Integer, Label
 from dodona.query.expression import Comparison, Expression, KeyOf, Literal, Logic, Quantile, Total
+from dodona.query.predicate import EVERYTHING
 from dodona.query.question import Column, Question, ReadAs
 from dodona.query.weight import extremes
 
@@ -69,21 +70,24 @@ def read_as(question: Question) -> dict[int, ReadAs]:
 
 
 def _in_order(question: Question, order: tuple[int, ...]) -> Sequence[int]:
-    """Return the groups in row-major order of the keys as they are shown."""
+    """Return the groups that WHERE leaves, in row-major order of the keys as they are shown."""
     shape = [key.groups for key in question.keys]
     count = math.prod(shape)
     if order == tuple(range(len(order))):
         found: Sequence[int] = range(count)
     else:
         found = np.arange(count).reshape(shape).transpose(order).reshape(-1).tolist()
-    if question.groups is None:
+    if question.groups is None and question.where == EVERYTHING:
         return found
-    left = frozenset(question.groups)
+    left = frozenset(possible(question) if question.groups is None else question.groups)
     return [group for group in found if group in left]
 
 
 def rows_of(measured: Evidence, view: View) -> tuple[Row, ...]:
-    """Return the rows: HAVING, ORDER BY, OFFSET and LIMIT are read from the noisy values, ties in the groups' order."""
+    """Return the rows of groups that WHERE leaves: HAVING, ORDER BY, OFFSET and LIMIT are read from the noisy values.
+
+    Ties are in the groups' order.
+    """
     question = measured.question
     keys = key_order(question)
     chosen = _in_order(question, keys)

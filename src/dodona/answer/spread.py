@@ -25,10 +25,16 @@ def mean_band(mean: Mean, measured: Measured, failing: float) -> Band:
 
     Theorem: honest-ratio
     """
-    centre = float(mean.centre)
-    ratio = ratio_of(measured, mean.total, mean.rows)
-    found = bounded(ratio, lower=float(mean.lower) - centre, upper=float(mean.upper) - centre, failing=failing)
-    return Band(found.value + centre, found.low + centre, found.high + centre)
+    centre, lower, upper = float(mean.centre), float(mean.lower), float(mean.upper)
+    low, high = lower - centre, upper - centre
+    found = bounded(ratio_of(measured, mean.total, mean.rows), lower=low, upper=high, failing=failing)
+
+    def moved(ends: NDArray[np.float64]) -> NDArray[np.float64]:
+        # What is taken off and added again may be a rounding away from the bounds, which are values themselves.
+        inside = np.clip(ends + centre, lower, upper)
+        return np.where(ends <= low, lower, np.where(ends >= high, upper, inside))
+
+    return Band(moved(found.value), moved(found.low), moved(found.high))
 
 
 def ratio_of(measured: Measured, above: int, below: int) -> Ratio:

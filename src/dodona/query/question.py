@@ -7,6 +7,7 @@ from typing import Literal
 
 from dodona.errors import InvalidArgument
 from dodona.query.expression import Expression, Total
+from dodona.query.predicate import EVERYTHING, Predicate
 from dodona.query.query import Key, Query
 
 ReadAs = Literal["value", "number", "boolean", "date", "year", "quarter", "month", "week", "day"]
@@ -49,6 +50,8 @@ class Question:
     limit: int | None = None
     offset: int = 0
     warnings: tuple[str, ...] = ()
+    where: Predicate = EVERYTHING
+    """The rows that are meant in all columns: groups that have none of them, whatever the table is, are not shown."""
 
 
 _ONE_VALUE = (Column("value", Total(0)),)

@@ -95,6 +95,7 @@ def _compiled(text: str, schema: Schema) -> Question:
         limit=_limit(scope, tree.args.get("limit"), lower=1),
         offset=_limit(scope, tree.args.get("offset"), lower=0) or 0,
         warnings=tuple(scope.warnings),
+        where=where,
     )
 
 
