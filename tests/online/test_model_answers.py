@@ -55,6 +55,7 @@ def test_past_the_budget_the_model_guesses_marked_and_for_nothing():
     assert (kept.left(analyst=None), len(curator.history)) == before
     assert math.sqrt(np.mean(np.square(errors))) < 0.08 * 20_000  # uniform guesses are off by about a quarter
     assert np.mean(np.abs(errors) <= widths) > 0.9  # the estimate of the error is one
+    assert np.isfinite(widths).all()
 
 
 def test_a_guess_says_so_when_it_is_quoted_and_what_could_still_be_bought():
@@ -129,6 +130,22 @@ def test_groups_and_sums_are_guessed_and_averages_are_refused():
         ["SELECT count(*) FROM stays WHERE age < 40", "SELECT count(*) FROM stays WHERE age < 9"]
     )
     assert [answer.source for answer in several] == ["model", "model"]
+
+
+def test_how_many_rows_there_are_is_not_guessed_from_what_was_declared():
+    curator = tiny()
+    with pytest.raises(BudgetExhausted):
+        curator.ask("SELECT count(*) FROM stays")
+    with pytest.raises(BudgetExhausted):
+        curator.ask("SELECT sum(2) FROM stays")
+
+
+def test_a_guess_without_experience_has_no_error_bar():
+    answer = tiny().ask("SELECT count(*) FROM stays WHERE age < 40")
+    assert answer.source == "model"
+    assert (answer.value.low, answer.value.high) == (-math.inf, math.inf)
+    assert "-∞ to ∞" in str(answer)
+    assert '"low": null' in answer.to_json()
 
 
 def test_another_word_than_refuse_or_model_is_refused():

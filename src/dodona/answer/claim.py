@@ -48,12 +48,14 @@ class Guessed:
     """How far off a model has been with questions of its kind. It is an estimate, and bounds nothing."""
 
     deviation: float
-    """The root of the mean square, in steps."""
+    """The root of the mean square, in steps; infinite where too little is known to say."""
 
     def __post_init__(self) -> None:
         """Refuse what is no deviation."""
-        if not 0 <= self.deviation < math.inf:
-            raise InvalidArgument("deviation", self.deviation, "write a number from 0")
+        if not self.deviation >= 0:
+            raise InvalidArgument(
+                "deviation", self.deviation, "write a number from 0, or infinity where it is not known"
+            )
 
     def quantile(self, failing: float) -> float:
         """Return what a normal error of this deviation would be beyond with probability `failing`."""
@@ -62,4 +64,8 @@ class Guessed:
     def accuracy(self, confidence: float = 0.95, *, answers: int = 1) -> Accuracy:
         """Return how far off it would be, were its errors normal."""
         failing = failure(confidence) / number_of(answers, argument="answers")
-        return Accuracy(within=self.quantile(failing), confidence=confidence, expected=self.deviation)
+        return Accuracy(
+            within=self.quantile(failing),
+            confidence=confidence,
+            expected=self.deviation if math.isfinite(self.deviation) else None,
+        )

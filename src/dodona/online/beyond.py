@@ -8,8 +8,6 @@ from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
 
-import numpy as np
-
 from dodona.answer.claim import Guessed
 from dodona.answer.derived import derived
 from dodona.answer.tolerance import PerColumn, Tolerance
@@ -18,10 +16,10 @@ from dodona.exact import percent
 from dodona.online.after import After
 from dodona.online.finding import Held
 from dodona.online.follower import Follower
+from dodona.online.knowledge import counts_alike
 from dodona.online.planning import Planner, shaped_columns
 from dodona.online.request import Request
 from dodona.query.expression import KeyOf, Total
-from dodona.query.predicate import EVERYTHING
 from dodona.query.query import Query
 from dodona.query.question import Question
 from dodona.query.weight import People, extremes
@@ -88,12 +86,13 @@ class Beyond:
         for block in question.query.blocks:
             own = Query(question.query.domain, (block,))
             predicted = model.predict(own, rows)
-            if predicted is None:
-                return None
+            if predicted is None or (counts_alike(block) and self.follower.counted is None):
+                return None  # how many rows there are is declared, not known, until it was released
             low, high = extremes(block.weight)
-            exact = block.where == EVERYTHING and not block.keys and low == high
-            largest = 0.0 if exact else _largest(predicted, rows) if (low, high) == (0, 1) or low == high else rows / 2
-            deviation = self.follower.hindsight.deviation(self.follower.kind(own), largest)
+            if counts_alike(block) and self.follower.counted is not None:
+                deviation = math.sqrt(self.follower.counted.variance)
+            else:
+                deviation = self.follower.hindsight.deviation(self.follower.kind(own))
             values.append(predicted)
             laws.append(Guessed(deviation * max(abs(low), abs(high), high - low)))
         return Held(derived(question, values, laws), "model", None)
@@ -109,12 +108,6 @@ def explained(left: Fraction, questions: int, *, dear: bool, best: str | None, a
     if after == "model":
         return f"{said}: the model would guess it, without a guarantee. {cheaper}"
     return f"{said}: it would be refused. {cheaper}"
-
-
-def _largest(predicted: np.ndarray[tuple[int, ...], np.dtype[np.float64]], rows: float) -> float:
-    """Return the largest deviation that shares of the rows with these means can have."""
-    shares = np.clip(predicted / rows, 0.0, 1.0)
-    return rows * float(np.sqrt(shares * (1 - shares)).max())
 
 
 def _wider(within: Tolerance | PerColumn, factor: float) -> Tolerance | PerColumn | None:

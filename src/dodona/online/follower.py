@@ -6,6 +6,7 @@ import math
 import threading
 from dataclasses import dataclass, field
 
+from dodona.belief.counts import Rows
 from dodona.belief.measurements import variance_of
 from dodona.online.hindsight import Hindsight, Kind
 from dodona.online.learned import Learned
@@ -45,6 +46,11 @@ class Follower:
         """The number of rows, as well as it is known."""
         known = self.memory.knowledge.rows
         return max(1.0, float(self.size) if known is None else known.value)
+
+    @property
+    def counted(self) -> Rows | None:
+        """The number of rows, where it is public or was released."""
+        return self.memory.knowledge.rows
 
     def follow(self) -> Model:
         """Return the model after all releases so far; each single count is predicted first, and judged by."""

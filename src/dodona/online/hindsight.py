@@ -15,6 +15,7 @@ from dodona.online.epoch import Epoch
 
 Kind = tuple[int, int]
 """How many columns a question is about, and how many doublings of releases the least known of them was in."""
+_ENOUGH = 4
 
 
 @dataclass(slots=True)
@@ -25,6 +26,10 @@ class _Record:
     """The distance to what was released, and the variance of the noise in that."""
     checks: int = 0
     failures: int = 0
+
+    def later(self) -> list[float]:
+        """Return the later half of the distances to what was released."""
+        return [distance for distance, _ in self.released[len(self.released) // 2 :]]
 
     def errors(self) -> list[float]:
         """Return the later half of the distances, made smaller by as much as noise has made their squares larger."""
@@ -39,10 +44,13 @@ class Hindsight:
     """The model's record, by kinds of questions."""
 
     _records: defaultdict[Kind, _Record] = field(default_factory=lambda: defaultdict(_Record))
+    _all: list[float] = field(default_factory=list)
+    """The distances of all kinds, in their order."""
 
     def released(self, kind: Kind, distance: float, variance: float) -> None:
         """Take the distance of a prediction to what was released, and the variance of the noise in that."""
         self._records[kind].released.append((distance, variance))
+        self._all.append(distance)
 
     def checked(self, kind: Kind, near: bool) -> None:  # noqa: FBT001  a verdict
         """Take what a check told of a prediction."""
@@ -61,7 +69,16 @@ class Hindsight:
         expected = sum(epoch.failing(law, error) for error in errors) + record.failures + 0.5
         return expected / (len(errors) + record.checks + 1)
 
-    def deviation(self, kind: Kind, largest: float) -> float:
-        """Return how far off a prediction is about; the largest that it can be counts as one more experience."""
-        errors = self._records[kind].errors()
-        return math.sqrt((sum(error**2 for error in errors) + largest**2) / (len(errors) + 1))
+    def deviation(self, kind: Kind) -> float:
+        """Return how far off a prediction of this kind is about; infinite where too few were ever compared to say.
+
+        Going by the later half of its kind, and where these are few, of all kinds. The distances are to what was
+        released, so its noise is in them: a model is not taken to be exact where noise hides its errors.
+        """
+        distances = self._records[kind].later()
+        if len(distances) < _ENOUGH:
+            distances = self._all[len(self._all) // 2 :]
+        number = len(distances)
+        if number < _ENOUGH:
+            return math.inf
+        return math.sqrt(sum(distance**2 for distance in distances) / (number - 2))  # as Student's law spreads
