@@ -6,6 +6,7 @@ import re
 from datetime import date
 from fractions import Fraction
 from html.parser import HTMLParser
+from itertools import pairwise
 from xml.etree import ElementTree as ET
 
 import pytest
@@ -171,18 +172,24 @@ def test_the_small_plot_puts_each_value_within_its_interval_and_all_within_the_f
     space = "{http://www.w3.org/2000/svg}"
     dots = root.findall(f"{space}circle")
     bars = [line for line in root.findall(f"{space}line") if line.get("stroke-width") == "5"]
-    assert len(dots) == len(bars) == 4
-    for dot, bar in zip(dots, bars, strict=True):
+    assert (len(dots), len(bars)) == (2, 4)  # the values of <missing> and <outside>, 0 and -3, are beyond the scale
+    for dot, bar in zip(dots, bars, strict=False):
         assert float(bar.get("x1")) < float(dot.get("cx")) < float(bar.get("x2"))
         assert 0 < float(dot.get("cx")) < float(root.get("width"))
         assert float(dot.get("cy")) < float(root.get("height"))
     ordered = [float(dot.get("cx")) for dot in dots]
-    assert ordered[0] > ordered[1] > ordered[2] > ordered[3]  # 800, 500, 0, -3
+    assert ordered[0] > ordered[1]  # 800, 500
+    heights = [float(bar.get("y1")) for bar in bars]
+    assert heights[2] - heights[1] > heights[1] - heights[0] == heights[3] - heights[2]  # they stand apart
 
 
 def test_a_plot_draws_every_value_with_its_interval() -> None:
     axes = wards().plot()
-    assert [line.get_xdata()[0] for line in axes.lines] == [800, 500, 0, -3]
+    least, most = axes.get_xlim()
+    assert 450 < least < 485  # the scale is that of the declared groups, whose intervals end at 485 and 815
+    drawn = [line.get_xdata()[0] for line in axes.lines if len(line.get_xdata()) == 1]
+    assert drawn == [800, 500, least, least]  # arrows at the edge stand for 0 and -3
+    assert 815 < most < 850
     assert [label.get_text() for label in axes.get_yticklabels()][:2] == ["<b>east</b>", "west & south"]
     assert wards().plot(axes) is axes
     empty = Question(text="", query=Query.count(DOMAIN), columns=(Column("one", Literal("x")),))
@@ -196,7 +203,19 @@ def test_bars_are_named_in_the_order_of_the_columns() -> None:
     question = Question(text="", query=Query(DOMAIN, (Block(EVERYTHING, keys),)), keys=keys, columns=columns)
     answer = answer_of(Measured(question, tuple(range(24)), (Laplace(scale=1),)), price=PRICE)
     labels = [label.get_text() for label in answer.plot().get_yticklabels()]
-    assert labels[:5] == [f"<b>east</b>, {age}" for age in (0, 1, 2, 3, "<missing>")]
+    assert labels[:5] == [*(f"<b>east</b>, {age}" for age in range(4)), "west & south, 0"]
+    assert labels[8] == "<b>east</b>, <missing>"
+
+
+def test_days_are_drawn_along_the_time_and_what_has_none_is_written_below() -> None:
+    keys = (Partition.of(DAY),)
+    columns = (Column("day", KeyOf(0)), Column("n", Total(0)))
+    question = Question(text="", query=Query(DOMAIN, (Block(EVERYTHING, keys),)), keys=keys, columns=columns)
+    axes = answer_of(Measured(question, (*range(100, 131), 7, -9000), (Laplace(scale=1),)), price=PRICE).plot()
+    days = [line.get_xdata()[0] for line in axes.lines]
+    assert [later - earlier for earlier, later in pairwise(days)] == [1.0] * 30
+    assert axes.get_ylim()[0] > 0
+    assert axes.get_xlabel() == "<missing>: 7, 4 to 10     <outside>: -9000, -9003 to -8997"
 
 
 def test_one_value_needs_no_plot() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import date
 from html import escape
 from typing import TYPE_CHECKING
 
@@ -12,6 +13,7 @@ from dodona.answer.digits import digits_for, shown
 from dodona.answer.estimate import Estimate, as_number
 from dodona.answer.rows import Row, shown_columns
 from dodona.answer.written import cell_text, end_text, notes
+from dodona.domain.declaration import RESERVED
 from dodona.errors import InvalidRequest, printable
 from dodona.query.expression import KeyOf
 
@@ -26,7 +28,8 @@ _HEIGHT = 18
 _WIDTH = 360
 _MARGIN = 130
 _LONGEST = 20
-_INK, _PALE, _LINE = "#1d4e79", "#9bb7d4", "#c9c9c9"
+_SLACK = 0.03  # how far a mark may be beyond the scale, as a part of it
+_INK, _PALE, _LINE, _QUIET = "#1d4e79", "#9bb7d4", "#c9c9c9", "#777777"
 _CELL = "padding:2px 10px;border-bottom:1px solid #e5e5e5"
 
 
@@ -38,6 +41,15 @@ class Bar:
     value: float | None
     low: float
     high: float
+    declared: bool = True
+    """Whether the group is one of the declared values: `<missing>` and `<outside>` are drawn apart from them."""
+    day: date | None = None
+    """The first day of the group, where groups are spans of days."""
+
+    @property
+    def ends(self) -> list[float]:
+        """The numbers that a scale must have room for."""
+        return [end for end in (self.value, self.low, self.high) if end is not None and math.isfinite(end)]
 
 
 def bars_of(answer: Answer) -> tuple[str, list[Bar]]:
@@ -57,7 +69,16 @@ def _bar(row: Row, named: list[int], cell: Estimate) -> Bar:
     """Return a bar that is named by the group's labels, in the order of the columns."""
     name = ", ".join(cell_text(row.cells[place]) for place in named)
     value = None if cell.value is None else as_number(cell.value)
-    return Bar(name, value, as_number(cell.low), as_number(cell.high))
+    declared = not any(key in RESERVED for key in row.keys if isinstance(key, str))
+    first = row.values[0] if len(row.keys) == 1 else None
+    day = first if isinstance(first, date) else None
+    return Bar(name, value, as_number(cell.low), as_number(cell.high), declared, day)
+
+
+def _apart(bars: list[Bar]) -> tuple[list[Bar], list[Bar]]:
+    """Return the bars of declared groups, and the others; where there are no declared ones, all in one."""
+    declared = [bar for bar in bars if bar.declared]
+    return (declared, [bar for bar in bars if not bar.declared]) if declared else (bars, [])
 
 
 def html(answer: Answer) -> str:
@@ -91,21 +112,27 @@ def _cells(row: Row) -> list[str]:
 
 
 def svg(answer: Answer) -> str:
-    """Return a small plot of the first column of estimates; an interval without an end runs to the edge."""
+    """Return a small plot of the first column of estimates; an interval without an end runs to the edge.
+
+    The scale is that of the declared groups. What is missing or outside stands apart, and may run off it.
+    """
     name, bars = bars_of(answer)
-    ends = [end for bar in bars for end in (bar.value, bar.low, bar.high) if end is not None and math.isfinite(end)]
+    shown_first, rest = _apart(bars)
+    ends = [end for bar in shown_first for end in bar.ends]
     if len(bars) < 2 or not ends:  # noqa: PLR2004  one value says all in words
         return ""
-    least, most = min(ends), max(ends)
-    if least > 0 and least < (most - least):  # show how values compare, where zero is not far
-        least = 0.0
+    least, most = _scale(ends)
     span = (most - least) or 1.0
 
     def place(number: float) -> float:
-        return _MARGIN + _WIDTH * min(max((number - least) / span, -0.01), 1.01)
+        return _MARGIN + _WIDTH * min(max((number - least) / span, -_SLACK), 1 + _SLACK)
 
-    marks = [_mark(bar, 20 + _HEIGHT * row, place) for row, bar in enumerate(bars)]
-    height = 20 + _HEIGHT * len(bars) + 16
+    gap = _HEIGHT / 2 if rest else 0
+    marks = [_mark(bar, 20 + _HEIGHT * row, place, _INK, _PALE) for row, bar in enumerate(shown_first)]
+    marks += [
+        _mark(bar, 20 + _HEIGHT * row + gap, place, _QUIET, _LINE) for row, bar in enumerate(rest, len(shown_first))
+    ]
+    height = 20 + _HEIGHT * len(bars) + gap + 16
     zero = f'<line x1="{place(0):.1f}" x2="{place(0):.1f}" y1="14" y2="{height - 16}" stroke="{_LINE}"/>'
     digits = digits_for(span / 10)
     scale = "".join(
@@ -113,42 +140,98 @@ def svg(answer: Answer) -> str:
         for end in (least, most)
     )
     return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{_MARGIN + _WIDTH + 60}" height="{height}" role="img" '
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{_MARGIN + _WIDTH + 60}" height="{height:g}" role="img" '
         f'font-family="sans-serif"><title>{escape(name)}, with intervals</title>'
         f"{zero if least <= 0 <= most else ''}{''.join(marks)}{scale}</svg>"
     )
 
 
-def _mark(bar: Bar, y: float, place: Callable[[float], float]) -> str:
-    """Return one value as a dot on the line of its interval, behind its name."""
+def _scale(ends: list[float]) -> tuple[float, float]:
+    """Return from where to where to draw; from 0, so that values compare, where it is not far."""
+    least, most = min(ends), max(ends)
+    return (0.0 if 0 < least < most - least else least), most
+
+
+def _mark(bar: Bar, y: float, place: Callable[[float], float], ink: str, pale: str) -> str:
+    """Return one value as a dot on the line of its interval, behind its name; a dot beyond the scale is left out."""
     low, high = place(bar.low), place(bar.high)
     name = bar.name if len(bar.name) <= _LONGEST else f"{bar.name[: _LONGEST - 1]}…"
-    dot = "" if bar.value is None else f'<circle cx="{place(bar.value):.1f}" cy="{y}" r="3" fill="{_INK}"/>'
+    at = None if bar.value is None else place(bar.value)
+    inside = at is not None and abs((at - _MARGIN) / _WIDTH - 0.5) < 0.5 + _SLACK - 1e-9
+    dot = f'<circle cx="{at:.1f}" cy="{y:g}" r="3" fill="{ink}"/>' if inside else ""
     return (
-        f'<text x="{_MARGIN - 8}" y="{y + 4}" font-size="11" text-anchor="end">{escape(name)}</text>'
-        f'<line x1="{low:.1f}" x2="{high:.1f}" y1="{y}" y2="{y}" stroke="{_PALE}" stroke-width="5"/>{dot}'
+        f'<text x="{_MARGIN - 8}" y="{y + 4:g}" font-size="11" text-anchor="end">{escape(name)}</text>'
+        f'<line x1="{low:.1f}" x2="{high:.1f}" y1="{y:g}" y2="{y:g}" stroke="{pale}" stroke-width="5"/>{dot}'
     )
 
 
 def plot(answer: Answer, axes: Axes | None) -> Axes:
-    """Draw the first column of estimates with its intervals, on given axes or new ones."""
+    """Draw the first column of estimates with its intervals, on given axes or new ones; spans of days along the time.
+
+    The scale is that of the declared groups. What is missing or outside stands apart from them.
+    """
     name, bars = bars_of(answer)
-    known = [bar for bar in bars if bar.value is not None]
-    if not known:
+    declared, rest = _apart([bar for bar in bars if bar.value is not None])
+    if not declared:
         raise InvalidRequest("This answer has no estimate to draw.")
+    along_time = len(declared) > 2 and all(bar.day is not None for bar in declared)  # noqa: PLR2004  a course in time
     if axes is None:
         try:
             from matplotlib.figure import Figure
         except ModuleNotFoundError as error:
             raise InvalidRequest("A picture needs matplotlib: install dodona[plot].") from error
-        axes = Figure(figsize=(7.0, 0.8 + 0.3 * len(known)), layout="constrained").subplots()
-    for place, bar in enumerate(known):
-        value = 0.0 if bar.value is None else bar.value
-        if math.isfinite(bar.low) and math.isfinite(bar.high):
-            axes.hlines(place, bar.low, bar.high, color=_PALE, linewidth=5)
-        axes.plot([value], [place], "o", color=_INK, markersize=5)
-    axes.set_yticks(range(len(known)), [bar.name for bar in known])
-    axes.invert_yaxis()
-    axes.set_xlabel(f"{name}, intervals at {answer.confidence:g}")
+        size = (7.5, 3.8) if along_time else (7.0, 0.8 + 0.3 * (len(declared) + len(rest)))
+        axes = Figure(figsize=size, layout="constrained").subplots()
+    label = f"{name}, intervals at {answer.confidence:g}"
+    if along_time:
+        _course(axes, declared, rest, label)
+    else:
+        _lines(axes, declared, rest, label)
     axes.spines[["top", "right"]].set_visible(False)
     return axes
+
+
+def _course(axes: Axes, declared: list[Bar], rest: list[Bar], label: str) -> None:
+    """Draw values over their days; what has no day is written below."""
+    from matplotlib.dates import AutoDateLocator, ConciseDateFormatter, date2num
+
+    for bar in sorted(declared, key=lambda one: one.day or date.min):
+        day = float(date2num(bar.day))
+        if math.isfinite(bar.low) and math.isfinite(bar.high):
+            axes.vlines(day, bar.low, bar.high, color=_PALE, linewidth=4)
+        axes.plot([day], [bar.value or 0.0], "o", color=_INK, markersize=4)
+    locator = AutoDateLocator()
+    axes.xaxis.set_major_locator(locator)
+    axes.xaxis.set_major_formatter(ConciseDateFormatter(locator))
+    axes.set_ylabel(label)
+    if rest:
+        axes.set_xlabel("     ".join(map(_in_words, rest)), color=_QUIET, fontsize=9)
+
+
+def _in_words(bar: Bar) -> str:
+    digits = digits_for(bar.high - bar.low) if math.isfinite(bar.high - bar.low) else 3
+    if all(end.is_integer() for end in bar.ends):
+        digits = 0
+    return f"{bar.name}: {shown(bar.value, digits)}, {shown(bar.low, digits)} to {shown(bar.high, digits)}"
+
+
+def _lines(axes: Axes, declared: list[Bar], rest: list[Bar], label: str) -> None:
+    """Draw a line for each group, one below the other, and the further groups after a gap."""
+    ends = [end for bar in declared for end in bar.ends]
+    least, most = _scale(ends)
+    margin = 0.05 * (most - least) or 1.0
+    least, most = least - margin, most + margin
+    places = [*range(len(declared)), *(number + 0.6 for number in range(len(declared), len(declared) + len(rest)))]
+    for place, bar in zip(places, [*declared, *rest], strict=True):
+        ink, pale = (_INK, _PALE) if place < len(declared) else (_QUIET, _LINE)
+        value = bar.value or 0.0
+        if math.isfinite(bar.low) and math.isfinite(bar.high):
+            axes.hlines(place, bar.low, bar.high, color=pale, linewidth=5)
+        beyond = "<" if value < least else ">" if value > most else "o"  # an arrow points to what is off the scale
+        axes.plot([min(max(value, least), most)], [place], beyond, color=ink, markersize=5, clip_on=False)
+    if rest:
+        axes.axhline(len(declared) - 0.2, color=_LINE, linewidth=0.8, linestyle=":")
+        axes.set_xlim(least, most)
+    axes.set_yticks(places, [bar.name for bar in (*declared, *rest)])
+    axes.set_ylim(places[-1] + 0.6, -0.6)
+    axes.set_xlabel(label)
