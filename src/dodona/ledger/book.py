@@ -32,6 +32,7 @@ from dodona.ledger.entry import (
     Unanswered,
 )
 from dodona.ledger.faults import (
+    LedgerNewer,
     LedgerOfAnother,
     LedgerUnreadable,
     NotPermitted,
@@ -43,7 +44,7 @@ from dodona.ledger.limits import kept_filter
 from dodona.ledger.pot import Pot
 from dodona.ledger.receipt import Receipt
 from dodona.ledger.release import Release
-from dodona.ledger.spelling import from_json
+from dodona.ledger.spelling import UnknownEntry, from_json
 from dodona.ledger.state import BudgetState, state_of
 
 MOST_FAILURES = 3
@@ -104,7 +105,10 @@ class Book:
         first = next(rest, None)
         if first is None or not first.follows(-1, NOTHING):
             raise LedgerUnreadable("its first line is missing or altered")
-        created = from_json(first.text, number=0)
+        try:
+            created = from_json(first.text, number=0)
+        except UnknownEntry as fault:
+            raise LedgerNewer(0) from fault
         if not isinstance(created, Created):
             raise LedgerUnreadable("its first line is not a creation")
         book = cls(first, created)
@@ -118,6 +122,8 @@ class Book:
                 raise LedgerUnreadable(f"line {self.number + 1} does not follow from the one before it")
             try:
                 self._apply(from_json(line.text, number=line.number), line.hash)
+            except UnknownEntry as fault:  # its hash is right, so that it was written so
+                raise LedgerNewer(line.number) from fault
             except DodonaError as fault:
                 raise LedgerUnreadable(f"line {line.number} breaks a rule ({fault.code})") from fault
             self.number, self.head = line.number, line.hash

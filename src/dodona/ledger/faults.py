@@ -202,6 +202,32 @@ class LedgerUnreadable(Unavailable):
         )
 
 
+class LedgerNewer(Unavailable):
+    """The chain is whole, and has an entry that this version does not know."""
+
+    code = "ledger-newer"
+
+    def __init__(self, line: int) -> None:
+        """Name the line, and say what not to do."""
+        super().__init__(
+            f"Line {line} of the ledger is whole, and of a newer version of Dodona. Use that version. Nothing is "
+            "damaged: do not recover it, as that would count everything as spent."
+        )
+
+
+class LedgerForbidden(Unavailable):
+    """The operating system does not let this user at the ledger or its head."""
+
+    code = "ledger-forbidden"
+
+    def __init__(self, place: str) -> None:
+        """Name the place and what is needed."""
+        super().__init__(
+            f"This user may not read and write {place}, or its folder. A ledger is made for its owner alone: ask the "
+            "owner for access to the ledger, its head and their folders, or let the owner's process ask for you."
+        )
+
+
 class LedgerRolledBack(Unavailable):
     """The chain does not hold the head that is kept outside it: it is an old copy, or another ledger."""
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from pathlib import Path
 
 from dodona.exact import Exact
 from dodona.ledger.faults import LedgerExists
-from dodona.ledger.head import HeadFile, Mark, sync_folder
+from dodona.ledger.head import HeadFile, Mark, allowed, sync_folder
 from dodona.ledger.keeper import Clock, utc
 from dodona.ledger.kept import KeptLedger
 from dodona.ledger.opening import Terms, first_line, opened, recovered
@@ -27,14 +28,16 @@ def create(path: Path, terms: Terms, *, head: Path | None = None, clock: Clock =
         raise LedgerExists(str(path))
     new = path.with_name(f"{path.name}.{os.getpid()}.new")
     try:
-        write_new(new, first)
+        with allowed(path):
+            write_new(new, first)
         kept.create(Mark(first.number, first.hash))
         try:
             os.link(new, path)  # unlike a rename, fails where a file has come in between
         except FileExistsError as fault:
             raise LedgerExists(str(path)) from fault
     finally:
-        new.unlink(missing_ok=True)
+        with suppress(OSError):  # where it could not be made
+            new.unlink(missing_ok=True)
     sync_folder(path.parent)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import re
@@ -12,7 +13,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from dodona.ledger.faults import HeadMissing, LedgerBusy, LedgerExists, LedgerRolledBack, LedgerUnreadable
+from dodona.ledger.faults import (
+    HeadMissing,
+    LedgerBusy,
+    LedgerExists,
+    LedgerForbidden,
+    LedgerRolledBack,
+    LedgerUnreadable,
+)
 
 _FORM = re.compile(rb"dodona-ledger-head 1 (0|[1-9][0-9]{0,18}) ([0-9a-f]{64}) *\n")
 _SLOT = 4096
@@ -56,12 +64,14 @@ class HeadFile:
     def replace(self, mark: Mark) -> None:
         """Keep this mark alone, whatever was there: written beside it, synced, renamed, and the folder synced."""
         new = self.path.with_name(self.path.name + ".new")
-        with new.open("wb") as file:
-            file.write(_slot(mark) * 2)
-            file.flush()
-            os.fsync(file.fileno())
-        new.replace(self.path)
-        sync_folder(self.path.parent)
+        with allowed(self.path):
+            new.unlink(missing_ok=True)  # what a crash, or anybody, left there; a link is not followed
+            with os.fdopen(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666), "wb") as file:
+                file.write(_slot(mark) * 2)
+                file.flush()
+                os.fsync(file.fileno())
+            new.replace(self.path)
+            sync_folder(self.path.parent)
 
     def read(self) -> Mark:
         """Return the newer of the two marks."""
@@ -86,9 +96,12 @@ class HeadFile:
     def _held(self, lock: int) -> Iterator[int]:
         """Open the file and wait for its lock, which is let go when the file is closed."""
         try:
-            file = os.open(self.path, os.O_RDWR | os.O_CLOEXEC)
+            with allowed(self.path):
+                file = os.open(self.path, os.O_RDWR | os.O_CLOEXEC)
         except FileNotFoundError as fault:
             raise HeadMissing(str(self.path)) from fault
+        except IsADirectoryError as fault:
+            raise LedgerUnreadable("its head is a folder") from fault
         try:
             until = time.monotonic() + _PATIENCE
             while not _locked(file, lock):
@@ -98,6 +111,17 @@ class HeadFile:
             yield file
         finally:
             os.close(file)
+
+
+@contextmanager
+def allowed(place: Path) -> Iterator[None]:
+    """Say of a lack of permission that it is one; of other failures of the disk nothing is known here."""
+    try:
+        yield
+    except OSError as fault:
+        if fault.errno not in {errno.EACCES, errno.EPERM, errno.EROFS}:
+            raise
+        raise LedgerForbidden(str(place)) from fault
 
 
 def sync_folder(folder: Path) -> None:

@@ -13,7 +13,15 @@ from dodona.errors import DodonaError, InvalidRequest, Refused
 from dodona.ledger.book import Book
 from dodona.ledger.chain import Line
 from dodona.ledger.entry import Entry
-from dodona.ledger.faults import HeadMissing, LedgerBusy, LedgerRolledBack, LedgerUnavailable, LedgerUnreadable
+from dodona.ledger.faults import (
+    HeadMissing,
+    LedgerBusy,
+    LedgerForbidden,
+    LedgerNewer,
+    LedgerRolledBack,
+    LedgerUnavailable,
+    LedgerUnreadable,
+)
 from dodona.ledger.group import Group, Ticket
 from dodona.ledger.head import Head, Mark
 from dodona.ledger.store import Store
@@ -184,7 +192,10 @@ class Keeper:
         self._broken = True
         self._lost = self._again is not None and isinstance(fault, LedgerUnavailable)
         self._let_go_of_all()
-        told = isinstance(fault, LedgerRolledBack | LedgerUnreadable | HeadMissing) and not charged
+        told = (
+            isinstance(fault, LedgerRolledBack | LedgerUnreadable | LedgerNewer | LedgerForbidden | HeadMissing)
+            and not charged
+        )
         return cast("DodonaError", fault) if told else LedgerUnavailable(charged=charged)
 
 

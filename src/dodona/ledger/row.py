@@ -8,12 +8,15 @@ from typing import Any
 
 from dodona.ledger.chain import Line
 from dodona.ledger.faults import LedgerUnreadable
+from dodona.ledger.spelling import KINDS
 
 Row = tuple[int, str, str, str, int | None, str | None, str]
 """Number, previous hash, hash, kind, charge (of a use or a release), key (of a charge or a plan), text."""
 
 _OF_A_CHARGE = frozenset({"redeemed", "armed", "unanswered", "released"})
 _WITH_A_KEY = frozenset({"charged", "opened"})
+
+_KNOWN = frozenset(KINDS)
 
 
 def row_of(line: Line) -> Row:
@@ -32,7 +35,10 @@ def lines_of(rows: Iterable[tuple[Any, ...]]) -> list[Line]:
     for row in rows:
         try:
             line = Line(row[0], row[1], row[2], row[6])
-            same = row_of(line) == row and type(row[0]) is int
+            own = row_of(line)
+            if own[3] not in _KNOWN:  # of a newer version, which knows what it wrote beside the line
+                own = (*own[:4], *row[4:6], own[6])
+            same = own == row and type(row[0]) is int
         except (LookupError, TypeError, ValueError, RecursionError) as fault:
             raise LedgerUnreadable("a row is damaged") from fault
         if not same:

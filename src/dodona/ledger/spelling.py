@@ -225,6 +225,10 @@ _READERS: dict[str, Callable[[Fields], Entry]] = {
 }
 
 
+KINDS = tuple(_READERS)
+"""The entries that this version knows."""
+
+
 def _pair(epsilon: Fraction, delta: Fraction) -> Fields:
     return {"epsilon": str(epsilon), "delta": str(delta)}
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import time
 from collections.abc import Callable, Sequence
@@ -9,8 +10,9 @@ from pathlib import Path
 from typing import TypeVar
 
 from dodona.ledger.chain import Line
-from dodona.ledger.faults import LedgerBusy, LedgerMissing, LedgerUnavailable, LedgerUnreadable
+from dodona.ledger.faults import LedgerBusy, LedgerForbidden, LedgerMissing, LedgerUnavailable, LedgerUnreadable
 from dodona.ledger.flight import FileHolds
+from dodona.ledger.head import allowed
 from dodona.ledger.row import lines_of, row_of
 from dodona.ledger.store import Decide
 
@@ -67,11 +69,14 @@ class SqliteStore:
         self._patience = patience
         self._commits = 0
         self._between = commits_between_checkpoints
-        if not path.is_file():
-            raise LedgerMissing(str(path))
         try:
-            with path.open("r+b") as file:
-                magic = file.read(len(_MAGIC))
+            with allowed(path):
+                if not path.is_file():
+                    raise LedgerMissing(str(path))
+                with path.open("r+b") as file:
+                    magic = file.read(len(_MAGIC))
+                if not os.access(path.parent, os.W_OK | os.X_OK):  # its log is written beside it
+                    raise LedgerForbidden(str(path))
             if magic != _MAGIC:
                 raise LedgerUnreadable("the file is not a ledger")
             self.holds = FileHolds(path.with_name(path.name + ".holds"), like=path)
