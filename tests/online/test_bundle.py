@@ -178,3 +178,8 @@ def test_residuals_with_noise_of_thousands_of_scales_are_not_bought():
     assert small([tuple(some)])
     assert not small([tuple(many)])
     assert small([(own,) for own in many])
+
+
+def test_all_triples_of_ten_small_columns_may_be_bought():
+    own = [Classes.of(Category(f"c{place}", ["no", "yes"])) for place in range(10)]
+    assert small(list(combinations(own, 3)))

@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 from typing import assert_never
 
 from dodona.accuracy import number_of
@@ -120,14 +121,28 @@ def _hold_one_unit(question: Question, within: Tolerance) -> None:
 
 def _read(question: Question, column: Column, within: Tolerance, size: int) -> float:
     if isinstance(within, str):
-        found = _PERCENT.fullmatch(within)
-        if found is None or not 0 < float(found[1]) <= _HUNDRED:
-            raise InvalidArgument("within", within, _ACCEPTED)
-        return max(_LEAST, float(found[1]) / _HUNDRED * whole_of(question, column, size=size))
+        if type(column.expression) is Total:
+            block = question.query.blocks[column.expression.block]
+            if type(block.weight) is Constant:  # of a batch nearly all, and read once
+                return _part_of_counts(within, block.weight.number, block.unit, size)
+        return max(_LEAST, _part(within) * whole_of(question, column, size=size))
     number = python_number(within)
     if number is None or not _LEAST <= number <= _MOST:
         raise InvalidArgument("within", within, _ACCEPTED)
     return float(number)
+
+
+def _part(within: str) -> float:
+    found = _PERCENT.fullmatch(within)
+    if found is None or not 0 < float(found[1]) <= _HUNDRED:
+        raise InvalidArgument("within", within, _ACCEPTED)
+    return float(found[1]) / _HUNDRED
+
+
+@lru_cache(maxsize=1 << 8)
+def _part_of_counts(within: str, weight: int, unit: Fraction, size: int) -> float:
+    whole = max(abs(weight), 1) * unit * number_of(size, argument="size")
+    return max(_LEAST, _part(within) * float(whole))
 
 
 def _estimates(question: Question) -> list[Column]:

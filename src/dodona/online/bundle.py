@@ -34,7 +34,7 @@ MOST_CASES = 1 << 15
 """Of residuals of all targets: to price more of them takes longer than anybody waits."""
 MOST_ROWS = 1 << 18
 """Of residuals that are bought together."""
-MOST_SCALES = 1 << 10
+MOST_SCALES = 1 << 12
 """Of the noise of residuals that are bought together: for each a table of its law is built before it is drawn."""
 _SPARE = 1.0005  # more than the steps of bounds of quantiles
 _SELDOM, _CLOSER = 1e-4, 0.88  # from here on fewer counts may be the noisiest: numbers in steps of this ratio

@@ -56,8 +56,9 @@ class Memory:
     def recall(self, query: Query) -> list[list[Told] | None]:
         """Return for each block all that was told of it, the first release first; None where it was never told."""
         with self.lock:
-            for kind in {_is_count(block) for block in query.blocks}:
-                self._name(kind)
+            if self._waiting:
+                for kind in {_is_count(block) for block in query.blocks}:
+                    self._name(kind)
             if not self._blocks:
                 return [None] * len(query.blocks)
             named = zip(query.blocks, block_digests(query), strict=True)
