@@ -1,6 +1,9 @@
 """The demonstration: two runs differ in values and agree in charges; what it shows is true."""
 
 import io
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +18,7 @@ from demo.truth import Judged
 from dodona.answer.estimate import Estimate
 from dodona.ledger import place
 from dodona.opening.file import DatasetFile
+from tests.house.tree import ROOT
 
 ROWS = 4_000  # the declared size stays 200,000: prices follow from it
 
@@ -114,3 +118,19 @@ def test_a_truth_outside_is_drawn_outside(truth: float, drawn: str) -> None:
     judged = Judged("", "count", Estimate(10, 5, 15), truth)
     assert gauge(judged).plain.strip() == drawn
     assert judged.inside == (5 <= truth <= 15)
+
+
+def test_the_demonstration_runs_on_what_it_installs(tmp_path: Path) -> None:
+    """`make demo` leaves these libraries out, so nothing on its way may load them."""
+    made = make(table.stays(500, seed=1), tmp_path)
+    asked = f"""
+import sys
+import demo.__main__, demo.picture, demo.tour, dodona, dodona.cli.main
+with dodona.open({str(made.file)!r}, analyst="ada") as stays:
+    stays.ask("SELECT age, avg(stay) FROM stays GROUP BY age", epsilon="0.1").to_json()
+print(sorted({{"pyarrow", "pandas", "polars", "pyspark"}} & set(sys.modules)))
+"""  # noqa: S608  of a path of ours
+    done = subprocess.run(
+        [sys.executable, "-c", asked], cwd=ROOT, capture_output=True, text=True, check=True, env=dict(os.environ)
+    )
+    assert done.stdout == "[]\n"

@@ -46,6 +46,13 @@ def test_every_requirement_that_is_listed_is_pinned() -> None:
         assert set(listed) <= pinned
 
 
+def test_the_demonstration_has_the_versions_that_are_tested() -> None:
+    texts = {lock.stem: lock.read_text(encoding="utf-8") for lock in LOCKS}
+    pins = {name: set(re.findall(r"^[a-z0-9.-]+==[^ ]+", text, re.MULTILINE)) for name, text in texts.items()}
+    assert pins["demo"] < pins["dev"]
+    assert not {pin.partition("==")[0] for pin in pins["demo"]} & {"pyarrow", "pandas", "pyspark", "opendp", "mypy"}
+
+
 def test_there_is_one_kind_of_lock() -> None:
     assert not (ROOT / "uv.lock").exists()
 
