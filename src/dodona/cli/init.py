@@ -95,12 +95,18 @@ def _show(draft: Draft, path: Path) -> None:
 
 def _unit(draft: Draft) -> list[str]:
     """Return what is proposed about who is protected."""
+    from dodona.opening.rounding import CAP_EPSILON
+
     unit = {key.name: key for key in draft.unit}
     told_size = f"{draft.rows:,} rows; unit.size = {unit['size'].text}."
     if "id" not in unit:
         return [told_size, "Each row is protected by itself. If a person may have several rows, write --id COLUMN."]
     guess = " Guessed by its name: check that it tells people apart." if unit["id"].told else ""
-    capped = " Proposed so that nearly all rows count: decide." if unit["rows"].told else ""
+    capped = (
+        f" Chosen with noise (epsilon {float(CAP_EPSILON):g}): all rows of about 19 in 20 people count. Decide."
+        if unit["rows"].told
+        else ""
+    )
     return [
         told_size,
         f"People are protected, told apart by {unit['id'].text}.{guess}",

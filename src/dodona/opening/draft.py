@@ -20,7 +20,8 @@ from dodona.domain.unit import MOST_ROWS
 from dodona.errors import InvalidArgument, InvalidRequest
 from dodona.exact import whole
 from dodona.opening.guess import Declared, Guess, Key, LeftOut, guessed, is_id, is_person, quoted
-from dodona.opening.rounding import about, cap
+from dodona.opening.rounding import CAP_SCALE, CAPS, about, cap_scores
+from dodona.trusted.choice import draft_choice
 
 if TYPE_CHECKING:
     from dodona.backends.inspection import Inspection
@@ -159,7 +160,9 @@ def _unit(table: Inspection, person: str | None, wishes: Wishes, size: int) -> t
     if person is None:
         return Key("protects", '"row"'), neighbours, known
     rows = wishes.rows
-    capped = Key("rows", str(cap(crowds(table, person)) if rows is None else rows), told=rows is None)
+    if rows is None:  # a small cap is the likelier, the less the rows can say
+        rows = CAPS[draft_choice(cap_scores(crowds(table, person)), CAPS, scale=CAP_SCALE)]
+    capped = Key("rows", str(rows), told=wishes.rows is None)
     return (
         Key("protects", '"person"'),
         Key("id", quoted(person), told=wishes.id is None),

@@ -22,7 +22,7 @@ WARNING = """\
 """
 """The first lines of a draft."""
 _PERSON = """\
-# Of each person this many rows count: noise grows with it, and rows beyond it are cut. `dodona check` tells how many.
+# Of each person this many rows count: noise grows with it, and rows beyond it are left out. See `dodona check`.
 """
 _SIZE = """\
 # About how many rows there are: public, the 100% of a tolerance in percent.

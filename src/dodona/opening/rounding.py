@@ -64,16 +64,27 @@ def about(count: int) -> int:
     return max(1, round(count, -digits))
 
 
-def cap(crowds: list[tuple[int, int]], *, kept: Fraction = Fraction(95, 100)) -> int:
-    """Return the least round number of rows a person with which so many of all rows count.
+CAPS = (1, 2, 3, 4, 5, 6, 8, 10, 15, 20, 30, 50, 100)
+"""The caps on rows that a draft may propose: public, whatever the rows are."""
+CAP_EPSILON = Fraction(1, 10)
+"""What a proposed cap tells about anybody, at most."""
+_FULLY = 20  # all rows of 19 in 20 people are to count
+CAP_SCALE = 2 * _FULLY / CAP_EPSILON
 
-    >>> cap([(1, 100), (2, 50), (40, 1)])
-    30
+
+def cap_scores(crowds: list[tuple[int, int]]) -> list[int]:
+    """Return how well each cap keeps all rows of 19 in 20 people: 20 times those who have more, against all of them.
+
+    `crowds` says how many people have one row, two rows and so on. One person moves a score by 20 at most, so that a
+    choice by these scores, at the scale `CAP_SCALE`, costs `CAP_EPSILON`.
+
+    >>> dict(zip(CAPS, cap_scores([(1, 90), (4, 10)]), strict=True))[1]
+    -100
+
+    Theorem: choice-privacy
     """
-    rows = sum(own * people for own, people in crowds)
-    listed: list[int] = [factor * 10**power for power in range(6) for factor in (1, 2, 3, 4, 5, 8)]
-    enough = (size for size in listed if sum(min(own, size) * people for own, people in crowds) >= kept * rows)
-    return next(enough, listed[-1])
+    people = sum(number for _, number in crowds)
+    return [-abs(_FULLY * sum(number for own, number in crowds if own > size) - people) for size in CAPS]
 
 
 def _power_of_ten(number: Fraction) -> Fraction:

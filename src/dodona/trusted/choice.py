@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from fractions import Fraction
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -64,3 +66,17 @@ def _winner(selection: Scored, scores: list[int]) -> int:
     gaps = np.array([-min(best - score, samplers.LARGEST_VALUE) for score in scores], dtype=np.int64)
     unit, draw = 1 / selection.choice.scale, _DRAWS[type(selection.choice)]
     return int(samplers.contests(gaps, 1, unit=unit, draw=draw, rare=selection.rarities)[0])
+
+
+def draft_choice(scores: Sequence[int], rarities: Sequence[int], *, scale: Fraction) -> int:
+    """Return the place of one candidate, with a chance in proportion to exp(score/scale)/rarity.
+
+    It is for drafts, which an owner makes before there is a ledger: nothing is charged, and the draft says what it
+    costs. Rarities are public.
+
+    Theorem: choice-privacy
+    """
+    found = samplers.contests(
+        np.array(scores, dtype=np.int64), 1, unit=1 / scale, draw=samplers.Draw.GUMBEL, rare=[*map(Fraction, rarities)]
+    )
+    return int(found[0])
