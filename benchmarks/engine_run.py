@@ -46,6 +46,8 @@ class Opened:
     name: str
     returned: Callable[[str], int]
     """Runs a statement of ours, and says how many rows came back."""
+    keep: Callable[[], tuple[Source, str]] | None = None
+    """Keeps the rows that count, and returns them as a source of ours, and the engine's own name for them."""
 
 
 def schema(rows: int, *, person: str | None = "person") -> Schema:
@@ -122,7 +124,13 @@ def postgres(_: Path, rows: int, held: ExitStack) -> Opened:
         return connection.execute(text).fetchall()
 
     source = PostgresSource(schema(rows), server.address, table=name, timeout=600.0, key=KEY)
-    return Opened(source, own, name, lambda text: len(own(text)))
+
+    def keep() -> tuple[Source, str]:
+        kept = f"{name}_kept"
+        source.keep_rows(server.address, kept, key=KEY, timeout=600.0)
+        return PostgresSource(schema(rows), server.address, table=name, timeout=600.0, key=KEY, kept=kept), kept
+
+    return Opened(source, own, name, lambda text: len(own(text)), keep)
 
 
 def spark(folder: Path, rows: int, held: ExitStack) -> Opened:
@@ -136,11 +144,18 @@ def spark(folder: Path, rows: int, held: ExitStack) -> Opened:
     if session is None:
         raise RuntimeError("Spark was not started")
     held.callback(source.close)
+
+    def keep() -> tuple[Source, str]:
+        source.keep_rows(f"{path}-kept", key=KEY)
+        (place,) = Path(f"{path}-kept").iterdir()
+        return SparkSource.parquet(schema(rows), path, key=KEY, kept=f"{path}-kept"), f"parquet.`{place}`"
+
     return Opened(
         source,
         lambda text: [tuple(row) for row in session.sql(text).collect()],
         f"parquet.`{path}`",
         lambda text: len(source._session.sql(text).collect()),  # noqa: SLF001  as it fetches itself
+        keep,
     )
 
 
@@ -171,9 +186,21 @@ def grouped(engine: str, folder: Path, rows: int, held: ExitStack) -> dict[str, 
         "ratio": round(ours / theirs, 3),
         "opened_ratio": round((opening + ours) / theirs, 3),
         "own_seconds": round(theirs, 3),
+        "asked_seconds": round(ours, 3),
         "rows_returned": opened.returned(own.sql),
         "cells": query.values,
-    }
+    } | ({} if opened.keep is None else _kept(opened, query, opened.keep, held))
+
+
+def _kept(opened: Opened, query: Query, keep: Callable[[], tuple[Source, str]], held: ExitStack) -> dict[str, float]:
+    """Return what a question takes once the rows that count are kept, over a plain GROUP BY of as many rows."""
+    source, name = keep()
+    held.callback(source.close)
+    source.exact(query)
+    plain = f"SELECT c0, count(*) FROM {name} GROUP BY c0"  # noqa: S608
+    rounds = [(_seconds(lambda: opened.own(plain)), _seconds(lambda: source.exact(query))) for _ in range(_REPEATS)]
+    theirs, ours = (median(own) for own in zip(*rounds, strict=True))
+    return {"kept_ratio": round(ours / theirs, 3), "kept_seconds": round(ours, 3)}
 
 
 def overhead(engine: str, folder: Path, held: ExitStack) -> float:

@@ -7,9 +7,11 @@ import time
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
 import dodona
 from dodona.backends.faults import SourceUnfit
+from dodona.cli.main import app
 from dodona.errors import InvalidRequest
 from dodona.opening.file import DatasetFile
 from dodona.opening.version import VersionChanged
@@ -137,3 +139,38 @@ def end(space: str) -> None:
     with owner() as connection:
         while not connection.execute(query, (f"^COPY.*{space}",)).fetchall() and time.monotonic() < until:
             time.sleep(0.01)
+
+
+def test_the_rows_of_people_are_kept_once_and_asked_there(path: Path):
+    rows = range(900)
+    columns = {"sex": ["male", "female", "female"] * 300, "age": [row % 100 for row in rows]}
+    table = held(
+        "Stays", columns | {"who": [row // 3 for row in rows]}, {"sex": "text", "age": "integer", "who": "integer"}
+    )
+    space = table.partition(".")[0]
+    person = text(table).replace('protects = "row"', 'protects = "person"\nid = "who"\nrows = 2')
+    path.write_text(person.replace("timeout = 60", f'timeout = 60\nkept = "{space}.kept"'), encoding="utf-8")
+    dodona.create_ledger(path)
+    with pytest.raises(SourceUnfit, match="no table"):
+        dodona.open(path, analyst="ada")
+    done = CliRunner().invoke(app, ["keep", str(path)])
+    assert done.exit_code == 0, done.output
+    assert done.stdout == f"kept: {space}.kept\n"
+    with dodona.open(path, analyst="ada") as asked:
+        assert asked.ask(OLD).about == "Of each person at most 2 rows count."
+    with owner() as connection:
+        connection.execute(f"UPDATE {space}.kept SET c1 = 0 WHERE c1 = 1")  # noqa: S608
+    with pytest.raises(VersionChanged):
+        dodona.open(path, analyst="ada")
+    path.write_text(path.read_text(encoding="utf-8").replace("2026-10", "2026-11"), encoding="utf-8")
+    with pytest.raises(SourceUnfit, match="not kept for this version"):
+        dodona.open(path, analyst="ada")
+    assert CliRunner().invoke(app, ["keep", str(path)]).exit_code == 0
+    dodona.open(path, analyst="ada").close()
+
+
+def test_rows_are_kept_for_people_alone(path: Path):
+    path.write_text(text("public.stays"), encoding="utf-8")
+    done = CliRunner().invoke(app, ["keep", str(path)])
+    assert done.exit_code != 0
+    assert "Rows are kept where people are protected" in done.output.replace("\n", " ")

@@ -12,7 +12,7 @@ from dodona.backends.postgres_session import Connection
 from dodona.domain.attribute import Attribute, Boolean, column_of
 from dodona.domain.schema import Schema
 from dodona.sql.render import Table
-from dodona.sql.render_cap import person_text
+from dodona.sql.render_cap import PERSON, kept_columns, kept_table, person_text
 from dodona.sql.render_column import Form, Reading, accepted, reading
 from dodona.sql.render_postgres import DOUBLE_OF_NUMERIC, POSTGRES
 
@@ -32,6 +32,8 @@ _MODEST = 250  # a numeric with so many digits at most on either side of its poi
 _LOCKED = frozenset("rpv")
 _RELATIONS = frozenset("rpvmf")
 _NAMES = 2
+LABEL = "dodona kept rows "
+"""The comment of a table that `keep` wrote begins so."""
 
 _TABLE = """
 SELECT c.relkind::text, c.relname, n.nspname, has_schema_privilege(n.oid, 'USAGE'),
@@ -113,7 +115,7 @@ def relation(connection: Connection, needed: Iterable[str], space: str, name: st
     return Relation(space, name, readable and kind in _LOCKED, kind in "vf", kinds)
 
 
-def hold_types(connection: Connection, schema: Schema, known: Relation) -> bool:
+def hold_types(connection: Connection, names: Iterable[str], known: Relation) -> bool:
     """Return whether the columns still have their types; a table is locked first, so that they keep them.
 
     The lock comes before anything is read, as a snapshot that is older than a rewritten table sees it empty.
@@ -121,7 +123,7 @@ def hold_types(connection: Connection, schema: Schema, known: Relation) -> bool:
     if known.locked:
         connection.execute(f"LOCK TABLE {known.sql} IN ACCESS SHARE MODE")
     kinds = _kinds(connection, known.sql)
-    return all(name in kinds and kinds[name].shown == known.kinds[name].shown for name in needed(schema))
+    return all(name in kinds and kinds[name].shown == known.kinds[name].shown for name in names)
 
 
 def table_of(schema: Schema, found: Relation) -> Table:
@@ -149,6 +151,45 @@ def _person_text(kind: Kind) -> str:
         return POSTGRES.text
     double = replace(POSTGRES, double=DOUBLE_OF_NUMERIC) if kind.family == "numeric" else POSTGRES
     return person_text(_FORMS.get(kind.family), double)
+
+
+def kept_of(connection: Connection, schema: Schema, found: Relation, digest: str) -> Table:
+    """Return how the rows that `keep` wrote are read; raises SourceUnfit where they belong to something else."""
+    if label(connection, found) != f"{LABEL}{digest}" or PERSON not in found.kinds:
+        raise SourceUnfit(
+            f"The rows in {found.space}.{found.name} were not kept for this version, schema and ledger. "
+            "Run `dodona keep`."
+        )
+    return kept_table(schema, found.sql, POSTGRES, _person_text(found.kinds[PERSON]))
+
+
+def label(connection: Connection, found: Relation) -> str | None:
+    """Return the comment of a table, by which one of ours is known."""
+    row = connection.execute("SELECT obj_description(%s::regclass, 'pg_class')", [found.sql]).fetchone()
+    return None if row is None else row[0]
+
+
+def write_kept(connection: Connection, table: Table, space: str, name: str, label_of: str) -> str | None:
+    """Write the rows that count, as codes, in one transaction; return what is wrong where it cannot be done.
+
+    A table of this name is replaced only where it is one of ours.
+    """
+    own = _quoted(space, name)
+    with connection.transaction():
+        known = connection.execute(_TABLE, (space, name)).fetchall()
+        if any(row[1:3] == (name, space) for row in known):
+            ((held,),) = connection.execute("SELECT obj_description(%s::regclass, 'pg_class')", [own]).fetchall()
+            if not str(held or "").startswith(LABEL):
+                return (
+                    f"{space}.{name} is a table that `dodona keep` did not write, and is left alone. Name another one."
+                )
+            connection.execute(f"DROP TABLE {own}")
+        *columns, person = kept_columns(table)
+        listed = ", ".join([*(f"CAST({code} AS integer) AS {code}" for code in columns), person])
+        connection.execute(f"CREATE TABLE {own} AS SELECT {listed} FROM {table.source}")  # noqa: S608
+        connection.execute(f"COMMENT ON TABLE {own} IS {POSTGRES.literal(label_of)}")
+    connection.execute(f"ANALYZE {own}")
+    return None
 
 
 def held_of(name: str, kind: Kind) -> Held:

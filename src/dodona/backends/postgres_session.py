@@ -166,6 +166,17 @@ def _columns(raw: bytearray, number: int) -> list[NDArray[np.int64]] | None:
     return list(rows["held"]["value"].astype(np.int64).T.copy())
 
 
+def writing(url: str, *, timeout: float, work: Callable[[Connection], Found]) -> Found | None:
+    """Return what the work of an owner returns, who may write; None where it fails."""
+    try:
+        connection = _connected(url, timeout)
+        with connection:
+            connection.execute("SET default_transaction_read_only = off")
+            return work(connection)
+    except psycopg.Error:
+        return None
+
+
 def _connected(url: str, timeout: float) -> Connection:
     """Return a connection that can only read, and only what is named with its schema."""
     address = make_conninfo("", **(_ALIVE | conninfo_to_dict(url)))

@@ -15,7 +15,17 @@ import numpy as np
 from dodona.backends.cap import cap_key
 from dodona.backends.engine import answers, unread_columns
 from dodona.backends.faults import SourceUnfit
-from dodona.backends.spark_opening import folder, forget, fresh_name, hold_readable, named, viewed
+from dodona.backends.spark_opening import (
+    folder,
+    forget,
+    fresh_name,
+    hold_readable,
+    kept_folder,
+    kept_view,
+    named,
+    viewed,
+    write_kept,
+)
 from dodona.backends.spark_session import ENGINE, beside, connected, over_network, quiet, running
 from dodona.domain.schema import Schema
 from dodona.query.query import Query
@@ -33,7 +43,8 @@ if TYPE_CHECKING:
 class SparkSource:
     """Exact answers from Spark. Open one with `parquet`, `table` or `remote`.
 
-    Where people are protected, each of these takes the key of the ledger, which chooses the rows that count.
+    Where people are protected, each of these takes the key of the ledger, which chooses the rows that count; with
+    `kept` they were chosen once, by `keep_rows`.
     """
 
     def __init__(  # noqa: PLR0913  what is opened once
@@ -59,7 +70,7 @@ class SparkSource:
         return f"SparkSource({self._schema.table})"
 
     @classmethod
-    def parquet(
+    def parquet(  # noqa: PLR0913  what is opened once
         cls,
         schema: Schema,
         path: str | Path,
@@ -67,6 +78,7 @@ class SparkSource:
         session: SparkSession | None = None,
         version: str = "1",
         key: bytes | None = None,
+        kept: str | None = None,
     ) -> Self:
         """Open Parquet files: a folder, a file, a pattern with `*`, or an address that Spark knows.
 
@@ -76,11 +88,17 @@ class SparkSource:
         if given is None or given is ENGINE.session:
             given, leave = ENGINE.take(), ENGINE.leave
         return cls._opened(
-            schema, lambda: beside(given), lambda own: folder(own, path), version=version, key=key, leave=leave
+            schema,
+            lambda: beside(given),
+            lambda own: folder(own, path),
+            version=version,
+            key=key,
+            kept=kept,
+            leave=leave,
         )
 
     @classmethod
-    def table(
+    def table(  # noqa: PLR0913  what is opened once
         cls,
         schema: Schema,
         session: SparkSession | None,
@@ -88,6 +106,7 @@ class SparkSource:
         *,
         version: str = "1",
         key: bytes | None = None,
+        kept: str | None = None,
     ) -> Self:
         """Open a table or a view of a session, None for the one that is running, by the name that it knows.
 
@@ -101,17 +120,24 @@ class SparkSource:
         def rows(own: SparkSession) -> DataFrame:
             return named(own if over_network(given) else given, known)
 
-        return cls._opened(schema, lambda: beside(given), rows, version=version, key=key, leave=_nothing)
+        return cls._opened(schema, lambda: beside(given), rows, version=version, key=key, kept=kept, leave=_nothing)
 
     @classmethod
-    def remote(
-        cls, schema: Schema, address: str, name: str | None = None, *, version: str = "1", key: bytes | None = None
+    def remote(  # noqa: PLR0913  what is opened once
+        cls,
+        schema: Schema,
+        address: str,
+        name: str | None = None,
+        *,
+        version: str = "1",
+        key: bytes | None = None,
+        kept: str | None = None,
     ) -> Self:
         """Open a table of a Spark Connect server, whose address is such as sc://host:15002."""
         session = connected(address)
         known = SPARK.identifier(schema.table) if name is None else name
         return cls._opened(
-            schema, lambda: session, lambda own: named(own, known), version=version, key=key, leave=_nothing
+            schema, lambda: session, lambda own: named(own, known), version=version, key=key, kept=kept, leave=_nothing
         )
 
     @classmethod
@@ -123,15 +149,20 @@ class SparkSource:
         *,
         version: str,
         key: bytes | None,
+        kept: str | None,
         leave: Callable[[], None],
     ) -> Self:
         view = fresh_name()
         own: SparkSession | None = None
         try:
             own = session()
-            found = viewed(rows(own), schema, own, view)
-            table = found if found.person is None else capped(found, schema.unit.rows, cap_key(schema, key))
-            hold_readable(own, found, table)
+            own_key = cap_key(schema, key)
+            if kept is None:
+                found = viewed(rows(own), schema, own, view)
+                table = found if found.person is None else capped(found, schema.unit.rows, own_key)
+                hold_readable(own, found, table)
+            else:
+                table = kept_view(own, schema, kept_folder(kept, schema, version, own_key), view)
         except BaseException:
             if own is not None:
                 forget(own, view)
@@ -155,6 +186,10 @@ class SparkSource:
     def unread(self) -> tuple[str, ...]:
         """Return the columns of which no row has a declared value, though there are others: for the owner alone."""
         return unread_columns(self._table, self._fetched)
+
+    def keep_rows(self, kept: str, *, key: bytes) -> None:
+        """Write the rows that count into a folder of Parquet, for this version, schema and key."""
+        write_kept(self._session, self._table, kept_folder(kept, self._schema, self.version, key))
 
     def close(self) -> None:
         """Let go of the table; a session that was given goes on."""

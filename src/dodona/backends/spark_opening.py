@@ -17,7 +17,7 @@ from dodona.backends.spark_session import over_network, quiet, released
 from dodona.domain.attribute import column_of
 from dodona.domain.schema import Schema
 from dodona.sql.render import Table, digest
-from dodona.sql.render_cap import person_text
+from dodona.sql.render_cap import PERSON, crowd, kept_columns, kept_digest, kept_table, person_text
 from dodona.sql.render_column import Form, Reading, accepted, reading
 from dodona.sql.render_dialect import SPARK
 
@@ -108,6 +108,38 @@ def _person_text(field: StructField) -> str:
     if kind.startswith("decimal("):
         return person_text(Form.WHOLE if kind.endswith(",0)") else Form.DECIMAL, SPARK)
     return person_text(_form(field), SPARK)
+
+
+def kept_folder(kept: str, schema: Schema, version: str, key: bytes) -> str:
+    """Return the folder of the rows that were kept for a version, a schema and a key: each has one of its own."""
+    return f"{kept.rstrip('/')}/{kept_digest(schema, version, key)[:32]}"
+
+
+def kept_view(session: SparkSession, schema: Schema, place: str, name: str) -> Table:
+    """Return how the rows that `write_kept` wrote are read; they must be whole, and within the cap."""
+    where = place if "://" in place or over_network(session) else f"file:{Path(place).absolute()}"
+    with quiet(), suppress(Exception):  # pyspark has no one family of errors
+        rows = session.read.parquet(where)
+        person = next(field for field in rows.schema.fields if field.name == PERSON)
+        table = kept_table(schema, named_view(rows, session, name), SPARK, _person_text(person))
+        (figures,) = session.sql(crowd(table).sql).collect()
+        if figures[1] <= schema.unit.rows and figures[2] == 0:
+            return table
+    raise SourceUnfit(
+        "No rows were kept for this version, schema and ledger, or they were changed. Run `dodona keep`, or take "
+        "`kept` out of the dataset file."
+    )
+
+
+def write_kept(session: SparkSession, table: Table, place: str) -> None:
+    """Write the rows that count, as codes."""
+    where = place if "://" in place or over_network(session) else f"file:{Path(place).absolute()}"
+    *columns, person = kept_columns(table)
+    listed = ", ".join([*(f"CAST({code} AS INT) AS {code}" for code in columns), person])
+    with quiet(), suppress(Exception):  # pyspark has no one family of errors
+        session.sql(f"SELECT {listed} FROM {table.source}").write.mode("overwrite").parquet(where)  # noqa: S608
+        return
+    raise SourceUnfit("The rows cannot be written. Check that the folder of `kept` may be written to.")
 
 
 def held_columns(rows: DataFrame) -> dict[str, Held]:

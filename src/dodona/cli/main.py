@@ -15,6 +15,7 @@ from dodona.cli.audit import audit
 from dodona.cli.check import check
 from dodona.cli.confirm import confirm
 from dodona.cli.init import init
+from dodona.cli.keep import keep
 from dodona.cli.plan import plan
 from dodona.cli.release import release
 from dodona.cli.session import above, choose, prepare, weights
@@ -39,7 +40,7 @@ def main(
     del version  # its callback has shown it
 
 
-_OWNER = (init, check, confirm)
+_OWNER = (init, check, confirm, keep)
 _ANALYST = (describe, quote, ask, prepare, choose, above, weights, budget, history, release)
 _ANYBODY = (plan, audit, attack)
 for _command in (*_OWNER, *_ANALYST, *_ANYBODY):

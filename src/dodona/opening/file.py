@@ -45,6 +45,8 @@ class DatasetFile:
     timeout: int
     """Seconds that a statement may take, where a server is asked."""
     version: str
+    kept: str | None
+    """Where the rows of people that count are kept, once found: a table, or for Spark a folder."""
     budget: Budget
     after: After
     """What becomes of questions that the budget cannot buy."""
@@ -103,6 +105,13 @@ class DatasetFile:
         return self.path.parent / self.source
 
     @property
+    def kept_place(self) -> str | None:
+        """Where the rows that count are kept: a table, a folder as a path, or an address that Spark knows."""
+        if self.kept is None or self.kind == "postgres" or "://" in self.kept:
+            return self.kept
+        return str(self.path.parent / self.kept)
+
+    @property
     def address(self) -> str:
         """Where the rows are, if in a server. It may hold a password."""
         return secret(self.source)
@@ -126,7 +135,7 @@ def _read(root: Written, path: Path) -> DatasetFile | None:
     root.close()
     if dataset is None or schema is None or source is None or budget is None or ledger is None or analysts is None:
         return None
-    kind, place, table, timeout, version, form = source
+    kind, place, table, timeout, version, form, kept = source
     return DatasetFile(
         path=path,
         dataset=dataset,
@@ -137,6 +146,7 @@ def _read(root: Written, path: Path) -> DatasetFile | None:
         form=form,
         timeout=timeout,
         version=version,
+        kept=kept,
         budget=budget[0],
         after=budget[1],
         analysts=analysts,
@@ -159,7 +169,7 @@ def _dataset(root: Written) -> str | None:
     return name
 
 
-def _source(root: Written) -> tuple[str, str, str | None, int, str, CsvFormat] | None:
+def _source(root: Written) -> tuple[str, str, str | None, int, str, CsvFormat, str | None] | None:
     source = root.table("source", example='[source] with kind = "parquet" and path = "stays.parquet"')
     if source is None:
         return None
@@ -176,11 +186,14 @@ def _source(root: Written) -> tuple[str, str, str | None, int, str, CsvFormat] |
     version = source.text("version", example='version = "2026-10"', default="1")
     inner = source.text("source_table", example='source_table = "main.stays"') if source.has("source_table") else None
     form = _csv_format(source) if kind == "csv" else PLAIN
+    kept = source.text("kept", example='kept = "dodona.stays_kept"') if source.has("kept") else None
+    if kept is not None and kind not in {"postgres", "spark"}:
+        source.note("kept", "is for postgres and spark; leave it out, as DuckDB keeps the rows that count in memory")
     source.has("table")
     source.close()
     if kind is None or place is None or timeout is None or version is None or form is None:
         return None
-    return kind, place, inner, timeout, version, form
+    return kind, place, inner, timeout, version, form, kept
 
 
 def _csv_format(source: Written) -> CsvFormat | None:

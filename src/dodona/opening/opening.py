@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Sequence
 from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from dodona.domain.schema import Schema
 from dodona.errors import InvalidRequest
@@ -138,7 +138,7 @@ def _source(file: DatasetFile, key: bytes) -> Source:
     from dodona.backends.duckdb import DuckDBSource
 
     if file.kind in {"postgres", "spark"}:
-        return _held(file, _spark(file, key) if file.kind == "spark" else _postgres(file, key), key)
+        return _held(file, _server(file, key, file.kept_place), key)
     new = hold_version(file, key)
     match file.kind:
         case "parquet":
@@ -165,23 +165,59 @@ def _warn_unread(names: Sequence[str]) -> None:
         )
 
 
-def _postgres(file: DatasetFile, key: bytes) -> PostgresSource:
+def keep_rows(path: str | Path, /, *, url: str | None = None) -> str:
+    """Find the rows of people that count, and keep them where the dataset file says; return where that is.
+
+    `url` is `env:NAME` of an address whose role may write, where the one of the file may not.
+    """
+    file = DatasetFile.read(path)
+    where = file.kept_place
+    if where is None or file.schema.unit.id is None:
+        raise InvalidRequest(
+            'Rows are kept where people are protected, behind PostgreSQL or Spark. Write where: [source] kept = "..."'
+        )
+    with ledger_of(path) as ledger:
+        key = ledger.cap_key
+    source = _held(file, _server(file, key, None), key)
+    try:
+        if file.kind == "spark":
+            cast("SparkSource", source).keep_rows(where, key=key)
+        else:
+            address = file.address if url is None else secret(url)
+            cast("PostgresSource", source).keep_rows(address, where, key=key, timeout=file.timeout)
+    finally:
+        source.close()
+    _held(file, _server(file, key, where), key).close()  # what was written is what was read
+    return where
+
+
+def _server(file: DatasetFile, key: bytes, kept: str | None) -> PostgresSource | SparkSource:
+    return _spark(file, key, kept) if file.kind == "spark" else _postgres(file, key, kept)
+
+
+def _postgres(file: DatasetFile, key: bytes, kept: str | None) -> PostgresSource:
     with extra("PostgreSQL", "psycopg", "postgres"):
         from dodona.backends.postgres import PostgresSource
     return PostgresSource(
-        file.schema, file.address, table=file.source_table, version=file.version, timeout=file.timeout, key=key
+        file.schema,
+        file.address,
+        table=file.source_table,
+        version=file.version,
+        timeout=file.timeout,
+        key=key,
+        kept=kept,
     )
 
 
-def _spark(file: DatasetFile, key: bytes) -> SparkSource:
+def _spark(file: DatasetFile, key: bytes, kept: str | None) -> SparkSource:
     with extra("Spark", "pyspark", "spark"):
         from dodona.backends.spark import SparkSource
     schema, where, version = file.schema, file.source, file.version
     if where.startswith(VARIABLE):
-        return SparkSource.remote(schema, secret(where), file.source_table, version=version, key=key)
+        return SparkSource.remote(schema, secret(where), file.source_table, version=version, key=key, kept=kept)
     if where:
-        return SparkSource.parquet(schema, where if "://" in where else file.rows, version=version, key=key)
-    return SparkSource.table(schema, None, file.source_table, version=version, key=key)
+        return SparkSource.parquet(schema, where if "://" in where else file.rows, version=version, key=key, kept=kept)
+    return SparkSource.table(schema, None, file.source_table, version=version, key=key, kept=kept)
 
 
 def _held(file: DatasetFile, source: PostgresSource | SparkSource, key: bytes) -> Source:

@@ -7,10 +7,12 @@ hash: which rows of a person count depends on the rows of that person and on the
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 
+from dodona.domain.schema import Schema
 from dodona.errors import InvariantBroken
-from dodona.sql.render import Table
+from dodona.sql.render import Statement, Table
 from dodona.sql.render_cells import code
 from dodona.sql.render_column import Form, reading
 from dodona.sql.render_dialect import Dialect, number_literal
@@ -128,6 +130,29 @@ def as_codes(table: Table, source: str) -> Table:
         for place, (name, own) in enumerate(table.readings.items())
     }
     return Table(source, readings, table.dialect, None if table.person is None else PERSON, table.person_text)
+
+
+def kept_digest(schema: Schema, version: str, key: bytes) -> str:
+    """Return what rows that are kept belong to: a schema, a version and the key of a ledger, which it does not tell."""
+    return hashlib.sha256(b"\0".join([b"kept rows", schema.digest.encode(), version.encode(), key])).hexdigest()
+
+
+def kept_columns(table: Table) -> list[str]:
+    """Return the columns of a table that keeps the rows that count: codes, and who each row is of."""
+    return [*_columns(table), PERSON]
+
+
+def kept_table(schema: Schema, source: str, dialect: Dialect, text: str) -> Table:
+    """Return how rows that are kept are read; `text` is the pattern that writes an id."""
+    readings = {own.name: reading(own, f"c{place}", Form.CODE, dialect) for place, own in enumerate(schema.domain)}
+    return Table(source, readings, dialect, PERSON, text)
+
+
+def crowd(table: Table) -> Statement:
+    """Return the statement for the largest number of rows that a person has, and for how many rows are nobody's."""
+    own = f"SELECT count({PERSON}) AS n, count(*) AS held FROM {table.source} GROUP BY {PERSON}"  # noqa: S608
+    figures = [table.dialect.small.format(f"coalesce({text}, 0)") for text in ("max(n)", "sum(held - n)")]
+    return Statement(f"SELECT 0 AS g, {figures[0]} AS s0, {figures[1]} AS s1 FROM ({own}) AS own", 1, ((1,), (1,)))  # noqa: S608
 
 
 def capped(table: Table, rows: int, key: bytes) -> Table:
