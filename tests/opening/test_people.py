@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
@@ -11,14 +12,22 @@ import pytest
 from typer.testing import CliRunner
 
 import dodona
+from dodona.backends.check import LeftOutSource, left_out_query
+from dodona.backends.duckdb_inspection import DuckDBInspection
 from dodona.cli.main import app
 from dodona.domain.attribute import Boolean, Integer
 from dodona.domain.schema import Schema
+from dodona.domain.unit import Unit
+from dodona.errors import InvalidRequest
 from dodona.ledger import memory
+from dodona.ledger.faults import BudgetExhausted, NotPermitted
 from dodona.ledger.opening import Terms
 from dodona.ledger.spelling import from_json
+from dodona.opening.check import publish
 from dodona.opening.opening import ledger_of
 from dodona.opening.version import VersionChanged
+from dodona.query.people import effect_of
+from dodona.trusted.source import opened
 from tests.opening.scene import TOML, written
 
 PERSON = 'protects = "person"\nid = "patient"\nrows = 2'
@@ -159,3 +168,49 @@ def test_answers_about_rows_are_about_all_of_them(tmp_path: Path) -> None:
         answer = stays.ask(COUNT)
     assert answer.about == ""
     assert "Each interval holds the exact value with probability 0.9 or more." in str(answer)
+
+
+def test_how_many_rows_the_cap_leaves_out_is_published_once_and_charged(tmp_path: Path) -> None:
+    path = people(tmp_path)
+    told = CliRunner().invoke(app, ["check", str(path), "--publish", "0.2", "--analyst", "ada", "--json"])
+    assert told.exit_code == 0, told.output
+    found = json.loads(told.stdout)
+    assert Fraction(found["share"]) > 0
+    words = found["words"]
+    with dodona.open(path, analyst="ada") as stays:
+        assert stays.budget.charges == 1
+        offer, answer = stays.quote(COUNT), stays.ask(COUNT)
+        assert stays.ask("SELECT sex, count(*) FROM stays GROUP BY sex").source in {"measured", "derived"}
+        assert "rows that the cap leaves out" in str(stays.history)
+        charges = stays.budget.charges
+    assert offer.about == answer.about == f"Of each person at most 2 rows count. {words}"
+    again = CliRunner().invoke(app, ["check", str(path), "--publish", "0.2", "--analyst", "ada", "--json"])
+    assert json.loads(again.stdout) == {"words": words, "share": "0"}
+    with dodona.open(path, analyst="ada") as stays:
+        assert stays.budget.charges == charges
+
+
+def test_what_is_published_holds_the_number_and_one_person_moves_it_by_ten_caps_at_most(tmp_path: Path) -> None:
+    schema = Schema.of("t", Integer("i", 0, 3), size=100, id="who", rows=2)
+    query = left_out_query(schema)
+    assert effect_of(query, Unit.each_row("add-remove")).l1 == 20
+    found = []
+    for busy in (0, 1, 3, 22, 23, 5_000):
+        who = [1, 1, 1, 2, 3, 3, 3, 3, None, *[9] * busy]
+        (tmp_path / "rows.csv").write_text("i,who\n" + "".join(f"1,{one or ''}\n" for one in who), encoding="utf-8")
+        source = LeftOutSource(schema, DuckDBInspection.csv(str(tmp_path / "rows.csv")), version="1")
+        found.append(int(opened(source.exact(query))[0]))
+        source.close()
+    assert found == [3, 3, 4, 23, 23, 23]
+
+
+def test_nothing_is_published_where_rows_are_protected_or_the_budget_is_too_small(tmp_path: Path) -> None:
+    path = people(tmp_path)
+    with pytest.raises(BudgetExhausted):
+        publish(path, epsilon=50, analyst="ada")
+    with pytest.raises(NotPermitted):
+        publish(path, epsilon="0.1")
+    (tmp_path / "rows").mkdir()
+    rows = written(tmp_path / "rows")
+    with pytest.raises(InvalidRequest, match="where people are protected"):
+        publish(rows, epsilon="0.1", analyst="ada")

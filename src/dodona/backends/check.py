@@ -8,12 +8,22 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from dodona.backends.engine import answers
+from dodona.domain.attribute import Integer
+from dodona.domain.domain import Domain
 from dodona.domain.schema import Schema
+from dodona.query.query import Query
 from dodona.sql.render import Table
-from dodona.sql.render_check import COLUMN_FIGURES, check
+from dodona.sql.render_check import COLUMN_FIGURES, check, crowds
+from dodona.sql.render_column import Form, reading
+from dodona.trusted.source import Sealed
 
 if TYPE_CHECKING:
     from dodona.backends.engine import Fetch
+    from dodona.backends.inspection import Inspection
+
+_LEFT_OUT = "dodona_rows_left_out"
+_TIMES = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,3 +68,38 @@ def checked(schema: Schema, table: Table, fetch: Fetch) -> Check:
         for place, attribute in enumerate(schema.domain)
     )
     return Check(rows, nobody, None if schema.unit.id is None else people, counting, columns)
+
+
+def most_left_out(schema: Schema) -> int:
+    """Return how many rows of one person are counted among those that the cap leaves out, at most: public."""
+    return _TIMES * schema.unit.rows
+
+
+def left_out_query(schema: Schema) -> Query:
+    """Return the sum of the rows that the cap leaves out, over a table with one row for each person.
+
+    Theorem: people
+    """
+    domain = Domain((Integer(_LEFT_OUT, 0, most_left_out(schema), otherwise=0),))
+    return Query.sum(domain, _LEFT_OUT)
+
+
+class LeftOutSource:
+    """A table with one row for each person: how many of their rows the cap leaves out, up to a bound."""
+
+    def __init__(self, schema: Schema, inspection: Inspection, *, version: str) -> None:
+        """Take a table that is open for its owner."""
+        self.version = version
+        self._schema, self._inspection = schema, inspection
+        table, (attribute,) = inspection.table(schema), left_out_query(schema).domain.attributes
+        own = reading(attribute, "c0", Form.CODE, table.dialect)
+        source = crowds(table, schema.unit.rows, most_left_out(schema))
+        self._table = Table(source, {attribute.name: own}, table.dialect)
+
+    def exact(self, query: Query) -> Sealed:
+        """Return all answers of a query, sealed."""
+        return answers(query, self._table, rows=self._schema.unit.size, fetch=self._inspection.fetched)
+
+    def close(self) -> None:
+        """Let go of the table."""
+        self._inspection.close()

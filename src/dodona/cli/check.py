@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
-from dodona.cli.ask import Dataset, Json, console
+import typer
+
+from dodona.cli.ask import Analyst, Dataset, Json, console
 from dodona.cli.told import told
 
 if TYPE_CHECKING:
@@ -16,9 +19,22 @@ if TYPE_CHECKING:
 PRIVATE = "PRIVATE: exact counts of the data; for the owner alone."
 
 
-def check(dataset: Dataset, *, as_json: Json = False) -> None:
+def check(
+    dataset: Dataset,
+    *,
+    publish: Annotated[
+        str | None,
+        typer.Option(metavar="EPSILON", help="Buy a noisy figure of the rows that the cap leaves out, for analysts."),
+    ] = None,
+    analyst: Analyst = None,
+    key: Annotated[str | None, typer.Option(help="With --publish: a retry under the same key is charged once.")] = None,
+    as_json: Json = False,
+) -> None:
     """Count what the bounds, the labels and the cap do to the rows. For the owner alone; a draft will do."""
     with told():
+        if publish is not None:
+            _publish(dataset, publish, analyst, key, as_json=as_json)
+            return
         from dodona.opening.check import check as checked
         from dodona.opening.check import hints
 
@@ -29,6 +45,17 @@ def check(dataset: Dataset, *, as_json: Json = False) -> None:
             print(json.dumps({"private": PRIVATE} | figures | {"hints": advice}, ensure_ascii=False))
             return
         _show(file, found, advice)
+
+
+def _publish(dataset: Path, epsilon: str, analyst: str | None, key: str | None, *, as_json: bool) -> None:
+    from dodona.opening.check import publish
+
+    found = publish(dataset, epsilon=epsilon, analyst=analyst, key=key)
+    if as_json:
+        print(json.dumps({"words": found.words, "share": str(found.price)}))
+        return
+    console().print(f"published: {found.words}", markup=False, highlight=False)
+    console().print(f"It took {float(found.price):.3g} of the budget. Offers and answers mention it.", highlight=False)
 
 
 def _show(file: DatasetFile, found: Check, advice: list[str]) -> None:

@@ -1,23 +1,36 @@
 """`dodona check`: the rows of a dataset file against its declarations, and what to do about what is found.
 
-It is the owner's own look at the data. It opens no ledger, writes nothing, and works on a draft too.
+It is the owner's own look at the data. It opens no ledger, writes nothing, and works on a draft too. Only `publish`
+buys a noisy figure, which is charged.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
+from fractions import Fraction
 from pathlib import Path
 from typing import assert_never
 
-from dodona.backends.check import Check, ColumnCheck, checked
+from dodona.backends.check import Check, ColumnCheck, LeftOutSource, checked, left_out_query
 from dodona.domain.attribute import Attribute, Boolean, Category, Date, Integer, Number
 from dodona.domain.neighbours import Neighbours
 from dodona.domain.plain import plain
+from dodona.domain.unit import Unit
+from dodona.errors import InvalidRequest
+from dodona.exact import Exact
+from dodona.mechanisms.laplace import Laplace
+from dodona.mechanisms.measurement import Measurement
+from dodona.online.chance import paid
 from dodona.opening.file import DatasetFile
+from dodona.opening.opening import ledger_of, left_out_words, source_of
 from dodona.opening.place import inspected_file
+from dodona.query.people import effect_of
+from dodona.trusted.release import release
 
 _WORTH_SAYING = 0.01
 _FAR = 2
+_TEXT = "rows that the cap leaves out"
 
 
 def check(path: str | Path) -> tuple[DatasetFile, Check]:
@@ -28,6 +41,44 @@ def check(path: str | Path) -> tuple[DatasetFile, Check]:
         return file, checked(file.schema, table.table(file.schema), table.fetched)
     finally:
         table.close()
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """A noisy figure of the rows that the cap leaves out, which answers about people mention."""
+
+    words: str
+    price: Fraction
+    """Which part of the budget it took; 0 where it was published before."""
+
+
+def publish(path: str | Path, *, epsilon: Exact, analyst: str | None = None, key: str | None = None) -> Published:
+    """Measure how many rows the cap leaves out, charged like any question, so that answers can say it.
+
+    A version has one such figure: asked again, it is told for nothing.
+
+    Theorem: people
+    """
+    file = DatasetFile.read(path)
+    unit = file.schema.unit
+    if unit.id is None:
+        raise InvalidRequest("A cap leaves rows out where people are protected; here each row is by itself.")
+    query, one = left_out_query(file.schema), Unit.each_row(unit.neighbours)
+    measurement = Measurement(query, (Laplace.for_privacy(epsilon, effect_of(query, one)),))
+    with ledger_of(path) as ledger:
+        ledger.permit(analyst)
+        earlier = left_out_words(ledger, file.schema, file.version)
+        if earlier:
+            return Published(earlier, Fraction(0))
+        source_of(file, ledger.cap_key).close()  # the rows are still those of the version
+        event, source = measurement.event(one), LeftOutSource(file.schema, inspected_file(file), version=file.version)
+        try:
+            receipt = ledger.reserve(event, analyst=analyst, key=key, purpose=measurement.purpose, version=file.version)
+            with paid():
+                release(measurement, receipt, ledger=ledger, source=source, unit=one, text=_TEXT)
+        finally:
+            source.close()
+        return Published(left_out_words(ledger, file.schema, file.version), ledger.share(event))
 
 
 def hints(file: DatasetFile, found: Check) -> Iterator[str]:

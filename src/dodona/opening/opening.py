@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Sequence
 from fractions import Fraction
@@ -12,6 +13,7 @@ from dodona.domain.schema import Schema
 from dodona.errors import InvalidRequest
 from dodona.ledger import memory, place
 from dodona.ledger.opening import Terms
+from dodona.mechanisms.measurement import noises_from
 from dodona.online.after import After
 from dodona.online.curator import Curator
 from dodona.online.dataset import Dataset
@@ -22,6 +24,7 @@ from dodona.opening.made_up import made_up
 from dodona.opening.secret import VARIABLE, secret
 from dodona.opening.version import hold_frame, hold_source, hold_version
 from dodona.policy import Analyst, Budget
+from dodona.query.canonical import digest
 from dodona.trusted.source import fresh_key
 
 if TYPE_CHECKING:
@@ -123,18 +126,25 @@ def _from_file(file: DatasetFile, analyst: str | None) -> Curator:
     ledger = ledger_of(file.path)
     try:
         ledger.permit(analyst)  # before a row is read
-        source = _source(file, ledger.cap_key)
+        source = source_of(file, ledger.cap_key)
     except BaseException:
         ledger.close()
         raise
     default = Request(within=file.within, epsilon=None, confidence=file.confidence)
     dataset = Dataset(
-        name=file.dataset, schema=file.schema, source=source, ledger=ledger, default=default, after=file.after
+        name=file.dataset,
+        schema=file.schema,
+        source=source,
+        ledger=ledger,
+        default=default,
+        after=file.after,
+        left_out=left_out_words(ledger, file.schema, file.version),
     )
     return Curator(dataset, analyst=analyst)
 
 
-def _source(file: DatasetFile, key: bytes) -> Source:
+def source_of(file: DatasetFile, key: bytes) -> Source:
+    """Return the rows of a dataset file, which must still be those of its version."""
     from dodona.backends.duckdb import DuckDBSource
 
     if file.kind in {"postgres", "spark"}:
@@ -163,6 +173,24 @@ def _warn_unread(names: Sequence[str]) -> None:
             "kind, the labels and, of CSV files, how numbers and dates are written; `dodona check` shows figures.",
             stacklevel=5,
         )
+
+
+def left_out_words(ledger: Ledger, schema: Schema, version: str) -> str:
+    """Return what was published of the rows that the cap leaves out; nothing where nothing was."""
+    if schema.unit.id is None:
+        return ""
+    from dodona.backends.check import left_out_query, most_left_out
+
+    found = ledger.released(digest(left_out_query(schema)), version)
+    if not found:
+        return ""
+    value, (noise,) = int(found[0].values[0]), noises_from(found[0].mechanism)
+    within = math.ceil(noise.accuracy(_DEFAULT.confidence).within)
+    low, high = max(0, value - within), max(0, value + within)
+    return (
+        f"That leaves out {low:,} to {high:,} rows (at {_DEFAULT.confidence:.0%}, counting at most "
+        f"{most_left_out(schema):,} of each person)."
+    )
 
 
 def keep_rows(path: str | Path, /, *, url: str | None = None) -> str:

@@ -54,6 +54,13 @@ def _people(table: Table, rows: int) -> list[str]:
     return [table.dialect.count_if.format(f"({table.person}) IS NULL"), f"count(DISTINCT {table.person})", kept]
 
 
+def crowds(table: Table, rows: int, most: int) -> str:
+    """Return SQL for a table with one row for each person: how many of their rows a cap leaves out, up to `most`."""
+    own = f"SELECT count(*) AS n FROM {table.source} WHERE ({table.person}) IS NOT NULL GROUP BY {table.person}"  # noqa: S608
+    cut = f"CASE WHEN n <= {rows} THEN 0 WHEN n - {rows} < {most} THEN n - {rows} ELSE {most} END"
+    return f"(SELECT {table.dialect.small.format(cut)} AS c0 FROM ({own}) AS crowds) AS left_out"  # noqa: S608
+
+
 def _conditions(reading: Reading) -> tuple[str, str, str, str]:
     """Return where a value is missing, where it is none of the attribute's, and where it is below or above its bounds.
 
