@@ -50,14 +50,14 @@ class Mean:
         self._support: Support | None = None
         self._parts: list[Belief] = []
 
-    def add(self, belief: Belief) -> None:
-        """Take a belief in; it stays usable."""
+    def add(self, belief: Belief, *, weight: float = 1.0) -> None:
+        """Take a belief in; it stays usable. Only dense ones are weighed."""
         if not isinstance(belief, Dense):
             self._parts.append(belief.copied())
         elif self._sum is None:
-            self._sum, self._support = belief.probabilities(), belief.support
+            self._sum, self._support = weight * belief.probabilities(), belief.support
         else:
-            self._sum += belief.probabilities()
+            self._sum += weight * belief.probabilities()
 
     def mixture(self) -> Mixture:
         """Return the mean of all that came."""

@@ -33,6 +33,8 @@ class Model:
     schema: Schema
     workload: Workload
     law: Law = field(repr=False)
+    part: float = 1.0
+    """Which part of the declared rows the law is about: the method may find that there are fewer."""
     seen: tuple[Seen, ...] = field(repr=False)
     """What was measured, all measurements of a block together."""
     steps: tuple[Step, ...] = field(repr=False)
@@ -48,8 +50,8 @@ class Model:
 
     @property
     def size(self) -> int:
-        """How many rows the table is said to have."""
-        return max(1, self.schema.unit.size)
+        """How many rows the table is said to have, or was found to have."""
+        return max(1, round(self.part * self.schema.unit.size))
 
     def expect(self, query: Query | Sequence[Block]) -> NDArray[np.float64]:
         """Return what the model says of counts over the released columns, in rows."""

@@ -76,41 +76,59 @@ def _stepped(run: Run, fitted: Fitted, seen: tuple[Seen, ...]) -> Fitted:
     return Fitted(fitted.belief.tilted(query, exponents=away), fitted.joined(seen).seen)
 
 
-def guaranteed(run: Run, method: Guaranteed) -> tuple[Mixture, Promise | None]:
-    """Return the mean of all beliefs, and what is promised of it: nothing where a choice was lost after its charge.
+def guaranteed(run: Run, method: Guaranteed) -> tuple[Mixture, float, Promise | None]:
+    """Return the mean of all beliefs, which part of the declared rows it is about, and what is promised of it.
 
-    Each round buys one choice among all answers and their opposites. The table must have as many rows as declared.
+    Each round buys one choice among all answers and their opposites. Where the table may have fewer rows than declared,
+    those that are missing are in one spare cell, which no question counts and which is believed in as the others are.
+    Nothing is promised where a choice was lost after its charge.
 
     Theorem: mwem-accuracy
     """
-    query, universe = run.workload.query, run.workload.support.size
+    query = run.workload.query
     rounds, promise = planned(run, method)
     kept: Promise | None = promise
-    step = mwem_step(universe=universe, rounds=rounds)
+    step = mwem_step(universe=_universe(run), rounds=rounds)
     choice = run.currency.choice(run.total * (1 - 1e-9) / rounds, excess_scores(query, run.unit))
     belief: Belief = Dense.uniform(run.workload.support)
-    mean = Mean()
+    spare = 1 - run.workload.support.size / _universe(run)
+    mean, shares = Mean(), []
     ends = list(accumulate(block.values for block in query.blocks))
     for number in range(1, rounds + 1):
-        mean.add(belief)
-        found = run.choose(f"{number} choose", Excesses(query, run.believed(belief, query.blocks), choice))
+        mean.add(belief, weight=1 - spare)
+        shares.append(1 - spare)
+        believed = run.believed(belief, query.blocks, share=1 - spare)
+        found = run.choose(f"{number} choose", Excesses(query, believed, choice))
         if found is None:
             kept = None
             continue
         side, answer = (1.0, found) if found < query.values else (-1.0, found - query.values)
         place = next(place for place, end in enumerate(ends) if answer < end)
         block = query.blocks[place]
+        own = answer - (ends[place] - block.values)
         exponents = np.zeros(block.values)
-        exponents[answer - (ends[place] - block.values)] = side * step
-        belief = belief.tilted(run.workload.over([block]), exponents=exponents)
-    return mean.mixture(), kept
+        exponents[own] = side * step
+        over = run.workload.over([block])
+        counted = float(
+            belief.expect(over)[own]
+        )  # cells of the answer grow by e^(±step), all others and the spare do not
+        grown = 1 + counted * math.expm1(side * step)
+        spare = spare / (spare + (1 - spare) * grown)
+        belief = belief.tilted(over, exponents=exponents)
+    return mean.mixture(), sum(shares) / rounds, kept
+
+
+def _universe(run: Run) -> int:
+    """Return the number of cells, with a spare one where not every declared row need be in one of them."""
+    complete = run.unit.fixed and not run.workload.values_only
+    return run.workload.support.size + (0 if complete else 1)
 
 
 def planned(run: Run, method: Guaranteed) -> tuple[int, Promise]:
     """Return the number of rounds with the best promise, and that promise.
 
-    Beliefs are rounded to whole rows before they are compared, which a row of the promise covers. Where a person has
-    several rows, a choice misses so many times as much.
+    Beliefs are rounded to whole rows before they are compared, and so is how many rows there are in the end: two rows
+    of the promise cover that. Where a person has several rows, a choice misses so many times as much.
     """
     moved = excess_scores(run.workload.query, run.unit)
 
@@ -118,13 +136,13 @@ def planned(run: Run, method: Guaranteed) -> tuple[int, Promise]:
         event = run.currency.choice(run.total / rounds, moved).event(moved)
         error = mwem_error(
             run.size,
-            universe=run.workload.support.size,
+            universe=_universe(run),
             questions=run.workload.query.values,
             rounds=rounds,
             epsilon=float(event.epsilon) / moved.linf,
             confidence=method.confidence,
         )
-        return error + 1 / run.size
+        return error + 2 / run.size
 
     if method.rounds is not None:
         best = method.rounds

@@ -84,7 +84,7 @@ def release(  # noqa: PLR0913  the surface
     _affordable(run)
     ledger = run.till.dataset.ledger
     try:
-        law, fitted, promise = _made(run, way)
+        law, fitted, part, promise = _made(run, way)
     except BudgetExhausted:
         if not run.steps:
             raise
@@ -94,6 +94,7 @@ def release(  # noqa: PLR0913  the surface
         schema=run.till.dataset.schema,
         workload=workload,
         law=law,
+        part=part,
         seen=() if fitted is None else fitted.seen,
         steps=tuple(run.steps),
         method=named(way),
@@ -106,21 +107,21 @@ def release(  # noqa: PLR0913  the surface
     )
 
 
-def _made(run: Run, method: Method) -> tuple[Law, Fitted | None, Promise | None]:
-    """Return the law that a method leads to, what it was fitted to, and what is promised of it."""
+def _made(run: Run, method: Method) -> tuple[Law, Fitted | None, float, Promise | None]:
+    """Return the law that a method leads to, what it was fitted to, its part of the rows, and what is promised."""
     match method:
         case Annealed():
             fitted = annealed(run, method)
-            return fitted.belief, fitted, None
+            return fitted.belief, fitted, 1.0, None
         case Mwem():
             fitted, mean = mwem(run, method)
-            return fitted.belief if mean is None else mean, fitted, None
+            return fitted.belief if mean is None else mean, fitted, 1.0, None
         case Guaranteed():
-            mixture, promise = guaranteed(run, method)
-            return mixture, None, promise
+            mixture, part, promise = guaranteed(run, method)
+            return mixture, None, part, promise
         case Blr():
             database, promise = blr(run, method)
-            return database, None, promise
+            return database, None, 1.0, promise
         case _:
             assert_never(method)
 

@@ -80,9 +80,9 @@ class Run:
         """Return blocks as a question to the table."""
         return Query(self.workload.query.domain, tuple(blocks))
 
-    def believed(self, belief: Belief, blocks: Sequence[Block]) -> tuple[int, ...]:
-        """Return what a belief expects of blocks, in whole rows."""
-        found = np.rint(belief.expect(self.workload.over(blocks)) * self.size)
+    def believed(self, belief: Belief, blocks: Sequence[Block], *, share: float = 1.0) -> tuple[int, ...]:
+        """Return what a belief about a share of the declared rows expects of blocks, in whole rows."""
+        found = np.rint(belief.expect(self.workload.over(blocks)) * share * self.size)
         return tuple(found.astype(np.int64).tolist())
 
     def holds(self, belief: Belief, block: Block) -> bool:
