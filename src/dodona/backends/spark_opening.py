@@ -56,7 +56,7 @@ def folder(session: SparkSession, path: str | Path) -> DataFrame:
     place = Path(unquote(urlsplit(text).path) if text.startswith("file:") else text)
     files = folder_files(place) if place.is_dir() else found_files(place)
     root = place.resolve() if place.is_dir() else pattern_base(place)
-    rows = _opened(lambda: reader.option("basePath", _local(root)).parquet(*map(_local, files)))
+    rows = _opened(lambda: reader.option("basePath", f"file:{root}").parquet(*map(_local, files)))
     hold_same(files, (unquote(urlsplit(name).path) for name in _opened(rows.inputFiles)))
     return rows
 
