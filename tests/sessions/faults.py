@@ -131,7 +131,7 @@ FAULTS = {
             ),
         ),
         "a key never pays twice",
-        680,
+        520,
         300,
     ),
 }

@@ -23,8 +23,6 @@ from tests.sessions.shrink import script, shrunk
 
 FIGURES = ROOT / "build" / "sessions.json"
 """Where the soak leaves what it counted, for docs/measured.md."""
-KNOWN: tuple[tuple[str, str], ...] = (("keys are in the order of SELECT", ""),)
-"""Faults that are known and not yet mended: invariants, and what their details begin with."""
 FALSE_ALARM = 1e-9
 """Of all tests of one run together."""
 _BATCH = 20
@@ -128,10 +126,7 @@ def batch(seeds: range) -> Batch:
         try:
             found.figures.add(run(session(seed)))
         except Broken as broken:
-            if any(broken.invariant == name and broken.detail.startswith(detail) for name, detail in KNOWN):
-                found.figures.counts["known faults"] += 1
-            else:
-                found.broken.append((seed, broken.invariant, broken.detail))
+            found.broken.append((seed, broken.invariant, broken.detail))
         except Exception as fault:  # noqa: BLE001  a pool cannot carry every error
             found.broken.append((seed, "the driver", traceback.format_exc(limit=-3) + repr(fault)))
     found.seconds = time.process_time() - began

@@ -228,6 +228,9 @@ class _Asker:
     def __init__(self, random: chances.Random, dataset: Dataset) -> None:
         self.random, self.dataset = random, dataset
         self.asked: list[Ask] = []
+        self.counting = random.random() < 0.35
+        """Whether all questions are counts, mostly of one accuracy: then much is derived, and bundles are bought."""
+        self.usual: Request | None = None
 
     def steps(self) -> tuple[Step, ...]:
         number = self.random.choice((1, 2, 3, 4, 4, 5, 6, 8, 12))
@@ -327,6 +330,9 @@ class _Asker:
         """Return a tolerance or a price; one tolerance in absolute numbers only where all answers have one unit."""
         if self.random.random() < 0.05:
             return Request()
+        if self.counting and self.random.random() < 0.8:
+            self.usual = self.usual or self.tolerance(questions)
+            return self.usual
         counts = all(
             isinstance(own, Aggregate) and own.measure in _TOTALS for asked in questions for own in asked.terms
         )
@@ -353,6 +359,10 @@ class _Asker:
     def question(self) -> Question:
         random = self.random
         keys: tuple[Key, ...] = ()
+        if self.counting:
+            keys = (self.key_of(),) if random.random() < 0.15 else ()
+            asked = Question((Aggregate("count"),), self.maybe(0.8), keys)
+            return asked if labels(asked, self.dataset) <= MOST_GROUPS else replace(asked, keys=())
         if random.random() < 0.35:
             keys = tuple(self.key_of() for _ in range(random.choice((1, 1, 2))))
             keys = tuple({own.column: own for own in keys}.values())

@@ -7,9 +7,9 @@ several times.
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import fields, is_dataclass, replace
-from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from tests.sessions.dataset import Dataset, table
@@ -36,8 +36,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
 TRIES = 3
-_MOST = 600
-"""So many candidates are tried at most."""
+SECONDS = 120.0
+"""So much processor time is spent on making a session small."""
 
 
 def broken(session: Session, tries: int = TRIES) -> Broken | None:
@@ -53,11 +53,12 @@ def broken(session: Session, tries: int = TRIES) -> Broken | None:
 
 
 def shrunk(session: Session, invariant: str, *, fails: Callable[[Session], Broken | None] = broken) -> Session:
-    """Return a small session that breaks the same invariant."""
-    tried = 0
+    """Return a small session that breaks the same invariant; as small as there was time for."""
+    limit = time.process_time() + SECONDS
     while True:
-        for smaller in islice(candidates(session), _MOST - tried):
-            tried += 1
+        for smaller in candidates(session):
+            if time.process_time() > limit:
+                return session
             found = fails(smaller)
             if found is not None and found.invariant == invariant:
                 session = smaller
@@ -116,7 +117,8 @@ def _simpler(step: Step) -> Iterator[Step]:
         case Reopen() | Renew() | Wrong():
             return
         case Ask(question=asked) | Choose(question=asked) | Drill(question=asked):
-            yield from (replace(step, question=own) for own in _plainer(asked))
+            grouped = isinstance(step, Choose | Drill)
+            yield from (replace(step, question=own) for own in _plainer(asked) if own.keys or not grouped)
         case (
             AskMany(questions=several)
             | Prepare(questions=several)

@@ -34,7 +34,7 @@ def test_random_sessions_hold_every_invariant(number: int):
     found = batch(range(first, first + SESSIONS))
     assert not found.broken, "\n\n".join([*map(str, found.broken), *explained(found, most=1)])
     assert not found.figures.failing(), "\n".join(found.figures.lines())
-    assert found.figures.counts["sessions"] + found.figures.counts["known faults"] == SESSIONS
+    assert found.figures.counts["sessions"] == SESSIONS
 
 
 @pytest.mark.soak
