@@ -44,8 +44,8 @@ FAULTS = {
             ),
         ),
         "no error but refusals",
-        0,
-        100,
+        236,
+        400,
     ),
     "a refusal is charged": Fault(
         (

@@ -21,7 +21,9 @@ from typer.testing import CliRunner
 
 import dodona
 from dodona.answer.estimate import Estimate, as_number
+from dodona.answer.labels import labels_of_key
 from dodona.answer.measured import Measured
+from dodona.domain.partition import Partition
 from dodona.errors import InvalidRequest, Refused
 from tests.house.tree import ROOT
 from tests.sessions.dataset import table
@@ -347,8 +349,11 @@ class _Player:
     def shape(self, asked: Question, answer: Answer) -> None:
         """Hold the rows to the groups that are public."""
         expected = labels(asked, self.dataset)
-        if not asked.selected and len(answer.rows) != expected:
-            raise Broken("every group is answered", f"{len(answer.rows)} rows of {expected}")
+        places = self.places(asked, answer)
+        if len(set(places)) != len(places):
+            raise Broken("every group is answered once", str([row.keys for row in answer.rows]))
+        if not asked.selected and asked.where is None and len(places) != expected:
+            raise Broken("every group is answered", f"{len(places)} rows of {expected}")
         if asked.limit is not None and len(answer.rows) > asked.limit:
             raise Broken("LIMIT is held", f"{len(answer.rows)} rows")
         keys = len(asked.keys)
@@ -368,12 +373,29 @@ class _Player:
             for place, key in enumerate(asked.keys):
                 self.named(key, [row.keys[place] for row in answer.rows])
 
+    def places(self, asked: Question, answer: Answer) -> list[int]:
+        """Return which group each row is of; those that WHERE excludes have none. Names come from the product."""
+        found = [0] * len(answer.rows)
+        domain = answer.question.query.domain
+        for place, key in enumerate(asked.keys):
+            own = next(
+                one for one in answer.question.keys if isinstance(one, Partition) and one.attribute == key.column
+            )
+            names = labels_of_key(own, domain)
+            numbers = {name: number for number, name in enumerate(names)}
+            if len(numbers) != len(names):
+                raise Broken("groups have different names", str(names))
+            found = [
+                number * len(names) + numbers[row.keys[place]] for number, row in zip(found, answer.rows, strict=True)
+            ]
+        return found
+
     def named(self, key: Key, names: list[Any]) -> None:
         column = self.dataset.column(key.column)
         if key.width is None and column.cuts is None:
             expected = {column.value(code) for code in range(column.size)}
             further = set() if column.otherwise is not None else {"<missing>", "<outside>"}
-            if set(names) != expected | further:
+            if not set(names) <= expected | further:
                 raise Broken("groups are named by their values", f"{sorted(map(str, set(names)))}")
 
     def accurate(self, asked: Question, request: Request, answer: Answer) -> None:
@@ -449,12 +471,15 @@ class _Player:
             return
         failing = 1 - (CONFIDENCE if request.confidence is None else request.confidence)
         keys = len(asked.keys)
-        chosen = set(self.random.sample(range(len(answer.rows)), min(_CELLS, len(answer.rows))))
+        rows = dict(zip(self.places(asked, answer), answer.rows, strict=True))
+        chosen = set(self.random.sample(sorted(rows), min(_CELLS, len(rows))))
         for place, meant in enumerate(groups(asked, self.dataset, self.rows)):
+            if place not in rows and meant.any():
+                raise Broken("every group with rows is answered", f"group {place} of {asked.text(self.dataset)}")
             if place not in chosen:
                 continue
             (column,) = self.random.sample(range(len(asked.terms)), 1)
-            own, cell = asked.terms[column], answer.rows[place].cells[keys + column]
+            own, cell = asked.terms[column], rows[place].cells[keys + column]
             exact = truth(own, self.dataset, self.rows, meant)
             if exact is None or not isinstance(cell, Estimate):
                 continue
@@ -564,7 +589,7 @@ class _Player:
         (key,) = step.question.keys
         values = [
             (as_number(cell.value), place)
-            for place, row in enumerate(first.rows)
+            for place, row in zip(self.places(step.question, first), first.rows, strict=True)
             if isinstance(cell := row.cells[1], Estimate)
         ]
         column = self.dataset.column(key.column)
