@@ -77,9 +77,9 @@ def _in_order(question: Question, order: tuple[int, ...]) -> Sequence[int]:
         found: Sequence[int] = range(count)
     else:
         found = np.arange(count).reshape(shape).transpose(order).reshape(-1).tolist()
-    if question.groups is None and question.where == EVERYTHING:
+    if question.where == EVERYTHING:
         return found
-    left = frozenset(possible(question) if question.groups is None else question.groups)
+    left = frozenset(possible(question))
     return [group for group in found if group in left]
 
 

@@ -43,8 +43,6 @@ class Question:
     keys: tuple[Key, ...] = ()
     """What all blocks are grouped by; a block of a quantile has one key more, the last."""
     columns: tuple[Column, ...]
-    groups: tuple[int, ...] | None = None
-    """The groups that WHERE leaves, where the others are left out; None where all are shown."""
     having: Expression | None = None
     order: tuple[Order, ...] = ()
     limit: int | None = None

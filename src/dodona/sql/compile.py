@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
-import numpy as np
 from sqlglot import exp
 
-from dodona.domain.attribute import cells
 from dodona.domain.partition import Partition
 from dodona.domain.schema import Schema
 from dodona.errors import InvalidArgument
 from dodona.query.expression import Expression, KeyOf, Literal
-from dodona.query.predicate import EVERYTHING, NOTHING, Predicate, holds, used
-from dodona.query.query import MOST_VALUES, Key, Query, group_of, product_axes, product_shape
+from dodona.query.predicate import EVERYTHING, NOTHING
+from dodona.query.query import MOST_VALUES, Key, Query
 from dodona.query.question import Column, Order, Question
 from dodona.sql.aggregate import Blocks, name_of
 from dodona.sql.condition import condition
@@ -29,7 +26,6 @@ LARGEST_LIMIT = 1 << 31
 _DECLARED = (
     "These are the declared values, which are public: nothing was counted, and whether any row has them is not said."
 )
-_UNFILTERED = "So WHERE leaves none of them out."
 
 
 def compile_sql(text: str, schema: Schema) -> Question:
@@ -65,12 +61,10 @@ def _compiled(text: str, schema: Schema) -> Question:
     filtered = tree.args.get("having")
     kept = None if filtered is None else having(show, filtered.this)
     order = _order(show, tree, columns)
-    groups = None
     if not blocks.found:
         read = [node for node in (*tree.expressions, tree.args.get("order"), filtered) if node]
         if keys and (distinct or not any(map(has_aggregate, read))):
-            groups = _left(where, keys, schema)
-            scope.warn(_DECLARED if groups is not None or where == EVERYTHING else f"{_DECLARED} {_UNFILTERED}")
+            scope.warn(_DECLARED)
         elif not any(map(has_aggregate, read)):
             raise scope.fault(
                 tree.expressions[0], "Nothing is counted or added up.", "Write an aggregate, such as count(*)."
@@ -89,7 +83,6 @@ def _compiled(text: str, schema: Schema) -> Question:
         query=Query(schema.domain, tuple(blocks.found)),
         keys=keys,
         columns=columns,
-        groups=groups,
         having=kept,
         order=order,
         limit=_limit(scope, tree.args.get("limit"), lower=1),
@@ -145,19 +138,6 @@ def _distinct(scope: Scope, tree: exp.Select, items: list[_Item]) -> bool:
     if tree.args.get("group") is not None or any(has_aggregate(item.node) for item in items):
         raise scope.fault(node, "DISTINCT stands beside an aggregate or GROUP BY.", "Leave DISTINCT out.")
     return True
-
-
-def _left(where: Predicate, keys: tuple[Key, ...], schema: Schema) -> tuple[int, ...] | None:
-    """Return the groups that WHERE leaves where it looks at nothing but the keys; None where all are left."""
-    names = used(where)
-    single = [one.attribute for one in keys if isinstance(one, Partition)]
-    small = math.prod(cells(schema.domain[name]) for name in single) <= MOST_VALUES
-    if not names or not names <= set(single) or len(single) < len(keys) or len(set(single)) < len(single) or not small:
-        return None
-    axes = product_axes(schema.domain, single)
-    kept = np.broadcast_to(holds(where, axes), product_shape(schema.domain, single))
-    found = np.broadcast_to(group_of(keys, axes), kept.shape)[kept]
-    return tuple(np.unique(found).tolist())
 
 
 def _keys(scope: Scope, tree: exp.Select, items: list[_Item]) -> tuple[Key, ...]:
