@@ -7,11 +7,14 @@ from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
 from functools import partial
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
 from dodona.ledger import file
+from dodona.ledger.contract import Ledger
 from dodona.ledger.opening import Terms
+from dodona.ledger.receipt import Receipt
 from dodona.online.curator import Curator
 from dodona.policy import Budget
 from dodona.query.query import Query
@@ -93,6 +96,29 @@ class _Broken:
 
     def close(self) -> None:
         pass
+
+
+class _Losing:
+    """A ledger that loses a hold, as with its connection: before the receipt is used another caller has used it."""
+
+    def __init__(self, behind: Ledger) -> None:
+        self._behind, self._other = behind, curator(kept=behind)
+
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401  whatever is behind it
+        return getattr(self._behind, name)
+
+    def redeem(self, receipt: Receipt) -> None:
+        self._behind.let_go(receipt)
+        assert self._other.ask(OLD, within=40).price.share == 0
+        self._behind.redeem(receipt)
+
+
+@pytest.mark.parametrize("key", [None, "mine"])
+def test_a_receipt_that_another_has_taken_over_is_not_used_twice(key: str | None):
+    kept = ledger()
+    answer = curator(kept=cast("Ledger", _Losing(kept))).ask(OLD, within=40, key=key)
+    assert answer.value.value == curator(kept=kept).ask(OLD, within=40).value.value
+    assert (kept.state().charges, kept.state().releases) == (1, 1)
 
 
 def test_locks_of_keys_are_forgotten():

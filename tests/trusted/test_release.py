@@ -183,6 +183,23 @@ def test_a_source_that_fails_says_the_same_words_whatever_it_stumbled_over(value
         step = step.tb_next
 
 
+class _Interrupting:
+    """A number at which somebody presses a key."""
+
+    def __index__(self) -> int:
+        raise KeyboardInterrupt
+
+
+def test_an_interrupt_between_the_look_and_the_noise_carries_no_exact_value():
+    ledger, source, _ = scene(source=Fixed([SECRET, _Interrupting()]))
+    counts = measured(COUNT.stacked(COUNT), HARDLY, HARDLY)
+    receipt = paid(ledger, counts.event(SCHEMA.unit), digest(counts.query))
+    with pytest.raises(KeyboardInterrupt) as raised:
+        release(counts, receipt, ledger=ledger, source=source, unit=SCHEMA.unit)
+    assert [entry.name for entry in raised.traceback][-2:] == ["release", "unseen"]
+    assert raised.value.__context__ is None
+
+
 @pytest.mark.parametrize("number", [-(2**63), 1 - 2**63, -(2**62), 0, 2**62, 2**63 - 1])
 def test_noise_on_integers_at_the_edge_of_64_bits_does_not_wrap(number: int):
     """100 draws of scale 10^6: both signs occur but once in 2^99 runs."""

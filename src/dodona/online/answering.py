@@ -21,7 +21,7 @@ from dodona.answer.price import FREE, Price
 from dodona.answer.tolerance import fit
 from dodona.errors import InvariantBroken
 from dodona.exact import percent
-from dodona.ledger.faults import BudgetExhausted, KeyReused
+from dodona.ledger.faults import BudgetExhausted, KeyReused, ReceiptReused
 from dodona.ledger.release import Release
 from dodona.mechanisms.measurement import Noise
 from dodona.online.beyond import Beyond, explained
@@ -297,6 +297,8 @@ class Answering:
         try:
             with paid():
                 released = release(order.measurement, receipt, ledger=ledger, source=source, unit=unit, text=text)
+        except ReceiptReused:
+            return None  # the hold was lost, with a connection, and another caller has taken the receipt over
         finally:
             ledger.let_go(receipt)
         self._memory.expect(receipt.id, order.measurement)
