@@ -180,6 +180,7 @@ def test_how_many_rows_the_cap_leaves_out_is_published_once_and_charged(tmp_path
     with dodona.open(path, analyst="ada") as stays:
         assert stays.budget.charges == 1
         offer, answer = stays.quote(COUNT), stays.ask(COUNT)
+        assert words in str(stays.describe())
         assert stays.ask("SELECT sex, count(*) FROM stays GROUP BY sex").source in {"measured", "derived"}
         assert "rows that the cap leaves out" in str(stays.history)
         charges = stays.budget.charges

@@ -36,6 +36,8 @@ class Description:
     analyst: str | None
     left: Fraction
     """What this analyst may still spend, as a share of the whole budget."""
+    left_out: str
+    """What was published of the rows that the cap leaves out, in words; empty where nothing was."""
 
     @property
     def rows(self) -> list[tuple[str, str, str, str, str]]:
@@ -60,6 +62,7 @@ class Description:
                 "rows": unit.rows,
                 "neighbours": unit.neighbours.value,
                 "size": unit.size,
+                "left_out": self.left_out,
             },
             "budget": {
                 "epsilon": str(total.epsilon),
@@ -112,6 +115,7 @@ class Description:
         return (
             f"Protected: every person ({unit.id}), against {change} them with all their rows; of each, {counted}. "
             f"There are {size} {unit.size:,} rows; 1% means 1% of that. count(DISTINCT {unit.id}) counts people."
+            f"{' ' if self.left_out else ''}{self.left_out}"
         )
 
     def _spending(self) -> list[str]:
@@ -135,6 +139,7 @@ def describe(dataset: Dataset, analyst: str | None) -> Description:
         default=dataset.default,
         analyst=analyst,
         left=dataset.ledger.left(analyst=analyst),
+        left_out=dataset.left_out,
     )
 
 
