@@ -170,6 +170,7 @@ def weights(  # noqa: PLR0913  each is an option
         for text, one in zip(listed, answers, strict=True):
             _say(f"{one!s:>16}  {text}")
         _say(f"All {len(listed)} intervals together hold the exact counts with probability {confidence:g} or more.")
+        _say(opened.advice)
         _say(f"Price: {price}.")
 
 

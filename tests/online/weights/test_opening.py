@@ -1,6 +1,8 @@
 """Weights on a dataset: charged once, in full, before the first count is read."""
 
+import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -23,6 +25,7 @@ from dodona.online.request import Request
 from dodona.online.weights.faults import Hopeless, UniverseTooLarge
 from dodona.online.weights.opening import Weights, plan_weights
 from dodona.online.weights.private import Told
+from dodona.online.weights.textbook import cube_root
 from dodona.policy import Budget
 from dodona.query.query import Query
 from dodona.trusted.alerts import CHECKING, checks
@@ -131,7 +134,10 @@ def test_a_plan_costs_nothing_and_says_what_is_better():
     data, kept, source = dataset()
     few = plan_weights(data, questions=100, epsilon="9/10", columns=("ward", "urgent"))
     assert few.independent < few.design.within
-    assert "ask_many" in few.advice
+    assert few.table < few.independent
+    assert "One table of all cells promises about" in few.advice
+    assert "ask_many" in replace(few, table=math.inf).advice
+    assert replace(few, table=math.inf, independent=math.inf).advice.endswith("Nothing else promises more.")
     many = plan_weights(data, questions=10**9, epsilon="9/10", columns=("ward", "urgent"))
     assert many.design.within < 1 < many.independent
     assert "Weights promise" in many.advice
@@ -169,9 +175,25 @@ def test_what_the_budget_does_not_hold_is_refused_and_nothing_is_read():
     assert (kept.state().spent, source.reads) == (spent, 0)
 
 
+def test_an_empty_promise_is_said_to_be_one():
+    design = cube_root(1_000, universe=64, questions=1_000, epsilon=1)
+    assert design.empty
+    assert "promises nothing" in str(design)
+    useful = cube_root(10**8, universe=64, questions=1_000, epsilon=1)
+    assert not useful.empty
+    assert "nothing" not in str(useful)
+
+
+def test_weights_say_what_would_have_promised_more_at_their_price():
+    data, _, _ = dataset()
+    weights = opened(data)
+    assert f"within {weights.design.within:.3g} of the rows" in weights.advice
+    assert "GROUP BY" in weights.advice  # the cells are few: their counts tell every sum of them better
+
+
 def test_what_promises_nothing_is_refused_before_it_is_charged():
     data, kept, _ = dataset()
-    with pytest.raises(Hopeless, match="no promise"):
+    with pytest.raises(Hopeless, match=r"no promise\. At the same price within .* is promised if you ask"):
         opened(data, epsilon="1/1000")
     with pytest.raises(UniverseTooLarge, match="20000040 cells"):
         Curator(data).weights(questions=10, epsilon=1)

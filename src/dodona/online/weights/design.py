@@ -29,6 +29,19 @@ class Design:
     confidence: float
 
     @property
+    def empty(self) -> bool:
+        """Whether nothing is promised: every answer is between no rows and all of them anyway."""
+        return self.within >= 1
+
+    def __str__(self) -> str:
+        said = (
+            f"All of {self.questions:,} answers within {self.within:.3g} of {self.rows:,} rows, at {self.confidence:g}"
+        )
+        if not self.empty:
+            return f"{said}."
+        return f"{said}: that promises nothing. Take more rows, a larger epsilon, or noise on each question by itself."
+
+    @property
     def updates(self) -> int:
         """The most updates that there are: a further one is refused."""
         return self.checker.updates

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from dodona.errors import InvalidRequest, Refused
 
 
@@ -36,9 +38,12 @@ class Hopeless(Refused):
 
     code = "hopeless"
 
-    def __init__(self, within: float) -> None:
-        """Say what could be promised."""
+    def __init__(self, within: float, *, independent: float = math.inf, table: float = math.inf) -> None:
+        """Say what could be promised, and what promises more."""
+        best = min(independent, table)
+        way = "ask for one table of all cells by GROUP BY" if table <= independent else "ask them all with ask_many"
+        better = f" At the same price within {best:.3g} is promised if you {way}." if best < 1 else ""
         super().__init__(
-            f"For so few rows at this price an answer could be off by {within:.3g} of all rows: no promise. "
+            f"For so few rows at this price an answer could be off by {within:.3g} of all rows: no promise.{better} "
             "Raise epsilon, ask fewer questions or name fewer columns."
         )

@@ -11,11 +11,17 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dodona.accounting.event import Event
+from dodona.accounting.order import zcdp_limit
 from dodona.answer.price import Price
+from dodona.belief.counts import law_of_count
 from dodona.domain.attribute import cells
 from dodona.domain.domain import Domain
+from dodona.domain.schema import Schema
 from dodona.errors import InvalidArgument, InvalidRequest
 from dodona.exact import Exact
+from dodona.mechanisms.gaussian import Gaussian
+from dodona.mechanisms.laplace import Laplace
+from dodona.mechanisms.scale import epsilon_of, rounded_scale_up
 from dodona.online.chance import paid, prepaid
 from dodona.online.count import counted
 from dodona.online.dataset import Dataset
@@ -26,6 +32,7 @@ from dodona.online.weights.design import Design
 from dodona.online.weights.distribution import Distribution
 from dodona.online.weights.faults import Hopeless, UniverseTooLarge
 from dodona.online.weights.private import PrivateMultiplicativeWeights, Told
+from dodona.query.people import effect_of
 from dodona.query.query import Query, block_weights, product_axes, product_shape
 from dodona.query.question import Question
 from dodona.trusted.alerts import CHECKING, checks
@@ -48,13 +55,22 @@ class Planned:
     price: Price
     independent: float
     """What noise on each question by itself would promise at the same price; infinite where it cannot be drawn."""
+    table: float
+    """What one table of the counts of all cells would promise for sums of them, about."""
 
     @property
     def advice(self) -> str:
-        """Which of the two promises more."""
-        if self.independent < self.design.within:
-            return f"Noise on each question promises {self.independent:.3g} of the rows: ask them all with ask_many."
-        return f"Weights promise {self.design.within:.3g} of the rows, noise on each question {self.independent:.3g}."
+        """Which of the three promises most."""
+        ways = {
+            f"One table of all cells promises about {self.table:.3g}: ask count(*) GROUP BY {', '.join(self.columns)}, "
+            "and counts over these columns follow from it for nothing": self.table,
+            f"Noise on each question promises {self.independent:.3g}: ask them all with ask_many": self.independent,
+        }
+        weights = f"Weights promise all counts within {self.design.within:.3g} of the rows."
+        better = {said: within for said, within in ways.items() if within < self.design.within}
+        return (
+            f"{weights} {min(better, key=better.__getitem__)}." if better else f"{weights} Nothing else promises more."
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,6 +79,8 @@ class Weights:
 
     columns: tuple[str, ...]
     price: Price
+    advice: str
+    """What it promises, and what would have promised more at its price."""
     mechanism: PrivateMultiplicativeWeights[Query]
     read: Callable[[object], Question]
 
@@ -109,8 +127,9 @@ def plan_weights(
         confidence=confidence,
         together=schema.unit.rows,
     )
-    if design.within >= 1:
-        raise Hopeless(design.within)
+    independent, table = _independent(design, epsilon, delta), _table(design, schema, names, epsilon, delta)
+    if design.empty:
+        raise Hopeless(design.within, independent=independent, table=table)
     event = design.event(schema.unit)
     return Planned(
         columns=names,
@@ -118,7 +137,8 @@ def plan_weights(
         design=design,
         event=event,
         price=Price(ledger.share(event), epsilon_alone(event, delta)),
-        independent=_independent(design, epsilon, delta),
+        independent=independent,
+        table=table,
     )
 
 
@@ -147,7 +167,7 @@ def open_weights(  # noqa: PLR0913  weights have this many sides
         weigh=lambda query: cell_weights(query, schema.domain, plan.columns),
         hypothesis=Distribution.uniform(product_shape(schema.domain, plan.columns), spare=plan.spare),
     )
-    return Weights(columns=plan.columns, price=plan.price, mechanism=mechanism, read=read)
+    return Weights(columns=plan.columns, price=plan.price, advice=plan.advice, mechanism=mechanism, read=read)
 
 
 def _independent(design: Design, epsilon: Exact, delta: Fraction) -> float:
@@ -159,6 +179,23 @@ def _independent(design: Design, epsilon: Exact, delta: Fraction) -> float:
         return gaussian_guarantee(design.rows, questions=asked, epsilon=epsilon, delta=delta, confidence=sure)
     except InvalidArgument:
         return math.inf
+
+
+def _table(design: Design, schema: Schema, columns: tuple[str, ...], epsilon: Exact, delta: Fraction) -> float:
+    """Return about what a table of all cells promises for as many sums of its counts, as a share of the rows."""
+    price = epsilon_of(epsilon)
+    noise: Laplace | Gaussian
+    try:
+        query = Query.marginal(schema.domain, columns)
+        moved = effect_of(query, schema.unit)
+        if delta == 0:
+            noise = Laplace(scale=rounded_scale_up(float(moved.l1 / price)))
+        else:
+            noise = Gaussian(scale=rounded_scale_up(math.sqrt(moved.l2_squared / (2 * zcdp_limit(price, delta)))))
+    except InvalidArgument:  # more cells than are told at once, or more noise than is drawn
+        return math.inf
+    each = 1 - (1 - design.confidence) / design.questions
+    return law_of_count(query.values, query.values, noise, None).accuracy(each).within / design.rows
 
 
 def cell_weights(query: Query, domain: Domain, columns: tuple[str, ...]) -> NDArray[np.float64]:
