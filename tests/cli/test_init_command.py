@@ -396,3 +396,22 @@ def test_a_column_that_cannot_be_declared_is_listed_with_the_reason(tmp_path: Pa
     assert "#   number: many of its texts are numbers and many are not" in text
     assert "#   text: it has too many different texts" in text
     assert done.exit_code == 0
+
+
+@pytest.mark.parametrize(
+    ("held", "bounds"),
+    [
+        ([-1, *range(90), 999], (0, 90)),
+        ([-9, *range(18, 80)], (10, 80)),
+        (range(100), (0, 100)),
+        ([-5, *range(50)], (-10, 50)),
+        ([*range(40), 9_999_999], (0, 40)),
+        ([*range(60, 100)], (60, 100)),
+    ],
+)
+def test_codes_for_no_answer_are_no_bounds(held, bounds: tuple[int, int], tmp_path: Path):
+    (tmp_path / "rows.csv").write_text("\n".join(["age", *map(str, held), ""]), encoding="utf-8")
+    done = run("init", tmp_path / "rows.csv", "--output", tmp_path / "rows.toml")
+    assert done.exit_code == 0, done.output
+    age = DatasetFile.draft(tmp_path / "rows.toml").schema.domain["age"]
+    assert (age.lower, age.upper) == bounds

@@ -20,9 +20,8 @@ _WIDEST = 10**15
 _NUMBER = Number("probe", -_WIDEST, _WIDEST, 10**9)  # bounds that hide nothing; the step is not used
 _DAY = Date("probe", dt.date.min, dt.date.max)
 _TRUTH = Boolean("probe")
-CODES = tuple(sign * int(digit * length) for digit, length in (("9", n) for n in range(1, 9)) for sign in (-1, 1))[1:]
-CODES += (-1, -2, -7, -8, -88, -888)
-"""Numbers that often stand for no answer; what is a likely age is none."""
+CODES = (-1, -2, -7, -8, -88, -888, *(sign * (10**digits - 1) for digits in range(1, 9) for sign in (-1, 1)))
+"""Numbers that often stand for no answer: -1, 99, -999 and the like."""
 _NUMBERS = frozenset({Form.TEXT, Form.WHOLE, Form.DOUBLE, Form.WIDE, Form.DECIMAL})
 _DAYS = frozenset({Form.TEXT, Form.DAY, Form.TIME, Form.ZONED})
 
