@@ -193,8 +193,12 @@ def test_weights_say_what_would_have_promised_more_at_their_price():
 
 def test_what_promises_nothing_is_refused_before_it_is_charged():
     data, kept, _ = dataset()
-    with pytest.raises(Hopeless, match=r"no promise\. At the same price within .* is promised if you ask"):
+    with pytest.raises(Hopeless, match=r"no promise\. Raise epsilon"):
         opened(data, epsilon="1/1000")
+    with pytest.raises(
+        Hopeless, match=r"no promise\. At the same price within .* is promised if you ask for one table"
+    ):
+        opened(data, epsilon="1/100")
     with pytest.raises(UniverseTooLarge, match="20000040 cells"):
         Curator(data).weights(questions=10, epsilon=1)
     with pytest.raises(InvalidRequest, match="height"):
