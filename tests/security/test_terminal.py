@@ -8,6 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from dodona.cli.main import app
+from dodona.domain.attribute import Category
 from dodona.errors import DodonaError, InvalidRequest, printable, printable_json
 from dodona.ledger.burndown import burndown, draw
 from dodona.policy import Analyst
@@ -44,6 +45,16 @@ def test_answers_offers_and_the_history_steer_nothing(question: str, tmp_path: P
     for label in [*labels, *(tick.get_text() for tick in picture.get_yticklabels())]:
         harmless(label)
     draw(burndown(kept.lines()), tmp_path / "burn.png")
+
+
+def test_labels_and_names_that_a_description_shows_cannot_steer():
+    for declare in (lambda: Category("sex", ("female", f"male{EVIL}")), lambda: Analyst(f"ada{TURN}")):
+        with pytest.raises(InvalidRequest, match="printable") as refused:
+            declare()
+        harmless(str(refused.value))
+    found = curator().describe()
+    for text in (str(found), found._repr_html_(), found.to_json()):
+        harmless(text)
 
 
 def test_errors_steer_nothing():

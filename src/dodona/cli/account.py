@@ -56,7 +56,8 @@ def budget(dataset: Dataset, *, analyst: Analyst = None, as_json: Json = False) 
             for table in tables(state, []):
                 screen.print(table)
             if analyst is not None:
-                screen.print(f"{analyst} may still spend {percent(left)} of the whole budget.")
+                told_left = f"{printable(analyst)} may still spend {percent(left)} of the whole budget."
+                screen.print(told_left, markup=False)
 
 
 def history(

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, assert_never
 from dodona.domain.attribute import Attribute, Boolean, Category, Date, Integer, Label, Number
 from dodona.domain.neighbours import Neighbours
 from dodona.domain.plain import plain
+from dodona.errors import printable, printable_json
 from dodona.exact import percent
 
 if TYPE_CHECKING:
@@ -42,12 +43,15 @@ class Description:
     @property
     def rows(self) -> list[tuple[str, str, str, str, str]]:
         """One row for each column, as texts under the headings."""
-        return [(one.name, one.kind, _values(one), _groups(one), _rest(one)) for one in self.columns]
+        return [
+            (one.name, one.kind, printable(_values(one)), printable(_groups(one)), printable(_rest(one)))
+            for one in self.columns
+        ]
 
     @property
     def sentences(self) -> list[str]:
         """What is protected, spent and taken for granted, in words."""
-        return [self._protected(), *self._spending(), *self._defaults()]
+        return [printable(line) for line in (self._protected(), *self._spending(), *self._defaults())]
 
     def to_json(self) -> str:
         """Return everything as JSON text."""
@@ -75,7 +79,7 @@ class Description:
             },
             "defaults": {name: _plain(getattr(self.default, name)) for name in type(self.default).__dataclass_fields__},
         }
-        return json.dumps(document, ensure_ascii=False)
+        return printable_json(json.dumps(document, ensure_ascii=False))
 
     def __str__(self) -> str:
         table = [HEADINGS, *self.rows]
@@ -91,7 +95,7 @@ class Description:
     @property
     def title(self) -> str:
         """The name of the dataset and of its table."""
-        return f"Dataset {self.dataset}, table {self.table}, about {self.unit.size:,} rows"
+        return f"Dataset {printable(self.dataset)}, table {self.table}, about {self.unit.size:,} rows"
 
     def _repr_html_(self) -> str:
         cell = "padding:2px 10px;border-bottom:1px solid #e5e5e5;text-align:left"
