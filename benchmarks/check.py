@@ -91,7 +91,6 @@ def _measured(areas: Areas, say: Say) -> dict[str, float]:
         say(f"{name}, {number} of {len(areas)}, after {monotonic() - began:.0f} s")
         with tempfile.TemporaryDirectory(dir=build) as scratch:
             found |= measure(Path(scratch).resolve())
-    say(f"nothing more: {monotonic() - began:.0f} s in all")
     return found
 
 

@@ -133,7 +133,7 @@ def _quotes(folder: Path) -> Figures:
     """What a free quote of a large question takes, in a fresh process."""
     del folder
     code = "from benchmarks.releases import large_quote; print(large_quote())"
-    done = subprocess.run([sys.executable, "-c", code], check=True, stdout=subprocess.PIPE, text=True)  # noqa: S603
+    done = subprocess.run([sys.executable, "-W", "ignore", "-c", code], check=True, stdout=subprocess.PIPE, text=True)  # noqa: S603
     seconds, megabytes = map(float, done.stdout.split())
     return {"large_quote_ms": clock.standard_ms(seconds), "large_quote_mb": megabytes}
 
