@@ -250,3 +250,11 @@ def test_a_value_is_in_its_interval_to_the_last_digit(upper):
         assert high == float(upper) or high < float(upper) - 1e-9
     for seen in (answer, answer.population):
         assert all(one.low <= one.value <= one.high for row in seen.rows for one in row.estimates)
+
+
+def test_a_quotient_of_nothing_and_nothing_is_free_and_has_no_value():
+    curator = opened(flags())
+    question = "SELECT sum(x) / count(*) FROM t WHERE x = 3 AND x = 4"
+    assert "free" in str(curator.quote(question, within=50))
+    answer = curator.ask(question, within=50)
+    assert (answer.value.value, answer.price.share) == (None, 0)

@@ -401,7 +401,8 @@ def _known(follows: Derived, request: Request) -> Iterator[Expected]:
     for column, _ in shaped_columns(follows.question):
         if column in follows.question.columns:
             band = evaluate(column.expression, follows, failure(request.confidence))
-            yield Expected(column.name, float(np.nanmax(np.maximum(band.high - band.value, band.value - band.low))))
+            away = np.maximum(band.high - band.value, band.value - band.low)
+            yield Expected(column.name, float(np.where(np.isnan(band.value), np.inf, away).max()))
 
 
 def _stacked(asked: Sequence[Question]) -> Query:
