@@ -16,6 +16,7 @@ Exact = int | str | Fraction | Decimal | float
 
 _LONGEST_TEXT = 200
 _WIDEST_BITS = 512
+_HUNDRED = 100
 _DECIMAL_OR_RATIO = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d{1,4})?|[+-]?\d+/\d+", re.ASCII)
 
 
@@ -64,6 +65,36 @@ def python_number(value: object) -> int | float | None:
             return float(value)
         case _:
             return None
+
+
+def share_of(value: Exact, *, argument: str) -> Fraction:
+    """Return the part of a whole that `value` means: a percentage such as "2%", or a number from 0 to 1.
+
+    >>> share_of("2%", argument="max_price"), share_of(0.5, argument="max_price")
+    (Fraction(1, 50), Fraction(1, 2))
+    """
+    text = value.strip() if isinstance(value, str) else ""
+    number = _from_text(text[:-1].rstrip()) if text.endswith("%") else _parsed(value)
+    if number is not None and text.endswith("%"):
+        number /= _HUNDRED
+    if number is None or not 0 <= number <= 1 or not _narrow(number):
+        raise InvalidArgument(argument, value, "write a percentage such as '2%', or a number from 0 to 1")
+    return number
+
+
+def percent_above(share: Fraction) -> str:
+    """Return a percentage of two digits that is no smaller than the share.
+
+    >>> percent_above(Fraction("0.0312")), percent_above(Fraction(1, 25)), percent_above(Fraction(999, 1000))
+    ('3.2%', '4%', '100%')
+    """
+    if share <= 0:
+        return "0%"
+    unit = Fraction(10) ** (math.floor(math.log10(share * _HUNDRED)) - 1)
+    number = math.ceil(share * _HUNDRED / unit) * unit
+    digits = max(0, -math.floor(math.log10(unit)))
+    text = f"{float(number):.{digits}f}"
+    return f"{text.rstrip('0').rstrip('.') if '.' in text else text}%"
 
 
 def shown(number: Fraction) -> str:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import shlex
 import shutil
 import stat
 import tomllib
+from fractions import Fraction
 from pathlib import Path
 
 import duckdb
@@ -131,6 +133,22 @@ def test_the_screen_says_what_is_private_and_what_comes_next(tmp_path: Path):
         assert f"dodona {command} {tmp_path / 'stays.toml'}" in shown
 
 
+def test_the_last_command_that_init_prints_is_cheap_and_it_says_so(tmp_path: Path):
+    (tmp_path / "stays.csv").write_text(rows(20_000), encoding="utf-8")
+    output = tmp_path / "stays.toml"
+    shown = run("init", tmp_path / "stays.csv", "--output", output).stdout
+    assert "No question takes more than 2% unless it says --max-price" in " ".join(shown.split())
+    assert run("confirm", output, "--by", "ada", "--yes").exit_code == 0
+    assert run("ledger", "create", output).exit_code == 0
+    assert DatasetFile.read(output).max_price == Fraction(1, 50)
+    last = shlex.split(shown.strip().splitlines()[-1])
+    assert last[:2] == ["dodona", "ask"]
+    answer = run(*last[1:])
+    assert answer.exit_code == 0, answer.output
+    with dodona.open(output) as stays:
+        assert 0 < stays.budget.spent <= Fraction(1, 500)
+
+
 def test_from_a_csv_to_an_answer(plain: Path):
     assert run("ask", plain, "SELECT count(*) FROM stays").exit_code == 2
     done = run("confirm", plain, "--by", 'Ada "L."', typed="y\n")
@@ -230,7 +248,9 @@ def test_rows_can_be_protected_where_an_id_is_guessed(tmp_path: Path):
 def test_people_of_a_draft_are_protected_once_it_is_confirmed(awkward: Path):
     assert run("confirm", awkward, "--by", "ada", "--yes").exit_code == 0
     assert run("ledger", "create", awkward).exit_code == 0
-    answer = run("ask", awkward, "SELECT flag, count(*) FROM stays GROUP BY flag", "--within", "100")
+    answer = run(
+        "ask", awkward, "SELECT flag, count(*) FROM stays GROUP BY flag", "--within", "100", "--max-price", "8%"
+    )
     assert answer.exit_code == 0, answer.output
 
 

@@ -41,7 +41,7 @@ def test_the_whole_budget_can_be_spent_and_nothing_more(place: Place):
         for _ in range(10):
             ask(ledger)
         with pytest.raises(
-            BudgetExhausted, match=r"10 % of the budget of the dataset; 0 % is left.*Nothing was"
+            BudgetExhausted, match=r"10% of the budget of the dataset; 0% is left.*Nothing was"
         ) as caught:
             ask(ledger)
         assert (caught.value.asked, caught.value.left) == (Fraction(1, 10), 0)

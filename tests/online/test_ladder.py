@@ -189,11 +189,11 @@ class WithoutBundles:
     def __getattr__(self, name) -> object:
         return getattr(self._behind, name)
 
-    def reserve(self, event, *, purpose, **named: object):
+    def reserve_once(self, event, *, purpose, **named: object):
         if "helmert" in purpose:
             self.refused += 1
             raise BudgetExhausted(asked=Fraction(2), left=Fraction(1), of="the dataset")
-        return self._behind.reserve(event, purpose=purpose, **named)
+        return self._behind.reserve_once(event, purpose=purpose, **named)
 
 
 def test_a_bundle_that_the_ledger_refuses_gives_way_to_the_answer_itself():

@@ -27,6 +27,7 @@ path = "stays.ledger"
 [defaults]
 within = "5%"
 confidence = 0.9
+max_price = "100%"
 
 [[analysts]]
 name = "ada"

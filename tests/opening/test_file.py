@@ -63,10 +63,12 @@ WRONG = [
     ('dataset = "hospital-stays"', 'dataset = "a\\\\b"', 2, "without slashes"),
     ('dataset = "hospital-stays"', 'dataset = "a\\u0000b"', 2, "without slashes"),
     ("confidence = 0.9", "confidence = 1", 24, "confidence"),
-    ('share = "1/2"', 'share = "3/2"', 28, "share"),
-    ('share = "1/2"', 'share = "1/2"\n[[analysts]]\nname = "ada"', 30, "stands twice"),
-    ('name = "ada"', 'nane = "ada"', 27, "did you mean name"),
-    ("[columns.sex]", '[review]\nfrom_data = ["columns.age.upper"]\n[columns.sex]', 31, "not confirmed"),
+    ('max_price = "100%"', 'max_price = "2 percent"', 25, 'write max_price = "2%"'),
+    ('max_price = "100%"', "max_price = 2", 25, "no part of the budget"),
+    ('share = "1/2"', 'share = "3/2"', 29, "share"),
+    ('share = "1/2"', 'share = "1/2"\n[[analysts]]\nname = "ada"', 31, "stands twice"),
+    ('name = "ada"', 'nane = "ada"', 28, "did you mean name"),
+    ("[columns.sex]", '[review]\nfrom_data = ["columns.age.upper"]\n[columns.sex]', 32, "not confirmed"),
     ("[defaults]", "[default]", 22, "default is not known"),
 ]
 

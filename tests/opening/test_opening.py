@@ -109,7 +109,7 @@ def test_a_rehearsal_of_people_has_people(tmp_path):
 
 def test_a_frame_keeps_its_ledger_in_memory_and_says_so():
     with pytest.warns(UserWarning, match="forgotten"):
-        stays = dodona.open(FRAME, schema=SCHEMA, budget=dodona.Budget(1, "1e-6", "renyi"))
+        stays = dodona.open(FRAME, schema=SCHEMA, budget=dodona.Budget(1, "1e-6", "renyi"), max_price=1)
     assert stays.ask(OLD, within=30).source == "measured"
 
 
@@ -119,21 +119,21 @@ def test_a_frame_may_have_a_ledger_that_stays(tmp_path):
         dodona.open(FRAME, schema=SCHEMA, budget=budget, ledger=place)
     dodona.create_ledger(place, schema=SCHEMA, budget=budget)
     with dodona.open(FRAME, schema=SCHEMA, budget=budget, ledger=place) as stays:
-        first = stays.ask(OLD, within=30)
+        first = stays.ask(OLD, within=30, max_price=1)
     with dodona.open(FRAME, schema=SCHEMA, budget=budget, ledger=place) as stays:
-        assert stays.ask(OLD, within=30).value == first.value
+        assert stays.ask(OLD, within=30, max_price=1).value == first.value
 
 
 def test_another_frame_over_the_same_ledger_needs_a_new_version(tmp_path):
     place, budget = tmp_path / "stays.ledger", dodona.Budget(1, "1e-6", "renyi")
     dodona.create_ledger(place, schema=SCHEMA, budget=budget)
     with dodona.open(FRAME, schema=SCHEMA, budget=budget, ledger=place) as stays:
-        stays.ask(OLD, within=30)
+        stays.ask(OLD, within=30, max_price=1)
     fewer = FRAME.head(100)
     with pytest.raises(VersionChanged):
         dodona.open(fewer, schema=SCHEMA, budget=budget, ledger=place)
     with dodona.open(fewer, schema=SCHEMA, budget=budget, ledger=place, version="2") as stays:
-        assert stays.ask(OLD, within=30).source == "measured"
+        assert stays.ask(OLD, within=30, max_price=1).source == "measured"
 
 
 @pytest.mark.parametrize("given", [{}, {"schema": SCHEMA}, {"budget": dodona.Budget(1, 0, "pure")}])

@@ -42,7 +42,7 @@ FRAME = pd.DataFrame(
 @pytest.fixture
 def stays():
     with pytest.warns(UserWarning, match="forgotten"):
-        found = dodona.open(FRAME, schema=SCHEMA, budget=dodona.Budget(2_000, 0, "pure"))
+        found = dodona.open(FRAME, schema=SCHEMA, budget=dodona.Budget(2_000, 0, "pure"), max_price=1)
     with found:
         yield found
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from fractions import Fraction
 from html import escape
 
 from dodona.answer.answer import Rung
@@ -42,9 +43,16 @@ class Offer:
     mechanism: str
     accuracy: tuple[Expected, ...]
     confidence: float
+    allowed: Fraction = Fraction(1)
+    """What the call may take of the budget: the lesser of its highest price and of what is left."""
     explanation: str = ""
     about: str = ""
     """What answers are about, where people are protected: how many rows of each count. Else nothing."""
+
+    @property
+    def affordable(self) -> bool:
+        """Whether it would be answered at this price."""
+        return self.price.share <= self.allowed
 
     def __str__(self) -> str:
         return "\n".join(self._lines())

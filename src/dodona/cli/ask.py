@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
     from dodona.answer.answer import Answer
     from dodona.answer.offer import Offer
     from dodona.answer.tolerance import Tolerance
+    from dodona.online.curator import Curator
 
 _WIDTH = 110
 _MOST_ROWS = 60
@@ -33,6 +36,10 @@ Analyst = Annotated[str | None, typer.Option(envvar="DODONA_ANALYST", help="Who 
 Within = Annotated[str | None, typer.Option(help="How far off it may be: 50, or 1%, or n=50,average=2.")]
 Epsilon = Annotated[str | None, typer.Option(help="What it may cost alone, instead of --within.")]
 Confidence = Annotated[float | None, typer.Option(help="How sure an interval is, such as 0.95.")]
+MaxPrice = Annotated[
+    str | None, typer.Option(help="What it may take of the budget, such as 2%; the dataset says it otherwise.")
+]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Pay without being asked on a terminal.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 
 
@@ -44,21 +51,28 @@ def ask(  # noqa: PLR0913  each is an option
     epsilon: Epsilon = None,
     confidence: Confidence = None,
     analyst: Analyst = None,
+    max_price: MaxPrice = None,
     key: Annotated[str | None, typer.Option(help="A name for the question: asked again, it is not charged.")] = None,
     output: Annotated[
         Path | None, typer.Option(help="Where to write all rows: a new file that ends in .csv, .parquet or .json.")
     ] = None,
+    yes: Yes = False,
     as_json: Json = False,
 ) -> None:
-    """Ask a question and pay for it, unless its answer was told before."""
+    """Ask a question and pay for it, unless its answer was told before.
+
+    On a terminal the price is shown first, and you are asked. Elsewhere --max-price holds, or what the dataset says.
+    """
     with told():
         import dodona
 
         checked_output(output)
+        asking = not yes and sys.stdin.isatty() and sys.stdout.isatty()
+        text, accuracy = sql_text(question), tolerance_of(within)
         with dodona.open(dataset, analyst=analyst) as curator:
-            answer = curator.ask(
-                sql_text(question), within=tolerance_of(within), epsilon=epsilon, confidence=confidence, key=key
-            )
+            wish = Wish(accuracy, epsilon, confidence, max_price)
+            most = _agreed(curator, text, wish, key) if asking else max_price
+            answer = curator.ask(text, within=accuracy, epsilon=epsilon, confidence=confidence, max_price=most, key=key)
             if output is not None:
                 write(answer, output)
             if as_json:
@@ -74,6 +88,7 @@ def quote(  # noqa: PLR0913  each is an option
     within: Within = None,
     epsilon: Epsilon = None,
     confidence: Confidence = None,
+    max_price: MaxPrice = None,
     analyst: Analyst = None,
     as_json: Json = False,
 ) -> None:
@@ -83,12 +98,44 @@ def quote(  # noqa: PLR0913  each is an option
 
         with dodona.open(dataset, analyst=analyst) as curator:
             offer = curator.quote(
-                sql_text(question), within=tolerance_of(within), epsilon=epsilon, confidence=confidence
+                sql_text(question),
+                within=tolerance_of(within),
+                epsilon=epsilon,
+                confidence=confidence,
+                max_price=max_price,
             )
         if as_json:
             print(json.dumps(_figures(offer)))
         else:
             print(offer)
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """What a command asks for."""
+
+    within: int | float | str | dict[str, int | float | str] | None
+    epsilon: str | None
+    confidence: float | None
+    max_price: str | None
+
+
+def _agreed(curator: Curator, text: str, wish: Wish, key: str | None) -> Fraction | str | None:
+    """Show the price and return it if a person agrees to it: no more than that is paid."""
+    desk = curator.desk
+    if key is not None and desk.dataset.ledger.receipt(key, analyst=desk.analyst) is not None:
+        return wish.max_price  # it was paid for
+    offer = curator.quote(
+        text, within=wish.within, epsilon=wish.epsilon, confidence=wish.confidence, max_price=wish.max_price
+    )
+    if offer.price.share == 0 or not offer.affordable:
+        return wish.max_price  # free, or refused in the words of the refusal
+    expected = ", ".join(map(str, offer.accuracy))
+    typer.echo(f"Price: {offer.price}.{f' Expected: {expected}.' if expected else ''} {offer.explanation}")
+    if not typer.confirm("Pay it?"):
+        typer.echo("Nothing was charged.")
+        raise typer.Exit(1)
+    return offer.price.share
 
 
 def show(answer: Answer, screen: Console, output: Path | None = None) -> None:
@@ -218,6 +265,7 @@ def _figures(offer: Offer) -> dict[str, object]:
         "mechanism": offer.mechanism,
         "confidence": offer.confidence,
         "accuracy": [{"column": one.column, "within": one.within} for one in offer.accuracy],
+        "affordable": offer.affordable,
         "explanation": offer.explanation,
         "about": offer.about,
     }

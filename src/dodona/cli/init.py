@@ -80,7 +80,7 @@ def _show(draft: Draft, path: Path) -> None:
     if draft.place.guessed:
         found = ", ".join(f"{key} = {getattr(draft.place.form, key)!r}" for key in draft.place.guessed)
         screen.print(f"The files seem to be written with {found}.", markup=False, highlight=False)
-    for line in _unit(draft):
+    for line in (*_unit(draft), _spending(path)):
         screen.print(line, markup=False, highlight=False)
     screen.print(f"\nWritten: {path}. Next:", markup=False, highlight=False)
     for command, what in (
@@ -91,6 +91,22 @@ def _show(draft: Draft, path: Path) -> None:
         (f'dodona ask {path} "SELECT count(*) FROM {draft.place.table}"', ""),  # noqa: S608  for people to type
     ):
         screen.print(f"  {command}{f'    # {what}' if what else ''}", markup=False, highlight=False, soft_wrap=True)
+
+
+def _spending(path: Path) -> str:
+    """Return what questions take that do not say how accurate they are to be, and the most that one takes."""
+    from dodona.exact import percent, share_of
+    from dodona.online.request import count_share
+    from dodona.opening.file import DatasetFile
+
+    file = DatasetFile.draft(path)
+    unit = file.schema.unit
+    part = share_of(file.within, argument="within")  # a draft leaves it to be chosen
+    share = count_share(unit, file.budget, float(part * unit.size), file.confidence)
+    return (
+        f"Where a question does not say how accurate: within {file.within}, so that a count takes {percent(share)} of "
+        f"the budget. No question takes more than {percent(file.max_price)} unless it says --max-price."
+    )
 
 
 def _unit(draft: Draft) -> list[str]:

@@ -27,6 +27,10 @@ def release(  # noqa: PLR0913  each is an option
     *,
     only_quote: Annotated[bool, typer.Option("--quote", help="Say what it would take; nothing is charged.")] = False,
     analyst: Analyst = None,
+    max_price: Annotated[
+        str | None,
+        typer.Option(help="What it may take of the budget, such as 50%; a share in the file says it too."),
+    ] = None,
     compare: Annotated[
         Path | None, typer.Option(help="Owner only: the exact rows, Parquet or CSV, for --owner-report.")
     ] = None,
@@ -63,7 +67,7 @@ def release(  # noqa: PLR0913  each is an option
                 _show_declared(declare(curator, file.workload, **settings), as_json=as_json)  # type: ignore[arg-type]
                 return
             with _progress() as progress:
-                model = released(curator, file.workload, **settings, told=progress)  # type: ignore[arg-type]
+                model = released(curator, file.workload, **settings, max_price=max_price, told=progress)  # type: ignore[arg-type]
         rows = _write(file, model)
         if owner_report is not None and exact is not None:
             from dodona.offline.owner_report import owner_report as made

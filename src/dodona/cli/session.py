@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from dodona.cli.ask import Analyst, Confidence, Dataset, Json, Sql, Within, console, sql_text, tolerance_of
+from dodona.cli.ask import Analyst, Confidence, Dataset, Json, MaxPrice, Sql, Within, console, sql_text, tolerance_of
 from dodona.cli.told import told
 from dodona.errors import InvalidRequest, printable, printable_json
 
@@ -31,6 +31,7 @@ def choose(  # noqa: PLR0913  each is an option
     *,
     epsilon: Paid,
     count: Annotated[int, typer.Option(help="How many to choose.")] = 1,
+    max_price: MaxPrice = None,
     analyst: Analyst = None,
     key: Key = None,
     as_json: Json = False,
@@ -43,7 +44,7 @@ def choose(  # noqa: PLR0913  each is an option
         import dodona
 
         with dodona.open(dataset, analyst=analyst) as curator:
-            choice = curator.choose(sql_text(question), epsilon=epsilon, count=count, key=key)
+            choice = curator.choose(sql_text(question), epsilon=epsilon, count=count, max_price=max_price, key=key)
         if as_json:
             found = {"names": choice.names, "within": choice.within, "confidence": choice.confidence}
             print(printable_json(json.dumps(found | _price(choice.price), ensure_ascii=False)))
@@ -62,6 +63,7 @@ def above(  # noqa: PLR0913  each is an option
     epsilon: Paid,
     alerts: Annotated[int, typer.Option(help="How many alerts are paid for; after the last it ends.")] = 1,
     file: FromFile = None,
+    max_price: MaxPrice = None,
     analyst: Analyst = None,
     as_json: Json = False,
 ) -> None:
@@ -77,7 +79,7 @@ def above(  # noqa: PLR0913  each is an option
         with dodona.open(dataset, analyst=analyst) as curator:
             for question in listed:
                 curator.read(question)  # a mistake in the last one is told before anything is charged
-            watch = curator.above(threshold, epsilon=epsilon, alerts=alerts, questions=len(listed))
+            watch = curator.above(threshold, epsilon=epsilon, alerts=alerts, questions=len(listed), max_price=max_price)
             found: list[tuple[str, bool]] = []
             for question in listed:
                 if watch.left == 0:
@@ -106,6 +108,7 @@ def prepare(  # noqa: PLR0913  each is an option
     confidence: Confidence = None,
     file: FromFile = None,
     dry_run: DryRun = False,
+    max_price: MaxPrice = None,
     analyst: Analyst = None,
     key: Key = None,
     as_json: Json = False,
@@ -123,7 +126,7 @@ def prepare(  # noqa: PLR0913  each is an option
                 offer = curator.quote(listed, within=wanted, confidence=confidence)
                 price, bought = offer.price, offer.mechanism
             else:
-                prepared = curator.prepare(listed, within=wanted, confidence=confidence, key=key)
+                prepared = curator.prepare(listed, within=wanted, confidence=confidence, max_price=max_price, key=key)
                 price, bought = prepared.price, prepared.bought
         if as_json:
             print(json.dumps({"questions": len(listed), "bought": None if dry_run else bought} | _price(price)))
@@ -143,6 +146,7 @@ def weights(  # noqa: PLR0913  each is an option
     ] = None,
     confidence: Annotated[float, typer.Option(help="How sure all answers together are.")] = 0.95,
     file: FromFile = None,
+    max_price: MaxPrice = None,
     analyst: Analyst = None,
     as_json: Json = False,
 ) -> None:
@@ -159,7 +163,9 @@ def weights(  # noqa: PLR0913  each is an option
             named = tuple(sorted(used)) if columns is None else tuple(name.strip() for name in columns.split(","))
             for query in queries:
                 cell_weights(query, curator.schema.domain, named)  # a mistake is told before anything is charged
-            opened = curator.weights(questions=len(listed), epsilon=epsilon, columns=named, confidence=confidence)
+            opened = curator.weights(
+                questions=len(listed), epsilon=epsilon, columns=named, confidence=confidence, max_price=max_price
+            )
             answers = [opened.ask(query) for query in queries]
         price, first = opened.price, answers[0]
         if as_json:

@@ -6,6 +6,7 @@ from fractions import Fraction
 
 from dodona.accounting.bounds import Pair
 from dodona.errors import InvalidRequest, InvariantBroken, Refused, Unavailable
+from dodona.exact import percent
 
 
 class BudgetExhausted(Refused):
@@ -18,10 +19,9 @@ class BudgetExhausted(Refused):
         self.asked = asked
         self.left = left
         self.of = of
+        self.best = best
         instead = "Ask for less." if best is None else f"The best that is left is {best}: ask for that, or for less."
-        super().__init__(
-            f"This would take {_percent(asked)} of the budget of {of}; {_percent(left)} is left. {instead}"
-        )
+        super().__init__(f"This would take {percent(asked)} of the budget of {of}; {percent(left)} is left. {instead}")
 
 
 class NotPermitted(Refused):
@@ -262,10 +262,3 @@ class LedgerOfAnother(InvalidRequest):
 
 def _pair(pair: Pair) -> str:
     return f"(ε {float(pair.epsilon):.6g}, δ {float(pair.delta):.6g})"
-
-
-def _percent(share: Fraction) -> str:
-    """Return a share for people: three digits; at the ends it says which side it is on."""
-    if 0 < share < Fraction(1, 10**5):
-        return "less than 0.001 %"
-    return f"{float(100 * share):.3g} %"

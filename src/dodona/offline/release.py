@@ -10,7 +10,7 @@ from dodona.accounting.event import UnevenGaussianEvent
 from dodona.accounting.filter import Accountant
 from dodona.accounting.order import zcdp_limit
 from dodona.errors import InvalidRequest
-from dodona.exact import Exact, exact
+from dodona.exact import Exact, exact, percent
 from dodona.ledger.contract import Ledger
 from dodona.ledger.faults import BudgetExhausted
 from dodona.mechanisms.scale import epsilon_of
@@ -29,6 +29,8 @@ from dodona.offline.till import Till
 from dodona.offline.workload import USUAL_CELLS, Workload
 from dodona.online.curator import Curator
 from dodona.online.dataset import Dataset
+from dodona.online.desk import ALL, Best
+from dodona.online.request import agreed
 
 if TYPE_CHECKING:
     from dodona.domain.unit import Unit
@@ -54,10 +56,9 @@ class Declared:
     """The digest of all that is declared; charges stand under it."""
 
     def __str__(self) -> str:
-        share, left = 100 * float(self.share), 100 * float(self.left)
         fits = "" if self.share * (1 - _ROUNDING) <= self.left else ": it would be refused"
-        told = f"Method {self.method}: takes {share:.4g}% of the budget ({self.unit} {self.price:.4g}). "
-        told += f"{left:.4g}% of the budget is left{fits}."
+        told = f"Method {self.method}: takes {percent(self.share)} of the budget ({self.unit} {self.price:.4g}). "
+        told += f"{percent(self.left)} of the budget is left{fits}."
         if self.promise is None:
             return told
         within, sure = self.promise.within, self.promise.confidence
@@ -73,15 +74,20 @@ def release(  # noqa: PLR0913  the surface
     method: Method | None = None,
     cells: int = USUAL_CELLS,
     name: str = "",
+    max_price: Exact | None = None,
     told: Told = lambda _part, _about: None,
 ) -> Model:
     """Return a public model of the table that answers the workload, charged step by step.
 
-    The price is an ε at the budget's own δ, or a share of the whole budget. The same release under the same name is
-    never charged twice: after an interruption it goes on where it was, and afterwards it is told again.
+    The price is an ε at the budget's own δ, or a share of the whole budget. As an ε it is refused where it takes more
+    than `max_price`, or than the dataset lets one call take; a share says itself what is taken.
+
+    The same release under the same name is never charged twice: after an interruption it goes on where it was, and
+    afterwards it is told again.
     """
     run, way = _run(curator, workload, epsilon, share, method or Annealed(), cells, name, told)
-    _affordable(run)
+    default = run.till.desk.dataset.default
+    _affordable(run, ALL if max_price is None and share is not None else agreed(max_price, default))
     ledger = run.till.dataset.ledger
     try:
         law, fitted, part, promise = _made(run, way)
@@ -169,7 +175,8 @@ def _run(  # noqa: PLR0913, PLR0917  all that is declared
     name: str,
     told: Told,
 ) -> tuple[Run, Method]:
-    dataset, analyst = _served(curator)
+    desk = curator.desk  # a release spends what the curator's questions spend
+    dataset, analyst = desk.dataset, desk.analyst
     if workload.query.domain != dataset.schema.domain:
         raise WorkloadUnfit("This workload is over another table. Build it from this dataset's schema.")
     currency = _currency(dataset, method)
@@ -180,14 +187,10 @@ def _run(  # noqa: PLR0913, PLR0917  all that is declared
     version, unit = dataset.source.version, dataset.schema.unit
     declared = (dataset.name, version, unit, method, currency.unit, total.hex(), cells, name, workload.values_only)
     run = run_digest(*declared, query=workload.query)
-    found = Run(workload, Till(dataset, analyst, run), currency, total, cells, told)
+    found = Run(workload, Till(desk, run), currency, total, cells, told)
     if isinstance(method, Annealed | Mwem):
         found.refuse_wide()
     return found, method
-
-
-def _served(curator: Curator) -> tuple[Dataset, str | None]:
-    return curator._dataset, curator._analyst  # noqa: SLF001  a release spends what the curator's questions spend
 
 
 def _currency(dataset: Dataset, method: Method) -> Currency:
@@ -232,11 +235,16 @@ def _share(run: Run, price: float) -> Fraction:
     return Fraction(price) / whole
 
 
-def _affordable(run: Run) -> None:
-    """Refuse a run that does not fit what is left; one that was begun goes on, and each step is decided by itself."""
+def _share_that_fits(most: Fraction) -> Best:
+    return Best(f"a share of {float(most):.3g}", f"share={float(most):.3g}", most)
+
+
+def _affordable(run: Run, most: Fraction) -> None:
+    """Refuse a run that takes more than it may; one that was begun goes on, and each step is decided by itself."""
     if any(run.till.charge(step) is not None for step in ("singles", "database", "1 choose")):
         return
     left = run.till.dataset.ledger.left(analyst=run.till.analyst)
     asked = _share(run, run.total)
     if asked * (1 - _ROUNDING) > left:
         raise ReleaseTooDear(asked=float(asked), left=float(left))
+    run.till.desk.agree(asked * (1 - _ROUNDING), most=most, best=_share_that_fits)

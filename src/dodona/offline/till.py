@@ -18,6 +18,7 @@ from dodona.mechanisms.measurement import Measurement
 from dodona.mechanisms.selection import Scored
 from dodona.online.chance import paid
 from dodona.online.dataset import Dataset
+from dodona.online.desk import ALL, Desk
 from dodona.query.query import Query
 from dodona.query.spelling import to_json
 from dodona.trusted.choice import choose
@@ -40,10 +41,19 @@ class Bought:
 class Till:
     """Pays for the steps of one run."""
 
-    dataset: Dataset
-    analyst: str | None
+    desk: Desk
     run: str
     """The digest of all that was declared: another run has other keys."""
+
+    @property
+    def dataset(self) -> Dataset:
+        """What is released."""
+        return self.desk.dataset
+
+    @property
+    def analyst(self) -> str | None:
+        """Who pays."""
+        return self.desk.analyst
 
     def measured(self, step: str, measurement: Measurement, *, text: str) -> Bought:
         """Return the noisy answers of a measurement."""
@@ -94,9 +104,8 @@ class Till:
 
     def _receipt(self, step: str, event: Event, purpose: str) -> Receipt | None:
         """Return a receipt; None where an earlier attempt paid here for a choice that was rounded differently."""
-        ledger, version = self.dataset.ledger, self.dataset.source.version
         try:
-            return ledger.reserve(event, analyst=self.analyst, key=self._key(step), purpose=purpose, version=version)
+            return self.desk.charge(event, key=self._key(step), purpose=purpose, most=ALL)  # the run was agreed to
         except KeyReused:
             return None
 

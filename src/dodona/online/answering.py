@@ -24,12 +24,12 @@ from dodona.exact import percent
 from dodona.ledger.faults import BudgetExhausted, KeyReused, ReceiptReused
 from dodona.ledger.release import Release
 from dodona.mechanisms.measurement import Noise
-from dodona.online.beyond import Beyond, explained
+from dodona.online.beyond import Beyond, best, explained
 from dodona.online.buying import Buyer, Order
 from dodona.online.chance import paid
 from dodona.online.confirming import Confirmer
-from dodona.online.dataset import Dataset
 from dodona.online.demand import Demand, demands
+from dodona.online.desk import Best, Desk, too_dear
 from dodona.online.finding import Finder, Held
 from dodona.online.follower import Follower
 from dodona.online.memory import Memory
@@ -73,9 +73,11 @@ class Bought:
 class Answering:
     """The rungs of one dataset for one analyst."""
 
-    def __init__(self, dataset: Dataset, analyst: str | None, rungs: frozenset[str] = RUNGS) -> None:
-        """Take an open dataset."""
-        self._dataset, self._analyst, self._rungs = dataset, analyst, rungs
+    def __init__(self, desk: Desk, rungs: frozenset[str] = RUNGS) -> None:
+        """Take the desk of an open dataset."""
+        self._desk, self._rungs = desk, rungs
+        dataset = self._dataset = desk.dataset
+        self._analyst = desk.analyst
         ledger, schema = dataset.ledger, dataset.schema
         self._delta = ledger.state().total.delta
         self._planner = Planner(schema.unit, self._delta, ledger.share)
@@ -85,7 +87,7 @@ class Answering:
         rule = Rule(schema.domain, schema.unit, self._memory.knowledge)
         self._buyer = Buyer(self._planner, rule, ledger.shares, ledger.share, rungs)
         follower = Follower(self._memory, schema.unit.size)
-        self._confirmer, self._beyond = Confirmer(dataset, analyst, follower), Beyond(self._planner, follower)
+        self._confirmer, self._beyond = Confirmer(desk, follower), Beyond(follower)
 
     def answers(self, asked: tuple[Question, ...], request: Request, key: str | None) -> tuple[Answer, ...]:
         """Return the answers to questions by the cheapest way that is accurate enough; one charge, or none."""
@@ -117,7 +119,7 @@ class Answering:
                     questions=len(asked), price=FREE, bought="nothing: all of it follows from what was told"
                 )
             order = self._together(missing, request)
-            bought = self._release(order, missing, call)
+            bought = self._release(order, missing, request, call)
             if bought is not None:
                 return Prepared(questions=len(asked), price=bought.price, bought=order.described)
 
@@ -136,6 +138,7 @@ class Answering:
             mechanism=order.described if order is not None else "what was told before",
             accuracy=tuple(self._expected(asked, found, order, request)),
             confidence=request.confidence,
+            allowed=min(left, request.max_price),
             explanation=" ".join(self._explained(price, left, asked, request) + self._hinted(missing, order, request)),
             about=self._dataset.about,
         )
@@ -178,8 +181,12 @@ class Answering:
             guesses = self._beyond.guesses(missing) if self._dataset.after == "model" else None
             if guesses is not None:
                 return guesses
-            best = self._beyond.best(missing, request, self._dataset.ledger.left(analyst=self._analyst))
-            raise BudgetExhausted(asked=refused.asked, left=refused.left, of=refused.of, best=best) from None
+            if refused.best is not None:
+                raise
+            best = self._best(missing, request, self._allowed(request))
+            raise BudgetExhausted(
+                asked=refused.asked, left=refused.left, of=refused.of, best=None if best is None else best.words
+            ) from None
 
     def _confirmed(self, missing: Sequence[Question], request: Request, call: Call) -> Iterator[Held]:
         """Yield the confirmed prediction of one count, where that is cheaper; else buy what is missing."""
@@ -188,9 +195,14 @@ class Answering:
             yield from self._bought(missing, request, call)
             return
         found = self._confirmer.answer(
-            missing[0], wanted.room, wanted.failing, lambda: self._planner.plan(missing, request).event
+            missing[0],
+            wanted.room,
+            wanted.failing,
+            lambda: self._planner.plan(missing, request).event,
+            request.max_price,
         )
         if found.opened is not None:  # what an epoch costs is rent too, which a bundle would have saved
+            request = replace(request, max_price=request.max_price - found.price.share)
             noise = self._planner.plan(missing, request).measurement.noises[0]
             with self._memory.lock:
                 self._memory.knowledge.asked.pay(wanted.facet, noise, found.opened, 1)
@@ -205,12 +217,12 @@ class Answering:
         while True:
             order = self._order(missing, request, call.key)
             try:
-                bought = self._release(order, missing, call)
+                bought = self._release(order, missing, request, call)
             except BudgetExhausted:
                 if order.bundle is None:
                     raise
                 order = self._buyer.alone(missing, request)  # of two accounts, the one with more left refused it
-                bought = self._release(order, missing, call)
+                bought = self._release(order, missing, request, call)
             if bought is not None:
                 break
             call = self._call(call.key, call.looks + 1)
@@ -252,7 +264,7 @@ class Answering:
         if len(missing) > 1:
             return self._together(missing, request)
         wanted, ledger = self._wanted(missing[0], request), self._dataset.ledger
-        left = ledger.left(analyst=self._analyst)
+        left = self._allowed(request)
         paid_for = None if key is None else ledger.receipt(key, analyst=self._analyst)
         if paid_for is not None:  # charged and not measured: it fits, as it did then
             left += ledger.share(paid_for.event)
@@ -273,7 +285,7 @@ class Answering:
         facet = self._memory.knowledge.facet(demanded[0].block)
         return None if facet is None else Wanted(demanded[0].block, facet, demanded[0].room, demanded[0].failing)
 
-    def _release(self, order: Order, missing: Sequence[Question], call: Call) -> Bought | None:
+    def _release(self, order: Order, missing: Sequence[Question], request: Request, call: Call) -> Bought | None:
         """Charge, make it durable, then touch data; None where another caller did just that, so that one looks again.
 
         What was taken over from a caller who died was charged to them.
@@ -281,13 +293,13 @@ class Answering:
         if call.seen not in {None, self._memory.seen} and call.looks < _MOST_LOOKS:
             return None  # the look and the plan are of different moments: others who ask the same may plan another way
         ledger, source = self._dataset.ledger, self._dataset.source
-        reserved = ledger.reserve_once(
+        reserved = self._desk.charge_once(
             order.event,
-            analyst=self._analyst,
             key=call.key,
             purpose=order.measurement.purpose,
-            version=source.version,
             seen=call.seen,
+            most=request.max_price,
+            best=lambda most: self._best(missing, request, most),
         )
         if reserved is None:
             return None
@@ -371,8 +383,28 @@ class Answering:
     def _explained(self, price: Price, left: Fraction, asked: Sequence[Question], request: Request) -> list[str]:
         """Return whether the price fits what is left, in words; where it does not, what becomes of the question."""
         dear = price.share > left
-        best = self._beyond.best(asked, request, left) if dear else None
-        return [explained(left, len(asked), dear=dear, best=best, after=self._dataset.after)]
+        best = (
+            self._best(asked, request, min(left, request.max_price))
+            if price.share > request.max_price or dear
+            else None
+        )
+        tolerance = None if best is None else best.words
+        found = [explained(left, len(asked), dear=dear, best=tolerance, after=self._dataset.after)]
+        if not dear and price.share > request.max_price:
+            found.append(too_dear(price.share, request.max_price, best))
+        return found
+
+    def _allowed(self, request: Request) -> Fraction:
+        """Return what this call may take of the budget."""
+        return min(request.max_price, self._dataset.ledger.left(analyst=self._analyst))
+
+    def _best(self, asked: Sequence[Question], request: Request, most: Fraction) -> Best | None:
+        """Return nearly the best accuracy that a part of the budget buys; several questions may be bought together."""
+
+        def share(wish: Request) -> Fraction:
+            return self._order(asked, wish).share
+
+        return best(share, request, most, pure=self._delta == 0)
 
     def _hinted(self, missing: Sequence[Question], order: Order | None, request: Request) -> list[str]:
         """Return how likely it is free after all, and what `prepare` would cost."""

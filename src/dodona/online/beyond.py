@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from fractions import Fraction
 
@@ -14,18 +14,19 @@ from dodona.answer.tolerance import PerColumn, Tolerance
 from dodona.errors import Refused
 from dodona.exact import percent
 from dodona.online.after import After
+from dodona.online.desk import Best
 from dodona.online.finding import Held
 from dodona.online.follower import Follower
 from dodona.online.knowledge import counts_alike
-from dodona.online.planning import Planner, shaped_columns
+from dodona.online.planning import shaped_columns
 from dodona.online.request import Request
 from dodona.query.expression import KeyOf, Total
 from dodona.query.query import Query
 from dodona.query.question import Question
 from dodona.query.weight import People, extremes
 
-_DOUBLED = 60
-_HALVED = 12
+_TRIES = 24
+_NEAR, _FULL, _ABOVE = 1.005, 0.97, 1.004
 _HUNDRED = 100.0
 
 
@@ -33,7 +34,6 @@ _HUNDRED = 100.0
 class Beyond:
     """What is left for questions that the budget cannot buy."""
 
-    planner: Planner
     follower: Follower
 
     def guesses(self, questions: Sequence[Question]) -> list[Held] | None:
@@ -42,33 +42,6 @@ class Beyond:
             found = [self._guess(question) for question in questions]
         known = [held for held in found if held is not None]
         return known if len(known) == len(found) else None
-
-    def best(self, questions: Sequence[Question], request: Request, left: Fraction) -> str | None:
-        """Return nearly the best accuracy that what is left can buy, in words; None where that is nothing."""
-        if request.within is None or left <= 0:
-            return None
-        low, high = 1.0, 2.0
-        for _ in range(_DOUBLED):
-            if self._fits(questions, request, high, left):
-                break
-            low, high = high, 2 * high
-        else:
-            return None
-        for _ in range(_HALVED):
-            middle = math.sqrt(low * high)
-            low, high = (low, middle) if self._fits(questions, request, middle, left) else (middle, high)
-        wider = _wider(request.within, high)
-        return None if wider is None else f"within {_spelled(wider)}"
-
-    def _fits(self, questions: Sequence[Question], request: Request, factor: float, left: Fraction) -> bool:
-        wider = None if request.within is None else _wider(request.within, factor)
-        if wider is None:
-            return True  # beyond all rows; it is said that nothing is left
-        asked = Request(within=wider, epsilon=None, confidence=request.confidence)
-        try:
-            return self.planner.plan(questions, asked).share <= left
-        except Refused:
-            return False
 
     def _guess(self, question: Question) -> Held | None:
         """Return the model's guess of counts and sums, with how far off it has been with questions like this one."""
@@ -96,6 +69,59 @@ class Beyond:
             values.append(predicted)
             laws.append(Guessed(deviation * max(abs(low), abs(high), high - low)))
         return Held(derived(question, values, laws), "model", None)
+
+
+def best(price: Callable[[Request], Fraction], request: Request, most: Fraction, *, pure: bool) -> Best | None:
+    """Return nearly the best accuracy, or for a price nearly the largest one, that takes no more than a share.
+
+    None where nothing does. Prices fall with the tolerance or with its square, so a few steps of proportion come near;
+    each may have to plan thousands of questions.
+    """
+    if most <= 0:
+        return None
+    found: Best | None = None
+    fails, fits, factor = 1.0, math.inf, 1.0
+    for _ in range(_TRIES):
+        wish, share = _less(request, factor), None
+        try:
+            share = None if wish is None else price(wish)
+            met = share is None or share <= most  # beyond all rows nothing is left to be told
+        except Refused:  # no noise is that small
+            met = False
+        if met:
+            fits = min(fits, factor)
+            found = _written(wish, share) or found
+        else:
+            fails = max(fails, factor)
+        if fits < fails * _NEAR or (found is not None and share is not None and most * _FULL <= share <= most):
+            break
+        guess = math.nan
+        if share is not None and share > 0:
+            guess = factor * float(share / most) ** (1.0 if pure else 0.5) * _ABOVE
+        if not fails < guess < fits:
+            guess = math.sqrt(fails * fits) if math.isfinite(fits) else 2 * fails
+        factor = guess
+    return found
+
+
+def _less(request: Request, factor: float) -> Request | None:
+    """Return a request for less; None beyond all rows."""
+    if request.epsilon is not None:
+        return replace(request, epsilon=Fraction(f"{float(request.epsilon) / factor:.2e}"))
+    wider = None if request.within is None else _wider(request.within, factor)
+    return None if wider is None else replace(request, within=wider)
+
+
+def _written(wish: Request | None, share: Fraction | None) -> Best | None:
+    if wish is None or share is None:
+        return None
+    if wish.epsilon is not None:
+        return Best(f"epsilon {float(wish.epsilon):g}", f'epsilon="{float(wish.epsilon):g}"', share)
+    if wish.within is None:
+        return None
+    spelled = _spelled(wish.within)
+    plain = spelled if isinstance(wish.within, PerColumn) else spelled.replace(",", "")
+    return Best(f"within {spelled}", f'within="{plain}"' if isinstance(wish.within, str) else f"within={plain}", share)
 
 
 def explained(left: Fraction, questions: int, *, dear: bool, best: str | None, after: After) -> str:

@@ -84,7 +84,9 @@ class Buyer:
             live.sort(key=lambda own: self.rule.reference(wanted, own[2], own[0]))
         price, cheapest, alone = live[0]
         bundle = self.rule.choose(wanted, alone, price, float(left))
-        return _ordered(cheapest) if bundle is None else self._bundled(bundle)
+        if bundle is not None:
+            return self._bundled(bundle)
+        return _ordered(cheapest) if cheapest.share <= left else self.alone((question,), request)
 
     def alone(self, questions: Sequence[Question], request: Request) -> Order:
         """Return the measurement of the answers themselves."""

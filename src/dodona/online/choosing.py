@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
+from fractions import Fraction
 
 from dodona.accounting.filter import Accountant
 from dodona.answer.price import FREE, Price
@@ -20,6 +21,7 @@ from dodona.mechanisms.selection import Selection, scores_of, stacked
 from dodona.online.chance import paid
 from dodona.online.choice import Choice
 from dodona.online.dataset import Dataset
+from dodona.online.desk import Desk, fitting_epsilon
 from dodona.online.planning import epsilon_alone
 from dodona.query.expression import KeyOf, Total
 from dodona.query.query import Query
@@ -32,25 +34,29 @@ _LONGEST_TEXT = 10_000
 
 
 def chosen(  # noqa: PLR0913  a choice has this many sides
-    dataset: Dataset,
+    desk: Desk,
     read: Read,
     candidates: Mapping[str, Query] | str,
     *,
     epsilon: Exact,
     count: int,
-    analyst: str | None,
+    most: Fraction,
     key: str | None,
 ) -> Choice:
     """Return the names of the candidates with the largest answers; each of `count` choices costs ε/count alone."""
     names, query = _candidates(read, candidates)
     times = whole(count, argument="count", lower=1, upper=len(names))
+    dataset, analyst = desk.dataset, desk.analyst
     unit, ledger = dataset.schema.unit, dataset.ledger
     state = ledger.state()
     total = state.total
     # Under Rényi prices the exponential mechanism costs a quarter of what permute-and-flip does.
     law = PermuteAndFlip if total.accountant is Accountant.PURE else Exponential
-    choice = law.for_privacy(epsilon_of(epsilon) / times, scores_of(query, unit))
-    selection = Selection(query, choice, times)
+
+    def selecting(price: Fraction) -> Selection:
+        return Selection(query, law.for_privacy(price / times, scores_of(query, unit)), times)
+
+    selection = selecting(epsilon_of(epsilon))
     event, version = selection.event(unit), dataset.source.version
     full = Price(ledger.share(event), epsilon_alone(event, total.delta))
     text = f"choose {times}: {candidates if isinstance(candidates, str) else ', '.join(names)}"[:_LONGEST_TEXT]
@@ -58,8 +64,15 @@ def chosen(  # noqa: PLR0913  a choice has this many sides
     seen = state.releases
     earlier = _earlier(dataset, selection, version) if key is None else _fetched(dataset, selection, key, analyst)
     while earlier is None:
-        reserved = ledger.reserve_once(
-            event, analyst=analyst, key=key, purpose=selection.purpose, version=version, seen=seen
+        reserved = desk.charge_once(
+            event,
+            key=key,
+            purpose=selection.purpose,
+            seen=seen,
+            most=most,
+            best=lambda fits: fitting_epsilon(
+                lambda tried: ledger.share(selecting(tried).event(unit)), epsilon_of(epsilon), fits
+            ),
         )
         if reserved is None:  # another caller was told the same choice
             seen = ledger.state().releases
@@ -77,7 +90,7 @@ def chosen(  # noqa: PLR0913  a choice has this many sides
             price = full
     with paid() if source == "measured" else nullcontext():
         head = ledger.head
-    worst = choice.accuracy(_CONFIDENCE ** (1 / times), candidates=len(names)).within
+    worst = selection.choice.accuracy(_CONFIDENCE ** (1 / times), candidates=len(names)).within
     return Choice(
         names=tuple(names[int(number)] for number in earlier.values),
         price=price,

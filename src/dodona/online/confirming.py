@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from fractions import Fraction
 
 from dodona.accounting.event import Event
 from dodona.answer.claim import Checked
@@ -22,6 +23,7 @@ from dodona.ledger.faults import BudgetExhausted
 from dodona.ledger.spelling import from_json
 from dodona.online.chance import paid
 from dodona.online.dataset import Dataset
+from dodona.online.desk import Desk
 from dodona.online.epoch import Epoch, draft_for, epoch_for
 from dodona.online.finding import Held
 from dodona.online.follower import Follower
@@ -62,8 +64,7 @@ class Confirmer:
     Theorem: confirmed-answer
     """
 
-    dataset: Dataset
-    analyst: str | None
+    desk: Desk
     follower: Follower
     _open: _Open | None = None
     _told: dict[str, tuple[int, Checked]] = field(default_factory=dict)
@@ -74,10 +75,17 @@ class Confirmer:
     _paid: list[float] = field(default_factory=lambda: [0.0, 0.0])
     _prices: dict[Event, Prices] = field(default_factory=dict)
 
-    def answer(self, question: Question, room: float, failing: float, single: Callable[[], Event]) -> Confirmed:
+    @property
+    def dataset(self) -> Dataset:
+        """What is asked."""
+        return self.desk.dataset
+
+    def answer(
+        self, question: Question, room: float, failing: float, single: Callable[[], Event], most: Fraction
+    ) -> Confirmed:
         """Return the confirmed prediction of one count, where that is the cheaper way.
 
-        `single` returns what measuring it would be charged.
+        `single` returns what measuring it would be charged; `most` is what the call may take of the budget.
         """
         query = question.query
         with self.follower.lock:
@@ -92,7 +100,7 @@ class Confirmer:
                 return _NOTHING
             price = FREE
             if self._open is None:
-                opened = self._opened(epoch, single())
+                opened = self._opened(epoch, single(), most)
                 if opened is None:
                     return _NOTHING
                 price = opened
@@ -128,17 +136,15 @@ class Confirmer:
         kind = self.follower.kind(query)
         return law, round(float(predicted[0])), self.follower.hindsight.failing(kind, epoch, law)
 
-    def _opened(self, epoch: Epoch, single: Event) -> Price | None:
+    def _opened(self, epoch: Epoch, single: Event, most: Fraction) -> Price | None:
         """Charge an epoch in full and open it; None where it does not fit beside the answer that it may not save."""
         ledger, source = self.dataset.ledger, self.dataset.source
         share = ledger.share(epoch.event)
         price = Price(share, epsilon_alone(epoch.event, ledger.state().total.delta))
-        if share + ledger.share(single) > ledger.left(analyst=self.analyst):
+        if share + ledger.share(single) > min(most, ledger.left(analyst=self.desk.analyst)):
             return None
         try:
-            receipt = ledger.reserve(
-                epoch.event, analyst=self.analyst, key=None, purpose=CONFIRMING, version=source.version
-            )
+            receipt = self.desk.charge(epoch.event, purpose=CONFIRMING, most=most)
         except BudgetExhausted:
             return None
         try:

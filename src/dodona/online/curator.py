@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext
+from fractions import Fraction
 from html import escape
 from typing import Self
 from weakref import WeakValueDictionary
@@ -21,9 +22,10 @@ from dodona.online.choice import Choice
 from dodona.online.choosing import chosen
 from dodona.online.dataset import Dataset
 from dodona.online.description import Description, describe
+from dodona.online.desk import Desk
 from dodona.online.history import History, history_of
 from dodona.online.preparation import Prepared
-from dodona.online.request import Request, requested
+from dodona.online.request import Request, agreed, requested
 from dodona.online.watch import Watch
 from dodona.online.watching import watched
 from dodona.online.weights.opening import Weights, open_weights
@@ -40,12 +42,14 @@ class Curator:
 
     def __init__(self, dataset: Dataset, *, analyst: str | None = None, rungs: frozenset[str] = RUNGS) -> None:
         """Take a dataset that is open; nothing is charged. Rungs can be left out to see what they save."""
-        self._dataset, self._analyst = dataset, analyst
+        self._dataset = dataset
         if not rungs <= RUNGS or ("bundle" in rungs and "derive" not in rungs):
             accepted = f"write some of {', '.join(sorted(RUNGS))}; what a bundle answers is derived from it"
             raise InvalidArgument("rungs", sorted(rungs), accepted)
         dataset.ledger.permit(analyst)
-        self._answering = Answering(dataset, analyst, rungs)
+        self.desk = Desk(dataset, analyst)
+        """Where whatever spends is charged."""
+        self._answering = Answering(self.desk, rungs)
         self._closed = False
         self._keys: WeakValueDictionary[str, threading.Lock] = WeakValueDictionary()
         self._mutex = threading.Lock()
@@ -68,13 +72,13 @@ class Curator:
 
     def describe(self) -> Description:
         """Return the columns, who is protected, what is left of the budget and the defaults: all of it is public."""
-        return describe(self._dataset, self._analyst)
+        return describe(self._dataset, self.desk.analyst)
 
     def __repr__(self) -> str:
         if self._closed:
             return f"<Curator of {self._dataset.name}, closed>"
-        schema, left = self.schema, self._dataset.ledger.left(analyst=self._analyst)
-        name = "" if self._analyst is None else f" for {self._analyst}"
+        schema, left = self.schema, self._dataset.ledger.left(analyst=self.desk.analyst)
+        name = "" if self.desk.analyst is None else f" for {self.desk.analyst}"
         return (
             f"<Curator of {self._dataset.name}{name}: table {schema.table}, {len(schema.domain.attributes)} columns, "
             f"about {schema.unit.size:,} rows, {percent(left)} of the budget left; describe() tells more>"
@@ -83,20 +87,23 @@ class Curator:
     def _repr_html_(self) -> str:
         return f"<p>{escape(repr(self))}</p>" if self._closed else self.describe()._repr_html_()
 
-    def ask(
+    def ask(  # noqa: PLR0913  the surface of a question
         self,
         question: str | Query,
         *,
         within: Tolerances | None = None,
         confidence: float | None = None,
         epsilon: Exact | None = None,
+        max_price: Exact | None = None,
         key: str | None = None,
     ) -> Answer:
         """Return the answer to a question, told again where it was told before, else measured and charged.
 
-        With a key the same question is charged once, however often it is asked again after an interruption.
+        What would take more of the budget than `max_price`, such as "2%", is refused; the dataset says what holds
+        where the call does not. With a key the same question is charged once, however often it is asked again after an
+        interruption.
         """
-        asked, request = self.read(question), self._request(within, confidence, epsilon)
+        asked, request = self.read(question), self._request(within, confidence, epsilon, max_price)
         with self._held(key):
             return self._answering.answers((asked,), request, key)[0]
 
@@ -107,11 +114,15 @@ class Curator:
         within: Tolerances | None = None,
         confidence: float | None = None,
         epsilon: Exact | None = None,
+        max_price: Exact | None = None,
         key: str | None = None,
         progress: Progress | None = None,
     ) -> tuple[Answer, ...]:
-        """Return the answers to questions that are planned together and charged once: all or none of them."""
-        listed, request = _several(questions), self._request(within, confidence, epsilon)
+        """Return the answers to questions that are planned together and charged once: all or none of them.
+
+        `max_price` is for all of them together.
+        """
+        listed, request = _several(questions), self._request(within, confidence, epsilon, max_price)
         asked = []
         for number, question in enumerate(listed):
             asked.append(self.read(question))
@@ -128,6 +139,7 @@ class Curator:
         *,
         within: Tolerances | None = None,
         confidence: float | None = None,
+        max_price: Exact | None = None,
         key: str | None = None,
     ) -> Prepared:
         """Declare what is coming, and buy the cheapest measurement that all of it follows from; it is then free.
@@ -137,7 +149,7 @@ class Curator:
         listed = _several(workload)
         if not listed:
             raise InvalidRequest("There is nothing to prepare. Write a list of the questions that are coming.")
-        request = self._request(within, confidence, None)
+        request = self._request(within, confidence, None, max_price)
         with self._held(key):
             return self._answering.prepare(tuple(map(self.read, listed)), request, key)
 
@@ -148,15 +160,26 @@ class Curator:
         within: Tolerances | None = None,
         confidence: float | None = None,
         epsilon: Exact | None = None,
+        max_price: Exact | None = None,
     ) -> Offer:
-        """Return what a question, or several together, would cost and how far off answers may be; nothing is spent."""
+        """Return what a question, or several together, would cost and how far off answers may be; nothing is spent.
+
+        It takes the same arguments as the call that spends, so that it says what that would do.
+        """
         several = (question,) if isinstance(question, str | Query) else _several(question)
         if not several:
             raise InvalidRequest("There is no question to quote. Write one, or a list of them.")
-        return self._answering.offer(tuple(map(self.read, several)), self._request(within, confidence, epsilon))
+        request = self._request(within, confidence, epsilon, max_price)
+        return self._answering.offer(tuple(map(self.read, several)), request)
 
     def choose(
-        self, candidates: Mapping[str, Query] | str, *, epsilon: Exact, count: int = 1, key: str | None = None
+        self,
+        candidates: Mapping[str, Query] | str,
+        *,
+        epsilon: Exact,
+        count: int = 1,
+        max_price: Exact | None = None,
+        key: str | None = None,
     ) -> Choice:
         """Return the names of the candidates with the largest answers, without the answers.
 
@@ -165,11 +188,18 @@ class Curator:
         self._permit()
         with self._held(key):
             return chosen(
-                self._dataset, self.read, candidates, epsilon=epsilon, count=count, analyst=self._analyst, key=key
+                self.desk, self.read, candidates, epsilon=epsilon, count=count, most=self._most(max_price), key=key
             )
 
-    def above(
-        self, threshold: int, *, epsilon: Exact, alerts: int = 1, questions: int = 1000, key: str | None = None
+    def above(  # noqa: PLR0913  a watch has this many sides
+        self,
+        threshold: int,
+        *,
+        epsilon: Exact,
+        alerts: int = 1,
+        questions: int = 1000,
+        max_price: Exact | None = None,
+        key: str | None = None,
     ) -> Watch:
         """Return a watch that tells which counts are above a threshold, until so many alerts; charged in full here.
 
@@ -178,18 +208,24 @@ class Curator:
         """
         self._permit()
         return watched(
-            self._dataset,
+            self.desk,
             self.read,
             threshold,
             epsilon=epsilon,
             alerts=alerts,
             questions=questions,
-            analyst=self._analyst,
+            most=self._most(max_price),
             key=key,
         )
 
     def weights(
-        self, *, questions: int, epsilon: Exact, columns: Iterable[str] | None = None, confidence: float = 0.95
+        self,
+        *,
+        questions: int,
+        epsilon: Exact,
+        columns: Iterable[str] | None = None,
+        confidence: float = 0.95,
+        max_price: Exact | None = None,
     ) -> Weights:
         """Return multiplicative weights over some columns, for very many counts; charged in full here.
 
@@ -197,13 +233,13 @@ class Curator:
         """
         self._permit()
         return open_weights(
-            self._dataset,
+            self.desk,
             self.read,
             questions=questions,
             epsilon=epsilon,
             columns=columns,
             confidence=confidence,
-            analyst=self._analyst,
+            most=self._most(max_price),
         )
 
     def read(self, question: object) -> Question:
@@ -235,7 +271,7 @@ class Curator:
     def _permit(self) -> None:
         """Refuse whoever is not declared; each time, as analysts may have been declared since it was opened."""
         self._hold_open()
-        self._dataset.ledger.permit(self._analyst)
+        self._dataset.ledger.permit(self.desk.analyst)
 
     def _hold_open(self) -> None:
         if self._closed:
@@ -248,9 +284,14 @@ class Curator:
         with self._mutex:  # a lock that nobody holds or waits for is forgotten
             return self._keys.setdefault(key, threading.Lock())
 
-    def _request(self, within: Tolerances | None, confidence: float | None, epsilon: Exact | None) -> Request:
+    def _request(
+        self, within: Tolerances | None, confidence: float | None, epsilon: Exact | None, max_price: Exact | None
+    ) -> Request:
         self._permit()
-        return requested(within, epsilon, confidence, default=self._dataset.default)
+        return requested(within, epsilon, confidence, max_price, default=self._dataset.default)
+
+    def _most(self, max_price: Exact | None) -> Fraction:
+        return agreed(max_price, self._dataset.default)
 
 
 def _several(questions: object) -> tuple[object, ...]:

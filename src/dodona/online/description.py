@@ -129,7 +129,10 @@ class Description:
     def _defaults(self) -> list[str]:
         default = self.default
         wanted = f"within {default.within}" if default.epsilon is None else f"epsilon {default.epsilon}"
-        return [f"By default: {wanted}, intervals that hold with probability {default.confidence:g} or more."]
+        return [
+            f"By default: {wanted}, intervals that hold with probability {default.confidence:g} or more.",
+            f"One call takes at most {percent(default.max_price)} of the budget, unless it says max_price.",
+        ]
 
 
 def describe(dataset: Dataset, analyst: str | None) -> Description:

@@ -24,6 +24,10 @@ WARNING = """\
 _PERSON = """\
 # Of each person this many rows count: noise grows with it, and rows beyond it are left out. See `dodona check`.
 """
+_MAX_PRICE = """\
+# What one question may take of the budget; --max-price or max_price= allows one call more. How accurate answers are
+# where a question does not say is chosen so that a count takes little; within = "1%" would fix it.
+"""
 _SIZE = """\
 # About how many rows there are: public, the 100% of a tolerance in percent.
 """
@@ -57,6 +61,7 @@ def written(draft: Draft, path: Path) -> str:
         _table(("unit",), draft.unit, told, remarks={"rows": _PERSON, "size": _SIZE}),
         _table(("budget",), draft.budget, told),
         _table(("ledger",), [Key("path", quoted(f"{path.stem}.ledger"))], told),
+        _table(("defaults",), [Key("max_price", '"2%"')], told, remarks={"max_price": _MAX_PRICE}),
         *(_table(("columns", column.name), column.keys, told) for column in draft.declared),
     ]
     if draft.left_out:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -12,9 +13,12 @@ from dodona.backends.delimited import PLAIN, CsvFormat
 from dodona.domain.reading import read_schema
 from dodona.domain.schema import Schema
 from dodona.domain.written import Written
+from dodona.errors import InvalidArgument
+from dodona.exact import share_of
 from dodona.ledger.opening import Terms
 from dodona.ledger.place import address_of
 from dodona.online.after import After
+from dodona.online.request import USUAL_MAX_PRICE, usual_tolerance
 from dodona.opening.secret import VARIABLE, secret
 from dodona.policy import Analyst, Budget, default_accountant
 from dodona.trusted.source import fresh_key
@@ -55,7 +59,10 @@ class DatasetFile:
     """A path relative to the file, or `env:NAME` of an address."""
     head: str | None
     within: int | float | str
+    """The tolerance of questions that do not say one; chosen from public facts where the file does not say either."""
     confidence: float
+    max_price: Fraction
+    """What one call may take of the budget, where it does not say more itself."""
     waiting: tuple[str, ...] = ()
     """What came from the data and was not confirmed: nothing is served before this is empty."""
     confirmed_by: str = ""
@@ -130,7 +137,7 @@ def _read(root: Written, path: Path) -> DatasetFile | None:
     budget = _budget(root)
     ledger = _ledger(root)
     analysts = _analysts(root)
-    within, confidence = _defaults(root)
+    within, confidence, max_price = _defaults(root)
     waiting, confirmed_by = _review(root)
     root.close()
     if dataset is None or schema is None or source is None or budget is None or ledger is None or analysts is None:
@@ -152,8 +159,9 @@ def _read(root: Written, path: Path) -> DatasetFile | None:
         analysts=analysts,
         ledger=ledger[0],
         head=ledger[1],
-        within=within,
+        within=usual_tolerance(schema.unit, budget[0], confidence) if within is None else within,
         confidence=confidence,
+        max_price=max_price,
         waiting=waiting,
         confirmed_by=confirmed_by,
     )
@@ -282,10 +290,10 @@ def _analyst(entry: Written, name: str, share: Fraction) -> Analyst | None:
     return entry.make(lambda: Analyst(name, share))
 
 
-def _defaults(root: Written) -> tuple[int | float | str, float]:
-    """Return the tolerance and the confidence of questions that say nothing."""
-    within: int | float | str = "1%"
-    confidence = Fraction(95, 100)
+def _defaults(root: Written) -> tuple[int | float | str | None, float, Fraction]:
+    """Return the tolerance, the confidence and the highest price of questions that say nothing."""
+    within: int | float | str | None = None
+    confidence, max_price = Fraction(95, 100), USUAL_MAX_PRICE
     if root.has("defaults"):
         defaults = root.table("defaults", example='[defaults] with within = "1%"')
         if defaults is not None:
@@ -303,8 +311,23 @@ def _defaults(root: Written) -> tuple[int | float | str, float]:
                 "confidence", example="confidence = 0.95", lower=_SURE, upper=1 - _SURE, default=confidence
             )
             confidence = confidence if found is None else found
+            max_price = _max_price(defaults)
             defaults.close()
-    return within, float(confidence)
+    return within, float(confidence), max_price
+
+
+def _max_price(defaults: Written) -> Fraction:
+    """Return what one call may take of the budget."""
+    if not defaults.has("max_price"):
+        return USUAL_MAX_PRICE
+    value = defaults.content["max_price"]
+    if isinstance(value, str | int | Decimal):
+        try:
+            return share_of(value, argument="max_price")
+        except InvalidArgument:
+            pass
+    defaults.note("max_price", 'is no part of the budget; write max_price = "2%"')
+    return USUAL_MAX_PRICE
 
 
 def _review(root: Written) -> tuple[tuple[str, ...], str]:

@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING, cast
 
 from dodona.domain.schema import Schema
 from dodona.errors import InvalidRequest
+from dodona.exact import Exact, share_of
 from dodona.ledger import memory, place
 from dodona.ledger.opening import Terms
 from dodona.mechanisms.measurement import noises_from
 from dodona.online.after import After
 from dodona.online.curator import Curator
 from dodona.online.dataset import Dataset
-from dodona.online.request import Request
+from dodona.online.request import USUAL_MAX_PRICE, Request, usual_tolerance
 from dodona.opening.extra import extra
 from dodona.opening.file import DatasetFile
 from dodona.opening.made_up import made_up
@@ -33,7 +34,8 @@ if TYPE_CHECKING:
     from dodona.ledger.contract import Ledger
     from dodona.trusted.source import Source
 
-_DEFAULT = Request(within="1%", epsilon=None, confidence=0.95)
+_CONFIDENCE = 0.95
+_REHEARSED = Request(within="1%", epsilon=None, confidence=_CONFIDENCE)
 _UNLIMITED = Fraction(10**4)
 
 
@@ -47,16 +49,21 @@ def open_dataset(  # noqa: PLR0913  the surface
     ledger: str | Path | None = None,
     version: str = "1",
     after: After = "refuse",
+    max_price: Exact | None = None,
 ) -> Curator:
     """Return a curator of a dataset file, or of a frame with its schema and budget.
 
     A frame whose rows changed gets a new version, or it is refused over the same ledger. A frame without `ledger`
     keeps its ledger in memory: what was spent is forgotten when the process ends. With `after="model"` a question
-    that the budget cannot buy is answered by a model, marked and without a guarantee; else it is refused.
+    that the budget cannot buy is answered by a model, marked and without a guarantee; else it is refused. One call
+    takes at most `max_price` of the budget, "2%" unless said, where it does not say more itself.
     """
     if isinstance(data, str | Path):
-        if schema is not None or budget is not None or ledger is not None or after != "refuse":
-            raise InvalidRequest("A dataset file says everything itself. Leave schema, budget, ledger and after out.")
+        given = (schema, budget, ledger, max_price)
+        if any(one is not None for one in given) or after != "refuse":
+            raise InvalidRequest(
+                "A dataset file says everything itself. Leave schema, budget, ledger, after and max_price out."
+            )
         return _from_file(DatasetFile.read(data), analyst)
     if schema is None or budget is None:
         raise InvalidRequest("A frame needs schema= and budget=: what its columns may hold, and what may be spent.")
@@ -72,7 +79,13 @@ def open_dataset(  # noqa: PLR0913  the surface
             "The ledger is in memory: what is spent is forgotten when this process ends. Write ledger= to keep it.",
             stacklevel=3,
         )
-    dataset = Dataset(name=schema.table, schema=schema, source=source, ledger=account, default=_DEFAULT, after=after)
+    default = Request(
+        within=usual_tolerance(schema.unit, budget),
+        epsilon=None,
+        confidence=_CONFIDENCE,
+        max_price=USUAL_MAX_PRICE if max_price is None else share_of(max_price, argument="max_price"),
+    )
+    dataset = Dataset(name=schema.table, schema=schema, source=source, ledger=account, default=default, after=after)
     return Curator(dataset, analyst=analyst)
 
 
@@ -84,7 +97,7 @@ def rehearse(data: object, /, *, schema: Schema | None = None, analyst: str | No
     from dodona.backends.memory import MemorySource
 
     budget = Budget(_UNLIMITED, "1e-6", "renyi")
-    name, default = "rehearsal", _DEFAULT
+    name, default = "rehearsal", _REHEARSED
     if isinstance(data, str | Path):
         file = DatasetFile.read(data)
         schema, name = file.schema, file.dataset
@@ -130,7 +143,7 @@ def _from_file(file: DatasetFile, analyst: str | None) -> Curator:
     except BaseException:
         ledger.close()
         raise
-    default = Request(within=file.within, epsilon=None, confidence=file.confidence)
+    default = Request(within=file.within, epsilon=None, confidence=file.confidence, max_price=file.max_price)
     dataset = Dataset(
         name=file.dataset,
         schema=file.schema,

@@ -39,7 +39,7 @@ def opened(frame: object, schema: Schema, budget: Budget) -> Curator:
     """Return `dodona.open` of a frame whose ledger is in memory, as is right for people who were made up."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="The ledger is in memory")
-        return dodona.open(frame, schema=schema, budget=budget)
+        return dodona.open(frame, schema=schema, budget=budget, max_price=1)
 
 
 def affordable(curator: Curator, questions: Sequence[Question]) -> Fraction:

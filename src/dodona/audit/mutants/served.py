@@ -157,10 +157,10 @@ MUTANTS = (
         (
             replacing(
                 _ANSWERING,
-                "        reserved = ledger.reserve_once(",
+                "        reserved = self._desk.charge_once(",
                 "        from dodona.trusted.release import exact\n\n"
                 "        exact(source, order.measurement.query)\n"
-                "        reserved = ledger.reserve_once(",
+                "        reserved = self._desk.charge_once(",
             ),
         ),
         ("question on a table that fails", "question before its charge"),

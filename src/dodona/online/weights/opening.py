@@ -22,9 +22,11 @@ from dodona.exact import Exact
 from dodona.mechanisms.gaussian import Gaussian
 from dodona.mechanisms.laplace import Laplace
 from dodona.mechanisms.scale import epsilon_of, rounded_scale_up
+from dodona.mechanisms.scale import epsilon_of
 from dodona.online.chance import paid, prepaid
 from dodona.online.count import counted
 from dodona.online.dataset import Dataset
+from dodona.online.desk import Desk, fitting_epsilon
 from dodona.online.planning import epsilon_alone
 from dodona.online.weights.baselines import gaussian_guarantee, laplace_guarantee
 from dodona.online.weights.best import best
@@ -143,19 +145,29 @@ def plan_weights(
 
 
 def open_weights(  # noqa: PLR0913  weights have this many sides
-    dataset: Dataset,
+    desk: Desk,
     read: Callable[[object], Question],
     *,
     questions: int,
     epsilon: Exact,
     columns: Iterable[str] | None = None,
     confidence: float = 0.95,
-    analyst: str | None = None,
+    most: Fraction = Fraction(1),
 ) -> Weights:
     """Return private multiplicative weights over some columns of a dataset, charged here in full."""
-    schema, ledger, source = dataset.schema, dataset.ledger, dataset.source
-    plan = plan_weights(dataset, questions=questions, epsilon=epsilon, columns=columns, confidence=confidence)
-    receipt = ledger.reserve(plan.event, analyst=analyst, key=None, purpose=CHECKING, version=source.version)
+    schema, ledger, source = desk.dataset.schema, desk.dataset.ledger, desk.dataset.source
+    named = None if columns is None else tuple(columns)
+
+    def planned(price: Exact) -> Planned:
+        return plan_weights(desk.dataset, questions=questions, epsilon=price, columns=named, confidence=confidence)
+
+    plan = planned(epsilon)
+    receipt = desk.charge(
+        plan.event,
+        purpose=CHECKING,
+        most=most,
+        best=lambda fits: fitting_epsilon(lambda price: planned(price).price.share, epsilon_of(epsilon), fits),
+    )
     try:
         with paid():
             check = checks(plan.design.checker, receipt, ledger=ledger, source=source, unit=schema.unit)

@@ -1,0 +1,159 @@
+"""Nothing is spent by surprise: what one call may take of the budget, wherever it spends."""
+
+import math
+from dataclasses import replace
+from fractions import Fraction
+
+import pytest
+
+from dodona import Budget, Unit, Workload
+from dodona.domain.neighbours import Neighbours
+from dodona.errors import InvalidArgument, Refused
+from dodona.ledger.faults import BudgetExhausted
+from dodona.offline.release import release
+from dodona.online.curator import Curator
+from dodona.online.desk import PriceAboveMaximum
+from dodona.online.request import USUAL_MAX_PRICE, Request, count_share, usual_tolerance
+from tests.online import scene
+
+OLD = "SELECT count(*) FROM stays WHERE age >= 65"
+BY_SEX = "SELECT sex, count(*) FROM stays GROUP BY sex"
+ONE = Budget(1, "1e-6", "renyi")
+
+
+def capped(budget: Budget = ONE, most: Fraction = USUAL_MAX_PRICE, after="refuse") -> Curator:
+    dataset = scene.curator(kept=scene.ledger(budget))._dataset
+    default = Request(within="1%", epsilon=None, confidence=0.95, max_price=most)
+    return Curator(replace(dataset, default=default, after=after))
+
+
+SPENDING = {
+    "ask": lambda stays, **most: stays.ask(OLD, within=5, **most),
+    "ask for a price": lambda stays, **most: stays.ask(OLD, epsilon="0.5", **most),
+    "ask for an average": lambda stays, **most: stays.ask("SELECT avg(stay) FROM stays", within=1, **most),
+    "ask_many": lambda stays, **most: stays.ask_many([OLD, BY_SEX], within=10, **most)[0],
+    "prepare": lambda stays, **most: stays.prepare([OLD, BY_SEX], within=10, **most),
+    "choose": lambda stays, **most: stays.choose(BY_SEX, epsilon="0.5", **most),
+    "above": lambda stays, **most: stays.above(100, epsilon="0.5", **most),
+    "weights": lambda stays, **most: stays.weights(questions=3, epsilon="0.5", columns=["sex"], **most),
+    "release": lambda stays, **most: release(
+        stays, Workload.marginals(stays.schema.domain, [("sex",), ("emergency",)]), epsilon="0.5", **most
+    ),
+}
+
+
+@pytest.mark.parametrize("call", SPENDING.values(), ids=SPENDING)
+def test_every_call_that_spends_is_refused_above_its_highest_price_and_charged_below(call):
+    stays = capped()
+    with pytest.raises(PriceAboveMaximum) as refused:
+        call(stays)
+    told = str(refused.value)
+    assert isinstance(refused.value, Refused)
+    assert refused.value.price > refused.value.most == USUAL_MAX_PRICE
+    assert "One call may take 2% here (max_price)" in told
+    assert told.endswith("Nothing was charged.")
+    assert (stays.budget.charges, stays.budget.spent) == (0, 0)
+    allowed = told.split('max_price="')[1].split('"', maxsplit=1)[0]
+    if refused.value.price <= 1:
+        call(stays, max_price=allowed)
+        assert USUAL_MAX_PRICE < stays.budget.spent <= Fraction(allowed[:-1]) / 100
+
+
+@pytest.mark.parametrize("call", [SPENDING[name] for name in ("ask", "ask for an average", "ask_many", "choose")])
+@pytest.mark.parametrize("budget", [ONE, Budget(1, 0, "pure"), Budget(1, "1e-6", "either")], ids=str)
+def test_what_a_refusal_proposes_fits_and_comes_near_the_highest_price(call, budget):
+    stays = capped(budget)
+    with pytest.raises(PriceAboveMaximum) as refused:
+        call(stays)
+    words = str(refused.value).split(" would cost ")[0].split()[-1]
+    argument, _, value = words.partition("=")
+    assert argument in {"within", "epsilon"}
+    again = {argument: value.strip('"') if '"' in value else float(value)}
+    match call:
+        case _ if call is SPENDING["ask"]:
+            stays.ask(OLD, **again)
+        case _ if call is SPENDING["ask for an average"]:
+            stays.ask("SELECT avg(stay) FROM stays", **again)
+        case _ if call is SPENDING["ask_many"]:
+            stays.ask_many([OLD, BY_SEX], **again)
+        case _:
+            stays.choose(BY_SEX, **again)
+    assert Fraction("0.9") * USUAL_MAX_PRICE <= stays.budget.spent <= USUAL_MAX_PRICE
+
+
+def test_the_price_of_a_call_holds_before_that_of_the_dataset_both_ways():
+    stays = capped(most=Fraction(1))
+    with pytest.raises(PriceAboveMaximum, match=r"One call may take 0\.1% here"):
+        stays.ask(OLD, within=50, max_price="0.1%")
+    assert stays.ask(OLD, within=50).price.share > Fraction(1, 1000)
+
+
+def test_what_is_free_is_answered_at_a_price_of_nothing():
+    stays = capped()
+    first = stays.ask(OLD, within=80, max_price=1)
+    assert first.price.share > 0
+    assert stays.ask(OLD, within=80, max_price=0).source == "replayed"
+    with pytest.raises(PriceAboveMaximum, match="One call may take 0% here"):
+        stays.ask(BY_SEX, within=80, max_price=0)
+
+
+def test_a_quote_says_what_the_call_would_do():
+    stays = capped()
+    offer = stays.quote(OLD, within=5)
+    assert not offer.affordable
+    assert "so it is refused. within=" in offer.explanation
+    assert 'write max_price="' in offer.explanation
+    offer = stays.quote(OLD, within=5, max_price=1)
+    assert offer.affordable
+    assert "refused" not in offer.explanation
+    assert stays.ask(OLD, within=5, max_price=offer.price.share).price == offer.price
+
+
+def test_a_bundle_is_bought_only_within_the_highest_price():
+    """Thirty counts of two columns: without a bound the ladder buys a bundle; with one, no call passes it."""
+    asked = [f"SELECT count(*) FROM stays WHERE age >= {age} AND sex = 'female'" for age in range(5, 95, 3)]  # noqa: S608
+    free, bound = capped(Budget(10, "1e-6", "renyi"), Fraction(1)), capped(Budget(10, "1e-6", "renyi"))
+    prices = [free.ask(sql, within=20).price.share for sql in asked]
+    most = Fraction(max(prices)) * Fraction(9, 10)
+    assert max(prices) > prices[0]
+    for sql in asked:
+        assert bound.ask(sql, within=20, max_price=most).price.share <= most
+
+
+def test_more_than_is_left_is_refused_as_that_and_may_be_guessed():
+    stays = capped(Budget("0.01", 0, "pure"))
+    with pytest.raises(BudgetExhausted, match="The best that is left is within"):
+        stays.ask(OLD, within=5)
+    guessing = capped(Budget("0.1", 0, "pure"), after="model")
+    guessing.ask(BY_SEX, epsilon="0.09", max_price=1)
+    assert guessing.ask(OLD, within=5).source == "model"
+
+
+def test_what_was_paid_for_under_a_key_is_fetched_whatever_it_may_cost():
+    stays = capped()
+    first = stays.ask(OLD, within=5, max_price=1, key="k")
+    assert stays.ask(OLD, within=5, max_price=0, key="k").value == first.value
+
+
+@pytest.mark.parametrize(
+    "wrong", ["2", 2, -0.1, "200%", "-1%", "%", "two", True, None.__class__, math.nan, "1e-99999%"]
+)
+def test_what_is_no_part_of_a_budget_is_refused(wrong):
+    with pytest.raises(InvalidArgument, match="write a percentage such as '2%', or a number from 0 to 1"):
+        capped().ask(OLD, max_price=wrong)
+
+
+@pytest.mark.parametrize("rows", [None, 1, 20])
+@pytest.mark.parametrize("neighbours", ["add-remove", "replace"])
+@pytest.mark.parametrize("budget", [ONE, Budget(4, 0, "pure"), Budget("0.1", "1e-7", "zcdp")], ids=str)
+def test_the_usual_tolerance_is_the_smallest_round_one_at_which_a_count_is_ordinary(budget, neighbours, rows):
+    ordinary = Fraction(1, 500)
+    for size in (1, 50, 1_000, 30_000, 10**6, 10**8):
+        person = {} if rows is None else {"id": "patient", "rows": rows}
+        unit = Unit(neighbours=Neighbours(neighbours), size=size, **person)
+        told = usual_tolerance(unit, budget)
+        part = Fraction(told[:-1])
+        share = count_share(unit, budget, float(part / 100 * size), 0.95)
+        assert share <= ordinary or told == "50%"
+        finer = {1: Fraction(1, 2), 2: Fraction(1, 2), 3: Fraction(2, 3), 5: Fraction(3, 5)}[int(told.strip("0.%")[0])]
+        assert count_share(unit, budget, float(finer * part / 100 * size), 0.95) > ordinary
