@@ -80,6 +80,8 @@ def test_json_has_a_form_that_stays() -> None:
         "stale",
         "about",
         "warnings",
+        "any_choice",
+        "reused",
     ]
     assert told["columns"][:2] == [{"name": "ward", "kind": "label"}, {"name": "n", "kind": "estimate"}]
     assert told["rows"][0][:2] == ["<b>east</b>", {"value": 800, "low": 785, "high": 815}]

@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Literal, Self, get_args
 
 from dodona.accuracy import Against, failure, number_of
 from dodona.answer import frames, mechanism, picture, written
+from dodona.answer.anychoice import Draws, own_draws
 from dodona.answer.derived import Evidence
 from dodona.answer.estimate import Estimate
+from dodona.answer.measured import Measured
 from dodona.answer.price import Price
 from dodona.answer.rows import Row, rows_of, shown_columns
 from dodona.answer.view import View
@@ -29,6 +31,10 @@ if TYPE_CHECKING:
 Rung = Literal["replayed", "derived", "confirmed", "measured", "model"]
 """Where an answer came from."""
 _RUNGS: tuple[Rung, ...] = get_args(Rung)
+_CHOSEN = (
+    "This reuses noise of earlier answers. If you ask because of what they said, as for the largest group, take "
+    "any_choice(), or ask with fresh=True."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +66,10 @@ class Answer:
     notes: tuple[str, ...]
     about: str
     """What it is about, where people are protected: how many rows of each count. Else nothing."""
+    reused: bool
+    """Whether it is read from numbers that were told before, and not from new noise alone."""
+    draws: Draws | None
+    """How many numbers were told so far, this answer's among them."""
     view: View
     _rows: tuple[Row, ...] | None = field(init=False, default=None)
 
@@ -130,7 +140,8 @@ class Answer:
         """What a reader should know before using the values."""
         stale = ("The data have changed since this was answered.",) if self.stale else ()
         guess = ("This is the model's guess; its error is not bounded.",) if self.source == "model" else ()
-        return (*self.question.warnings, *self.notes, *stale, *guess, *self._untold())
+        chosen = (_CHOSEN,) if self.reused and self.view.draws is None and self.source != "model" else ()
+        return (*self.question.warnings, *self.notes, *stale, *guess, *self._untold(), *chosen)
 
     def _untold(self) -> Iterator[str]:
         """Yield a warning for each average of which some groups have too few rows to say anything."""
@@ -164,6 +175,24 @@ class Answer:
     def simultaneous(self) -> Self:
         """Return the answer with intervals that hold for all groups and columns at once."""
         return self._seen(replace(self.view, together=True))
+
+    def any_choice(self) -> Self:
+        """Return the answer with intervals that hold at once for every question that could be asked of what was told.
+
+        They hold for a question that was asked because of what other answers said: the largest group, the largest half.
+        Counts, sums and arithmetic of them have such intervals; they are wider.
+
+        Theorem: any-choice
+        """
+        if self.view.against is Against.POPULATION:
+            raise InvalidRequest(
+                "Intervals for any choice are about the table. Take any_choice() of the answer itself."
+            )
+        if self.draws is None:
+            raise InvalidRequest("How many numbers were told so far is not known here. Ask a curator.")
+        found = self._seen(replace(self.view, draws=self.draws, together=False))
+        _ = found.rows  # what has no such interval is refused here, and not when it is printed
+        return found
 
     def rounded(self) -> Self:
         """Return the answer for the eye: fewer digits, no negative counts. The values are no longer unbiased."""
@@ -218,6 +247,8 @@ def answer_of(  # noqa: PLR0913  all that is known of an answer comes together h
     warnings: tuple[str, ...] = (),
     stale: bool = False,
     about: str = "",
+    reused: bool = False,
+    draws: Draws | None = None,
 ) -> Answer:
     """Return the answer that was measured, or that follows; it is evaluated when somebody looks at it."""
     if source not in _RUNGS:
@@ -232,6 +263,8 @@ def answer_of(  # noqa: PLR0913  all that is known of an answer comes together h
         stale=stale,
         notes=warnings,
         about=about,
+        reused=reused,
+        draws=own_draws(measured) if draws is None and isinstance(measured, Measured) else draws,
         view=_view(confidence, size, rows),
     )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import date
 from fractions import Fraction
 from typing import Any
@@ -70,7 +71,7 @@ def _points(expression: Expression, measured: Evidence, view: View) -> list[Comp
         case KeyOf(key):
             return [None if group[key] == MISSING else group[key] for group in labels_of(measured.question)]
         case _:
-            numbers = band_of(expression, measured, view).value.tolist()
+            numbers = band_of(expression, measured, replace(view, draws=None)).value.tolist()
             return [None if number != number else number for number in numbers]  # noqa: PLR0124  NaN
 
 

@@ -135,7 +135,7 @@ def _cells(expression: Expression, measured: Evidence, view: View, chosen: Seque
         case Comparison() | Logic():
             truths = holds(expression, measured, view)
             return [truths[group] for group in chosen]
-        case Total(block) if view.against is Against.TABLE and isinstance(measured, Measured):
+        case Total(block) if view.against is Against.TABLE and view.draws is None and isinstance(measured, Measured):
             unit, steps = measured.question.query.blocks[block].unit, measured.steps(block)
             within = steps_within(block, measured, view)
             middle = [steps[group] for group in chosen]
@@ -144,7 +144,7 @@ def _cells(expression: Expression, measured: Evidence, view: View, chosen: Seque
             else:
                 exact = [(unit * value, unit * (value - within), unit * (value + within)) for value in middle]
                 found = [Estimate(*map(_plain, ends)) for ends in exact]
-        case Total(block) if view.against is Against.TABLE and isinstance(measured, Derived):
+        case Total(block) if view.against is Against.TABLE and view.draws is None and isinstance(measured, Derived):
             found = _derived(block, measured, view, chosen)
         case _:
             band = band_of(expression, measured, view)

@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 
 from dodona.accuracy import Against, failure
+from dodona.answer.anychoice import Draws, any_choice_band, reach_of
 from dodona.answer.band import Band
 from dodona.answer.derived import Derived, Evidence
 from dodona.answer.evaluation import evaluate
@@ -27,6 +28,8 @@ class View:
     """How many rows there are about: public."""
     rows: int = 1
     """How many of them may be one person's."""
+    draws: Draws | None = None
+    """Of all that was told so far, where intervals are to hold for every question that could be asked of it."""
 
 
 def failing_of(view: View, measured: Evidence) -> float:
@@ -49,6 +52,8 @@ def failing_of(view: View, measured: Evidence) -> float:
 
 def band_of(expression: Expression, measured: Evidence, view: View) -> Band:
     """Return an expression's values and intervals as a view wants them."""
+    if view.draws is not None:
+        return any_choice_band(expression, measured, reach_of(view.draws, failure(view.confidence)))
     failing = failing_of(view, measured)
     if view.against is Against.POPULATION:
         return population_band(expression, measured, failing=failing, size=view.size)

@@ -39,6 +39,8 @@ def notes(answer: Answer) -> list[str]:
     """Return what the numbers of an answer mean, where they came from and what they cost."""
     of = "the population's value" if answer.view.against is Against.POPULATION else "the exact value"
     each = "All intervals together hold" if answer.view.together else "Each interval holds"
+    if answer.view.draws is not None:
+        each = "Whatever the question was chosen by, all intervals together hold"
     counted = f" over the rows that count with probability {answer.confidence:g} or more. {answer.about}"
     told = f"{each} {of}{counted if answer.about else f' with probability {answer.confidence:g} or more.'}"
     found = [told] if any(answer.estimated) else []
@@ -102,6 +104,8 @@ def to_json(answer: Answer) -> str:
         "stale": answer.stale,
         "about": answer.about,
         "warnings": list(answer.warnings),
+        "any_choice": answer.view.draws is not None,
+        "reused": answer.reused,
     }
     return printable_json(json.dumps(document, ensure_ascii=False, allow_nan=False))
 

@@ -39,6 +39,7 @@ Confidence = Annotated[float | None, typer.Option(help="How sure an interval is,
 MaxPrice = Annotated[
     str | None, typer.Option(help="What it may take of the budget, such as 2%; the dataset says it otherwise.")
 ]
+Fresh = Annotated[bool, typer.Option("--fresh", help="Measure with new noise alone: for what earlier answers led to.")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Pay without being asked on a terminal.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 
@@ -52,6 +53,7 @@ def ask(  # noqa: PLR0913  each is an option
     confidence: Confidence = None,
     analyst: Analyst = None,
     max_price: MaxPrice = None,
+    fresh: Fresh = False,
     key: Annotated[str | None, typer.Option(help="A name for the question: asked again, it is not charged.")] = None,
     output: Annotated[
         Path | None, typer.Option(help="Where to write all rows: a new file that ends in .csv, .parquet or .json.")
@@ -70,9 +72,11 @@ def ask(  # noqa: PLR0913  each is an option
         asking = not yes and sys.stdin.isatty() and sys.stdout.isatty()
         text, accuracy = sql_text(question), tolerance_of(within)
         with dodona.open(dataset, analyst=analyst) as curator:
-            wish = Wish(accuracy, epsilon, confidence, max_price)
+            wish = Wish(accuracy, epsilon, confidence, max_price, fresh)
             most = _agreed(curator, text, wish, key) if asking else max_price
-            answer = curator.ask(text, within=accuracy, epsilon=epsilon, confidence=confidence, max_price=most, key=key)
+            answer = curator.ask(
+                text, within=accuracy, epsilon=epsilon, confidence=confidence, max_price=most, fresh=fresh, key=key
+            )
             if output is not None:
                 write(answer, output)
             if as_json:
@@ -89,6 +93,7 @@ def quote(  # noqa: PLR0913  each is an option
     epsilon: Epsilon = None,
     confidence: Confidence = None,
     max_price: MaxPrice = None,
+    fresh: Fresh = False,
     analyst: Analyst = None,
     as_json: Json = False,
 ) -> None:
@@ -103,6 +108,7 @@ def quote(  # noqa: PLR0913  each is an option
                 epsilon=epsilon,
                 confidence=confidence,
                 max_price=max_price,
+                fresh=fresh,
             )
         if as_json:
             print(json.dumps(_figures(offer)))
@@ -118,6 +124,7 @@ class Wish:
     epsilon: str | None
     confidence: float | None
     max_price: str | None
+    fresh: bool
 
 
 def _agreed(curator: Curator, text: str, wish: Wish, key: str | None) -> Fraction | str | None:
@@ -126,7 +133,12 @@ def _agreed(curator: Curator, text: str, wish: Wish, key: str | None) -> Fractio
     if key is not None and desk.dataset.ledger.receipt(key, analyst=desk.analyst) is not None:
         return wish.max_price  # it was paid for
     offer = curator.quote(
-        text, within=wish.within, epsilon=wish.epsilon, confidence=wish.confidence, max_price=wish.max_price
+        text,
+        within=wish.within,
+        epsilon=wish.epsilon,
+        confidence=wish.confidence,
+        max_price=wish.max_price,
+        fresh=wish.fresh,
     )
     if offer.price.share == 0 or not offer.affordable:
         return wish.max_price  # free, or refused in the words of the refusal

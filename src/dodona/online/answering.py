@@ -95,7 +95,7 @@ class Answering:
             fetched = self._fetched(asked, request, key)
             if fetched is not None:
                 return tuple(self._answered(held, request, self._dataset.ledger.head) for held in fetched)
-        call = self._call(key)
+        call = self._call(key, request)
         found = self._all_found(asked, request)
         missing = [question for question, held in zip(asked, found, strict=True) if held is None]
         if missing:
@@ -110,7 +110,7 @@ class Answering:
         """Buy the cheapest measurement that all questions follow from; those that do already cost nothing."""
         looks = 0
         while True:
-            call = self._call(key, looks)
+            call = self._call(key, request, looks)
             looks += 1
             found = self._all_found(asked, request)
             missing = [question for question, held in zip(asked, found, strict=True) if held is None]
@@ -148,6 +148,8 @@ class Answering:
         if request.within is not None:
             fit(request.within, asked)
         found = [self._finder.exact(question) for question in asked]
+        if request.fresh:
+            return found
         left = [place for place, held in enumerate(found) if held is None]
         demanded = [self._demanded(asked[place], request) for place in left]
         planned: tuple[Noise, ...] = ()
@@ -166,9 +168,9 @@ class Answering:
     def _demanded(self, question: Question, request: Request) -> tuple[Demand, ...] | None:
         return demands(question, request, size=self._dataset.schema.unit.size)
 
-    def _call(self, key: str | None, looks: int = 0) -> Call:
+    def _call(self, key: str | None, request: Request, looks: int = 0) -> Call:
         """Return what a call knows before it looks at what was released."""
-        if "replay" not in self._rungs:
+        if "replay" not in self._rungs or request.fresh:
             return Call(key, None)
         self._memory.follow()
         return Call(key, self._memory.seen, looks)
@@ -178,7 +180,8 @@ class Answering:
         try:
             return [*self._confirmed(missing, request, call)]
         except BudgetExhausted as refused:
-            guesses = self._beyond.guesses(missing) if self._dataset.after == "model" else None
+            guessing = self._dataset.after == "model" and not request.fresh
+            guesses = self._beyond.guesses(missing) if guessing else None
             if guesses is not None:
                 return guesses
             if refused.best is not None:
@@ -190,7 +193,8 @@ class Answering:
 
     def _confirmed(self, missing: Sequence[Question], request: Request, call: Call) -> Iterator[Held]:
         """Yield the confirmed prediction of one count, where that is cheaper; else buy what is missing."""
-        wanted = self._wanted(missing[0], request) if len(missing) == 1 and "confirm" in self._rungs else None
+        checking = len(missing) == 1 and "confirm" in self._rungs and not request.fresh
+        wanted = self._wanted(missing[0], request) if checking else None
         if wanted is None or wanted.facet.grouped:
             yield from self._bought(missing, request, call)
             return
@@ -214,6 +218,7 @@ class Answering:
 
         Where another caller was asking the same, what they were told is told here too, for nothing.
         """
+        before = bool(self._memory.draws)
         while True:
             order = self._order(missing, request, call.key)
             try:
@@ -225,7 +230,7 @@ class Answering:
                 bought = self._release(order, missing, request, call)
             if bought is not None:
                 break
-            call = self._call(call.key, call.looks + 1)
+            call = self._call(call.key, request, call.looks + 1)
             shared = self._shared(missing, request, call)
             if shared is not None:
                 yield from shared
@@ -237,7 +242,7 @@ class Answering:
             learned = self._all_found(missing, request)
         for question, known in zip(missing, learned, strict=True):
             held = self._paid_for(question, request) if known is None else known
-            yield held.bought(bought.released.receipt, bought.price)
+            yield held.bought(bought.released.receipt, bought.price, reused=before)
 
     def _shared(self, missing: Sequence[Question], request: Request, call: Call) -> list[Held] | None:
         """Return what is known once another caller was answered; None where that is not all of it."""
@@ -261,6 +266,8 @@ class Answering:
         return held
 
     def _order(self, missing: Sequence[Question], request: Request, key: str | None = None) -> Order:
+        if request.fresh:
+            return self._buyer.alone(missing, request)
         if len(missing) > 1:
             return self._together(missing, request)
         wanted, ledger = self._wanted(missing[0], request), self._dataset.ledger
@@ -328,7 +335,10 @@ class Answering:
         if (receipt.version, receipt.dataset) != (source.version, self._dataset.name):
             raise KeyReused(key)
         if receipt.purpose == digest(_stacked(asked)):
-            return [replace(held, source="replayed", price=FREE) for held in read_release(released, asked, FREE)]
+            return [
+                replace(held, source="replayed", price=FREE, reused=True)
+                for held in read_release(released, asked, FREE)
+            ]
         found = self._all_found(asked, request)
         known = [held for held in found if held is not None]
         if len(known) < len(found):
@@ -347,6 +357,8 @@ class Answering:
             size=self._dataset.schema.unit.size,
             rows=self._dataset.schema.unit.rows,
             about=self._dataset.about,
+            reused=held.reused,
+            draws=self._memory.draws,
         )
 
     def _price(self, order: Order) -> Price:

@@ -91,7 +91,7 @@ class Confirmer:
         with self.follower.lock:
             told = self._told.get(digest(query))
             if told is not None and half_width(told[1], failing) <= room:
-                return Confirmed(Held(derived(question, [(told[0],)], [told[1]]), "replayed", None))
+                return Confirmed(Held(derived(question, [(told[0],)], [told[1]]), "replayed", None, reused=True))
             epoch = self._usable(room, failing)
             if epoch is None:
                 return _NOTHING

@@ -95,15 +95,17 @@ class Curator:
         confidence: float | None = None,
         epsilon: Exact | None = None,
         max_price: Exact | None = None,
+        fresh: bool = False,
         key: str | None = None,
     ) -> Answer:
         """Return the answer to a question, told again where it was told before, else measured and charged.
 
         What would take more of the budget than `max_price`, such as "2%", is refused; the dataset says what holds
-        where the call does not. With a key the same question is charged once, however often it is asked again after an
-        interruption.
+        where the call does not. With `fresh` it is measured with new noise alone, so that the interval is right for a
+        question that was chosen because of earlier answers. With a key the same question is charged once, however often
+        it is asked again after an interruption.
         """
-        asked, request = self.read(question), self._request(within, confidence, epsilon, max_price)
+        asked, request = self.read(question), self._request(within, confidence, epsilon, max_price, fresh=fresh)
         with self._held(key):
             return self._answering.answers((asked,), request, key)[0]
 
@@ -115,6 +117,7 @@ class Curator:
         confidence: float | None = None,
         epsilon: Exact | None = None,
         max_price: Exact | None = None,
+        fresh: bool = False,
         key: str | None = None,
         progress: Progress | None = None,
     ) -> tuple[Answer, ...]:
@@ -122,7 +125,7 @@ class Curator:
 
         `max_price` is for all of them together.
         """
-        listed, request = _several(questions), self._request(within, confidence, epsilon, max_price)
+        listed, request = _several(questions), self._request(within, confidence, epsilon, max_price, fresh=fresh)
         asked = []
         for number, question in enumerate(listed):
             asked.append(self.read(question))
@@ -153,7 +156,7 @@ class Curator:
         with self._held(key):
             return self._answering.prepare(tuple(map(self.read, listed)), request, key)
 
-    def quote(
+    def quote(  # noqa: PLR0913  the surface of a question
         self,
         question: str | Query | Iterable[str | Query],
         *,
@@ -161,6 +164,7 @@ class Curator:
         confidence: float | None = None,
         epsilon: Exact | None = None,
         max_price: Exact | None = None,
+        fresh: bool = False,
     ) -> Offer:
         """Return what a question, or several together, would cost and how far off answers may be; nothing is spent.
 
@@ -169,7 +173,7 @@ class Curator:
         several = (question,) if isinstance(question, str | Query) else _several(question)
         if not several:
             raise InvalidRequest("There is no question to quote. Write one, or a list of them.")
-        request = self._request(within, confidence, epsilon, max_price)
+        request = self._request(within, confidence, epsilon, max_price, fresh=fresh)
         return self._answering.offer(tuple(map(self.read, several)), request)
 
     def choose(
@@ -285,10 +289,16 @@ class Curator:
             return self._keys.setdefault(key, threading.Lock())
 
     def _request(
-        self, within: Tolerances | None, confidence: float | None, epsilon: Exact | None, max_price: Exact | None
+        self,
+        within: Tolerances | None,
+        confidence: float | None,
+        epsilon: Exact | None,
+        max_price: Exact | None,
+        *,
+        fresh: bool = False,
     ) -> Request:
         self._permit()
-        return requested(within, epsilon, confidence, max_price, default=self._dataset.default)
+        return requested(within, epsilon, confidence, max_price, fresh=fresh, default=self._dataset.default)
 
     def _most(self, max_price: Exact | None) -> Fraction:
         return agreed(max_price, self._dataset.default)

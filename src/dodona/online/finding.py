@@ -35,10 +35,12 @@ class Held:
     source: Rung
     receipt: str | None
     price: Price = FREE
+    reused: bool = False
+    """Whether numbers that were told before are in it."""
 
-    def bought(self, receipt: str, price: Price) -> Held:
-        """Return the same, paid for just now."""
-        return replace(self, source="measured", receipt=receipt, price=price)
+    def bought(self, receipt: str, price: Price, *, reused: bool) -> Held:
+        """Return the same, paid for just now; numbers that were told before may be in it too."""
+        return replace(self, source="measured", receipt=receipt, price=price, reused=reused)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,8 +74,8 @@ class Finder:
         if len(again) == len(demanded) == len({id(one) for one in again}):
             noises = tuple(one.noise for one in again)
             flat = [value for one in again for value in one.values]
-            return Held(Measured(question, flat, noises), "replayed", again[0].receipt)
-        return Held(derived(question, values, laws), "derived", None)
+            return Held(Measured(question, flat, noises), "replayed", again[0].receipt, reused=True)
+        return Held(derived(question, values, laws), "derived", None, reused=True)
 
     def exact(self, question: Question) -> Held | None:
         """Return a question's values, if no row can change any of them: asked by accuracy or by price, it is free.
@@ -121,7 +123,7 @@ class Finder:
         if old != planned and not self._as_good(question, old, planned, request):
             return None
         values = [value for one in best for value in one.values]
-        return Held(Measured(question, values, old), "replayed", best[0].receipt)
+        return Held(Measured(question, values, old), "replayed", best[0].receipt, reused=True)
 
     def _as_good(self, question: Question, old: tuple[Noise, ...], new: tuple[Noise, ...], request: Request) -> bool:
         def error(column: Column, blocks: tuple[int, ...], noises: tuple[Noise, ...]) -> float:

@@ -7,6 +7,7 @@ from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from dodona.answer.anychoice import Draws, draws_of
 from dodona.domain.domain import Domain
 from dodona.errors import InvalidRequest
 from dodona.ledger.contract import Ledger
@@ -45,6 +46,7 @@ class Memory:
         self._waiting: defaultdict[bool, list[tuple[Block, Told, str | None]]] = defaultdict(list)
         self._expected: dict[str, Measurement | Residuals] = {}
         self._read = 0
+        self._draws = Draws()
         self.lock = threading.RLock()
         """Whoever reads the knowledge holds it: another thread may be adding to it."""
 
@@ -52,6 +54,15 @@ class Memory:
     def seen(self) -> int:
         """How many releases of the ledger were read; whoever looks takes the number before the look."""
         return self._read
+
+    @property
+    def draws(self) -> Draws:
+        """How many numbers were told so far, those among them that were released just now and not yet read."""
+        with self.lock:
+            found = self._draws
+            for measured in self._expected.values():
+                found = found.plus(_drawn(measured))
+            return found
 
     def recall(self, query: Query) -> list[list[Told] | None]:
         """Return for each block all that was told of it, the first release first; None where it was never told."""
@@ -94,6 +105,7 @@ class Memory:
             except InvalidRequest:
                 continue  # a choice, or a question about columns that are no longer declared
             values = tuple(int(value) for value in release.values)
+            self._draws = self._draws.plus(_drawn(measured))
             if isinstance(measured, Residuals):
                 self.knowledge.learn_residuals(receipt, measured, values)
                 continue
@@ -123,3 +135,10 @@ class Memory:
 
 def _is_count(block: Block) -> bool:
     return isinstance(block.weight, Constant)
+
+
+def _drawn(measured: Measurement | Residuals) -> Draws:
+    """Return the draws of a release."""
+    if isinstance(measured, Residuals):
+        return Draws(gaussian=sum(residual.number for residual, _ in measured.parts))
+    return draws_of((noise, block.values) for noise, block in zip(measured.noises, measured.query.blocks, strict=True))

@@ -40,14 +40,17 @@ class Request:
     confidence: float
     max_price: Fraction = Fraction(1)
     """A share of the whole budget."""
+    fresh: bool = False
+    """Whether nothing that was told before may be used: neither told again nor combined with new noise."""
 
 
-def requested(
+def requested(  # noqa: PLR0913  all that a call may say
     within: Tolerances | None,
     epsilon: Exact | None,
     confidence: float | None,
     max_price: Exact | None,
     *,
+    fresh: bool = False,
     default: Request,
 ) -> Request:
     """Return what is asked for; the dataset's default where nothing is said."""
@@ -60,8 +63,10 @@ def requested(
     failure(sure)
     most = agreed(max_price, default)
     if epsilon is not None:
-        return Request(within=None, epsilon=epsilon_of(epsilon), confidence=sure, max_price=most)
-    return Request(within=default.within if wanted is None else wanted, epsilon=None, confidence=sure, max_price=most)
+        return Request(within=None, epsilon=epsilon_of(epsilon), confidence=sure, max_price=most, fresh=fresh)
+    return Request(
+        within=default.within if wanted is None else wanted, epsilon=None, confidence=sure, max_price=most, fresh=fresh
+    )
 
 
 def _tolerances(within: Tolerances) -> Tolerance | PerColumn:

@@ -198,10 +198,10 @@ def left_out_words(ledger: Ledger, schema: Schema, version: str) -> str:
     if not found:
         return ""
     value, (noise,) = int(found[0].values[0]), noises_from(found[0].mechanism)
-    within = math.ceil(noise.accuracy(_DEFAULT.confidence).within)
+    within = math.ceil(noise.accuracy(_CONFIDENCE).within)
     low, high = max(0, value - within), max(0, value + within)
     return (
-        f"That leaves out {low:,} to {high:,} rows (at {_DEFAULT.confidence:.0%}, counting at most "
+        f"That leaves out {low:,} to {high:,} rows (at {_CONFIDENCE:.0%}, counting at most "
         f"{most_left_out(schema):,} of each person)."
     )
 

@@ -22,7 +22,6 @@ from dodona.exact import Exact
 from dodona.mechanisms.gaussian import Gaussian
 from dodona.mechanisms.laplace import Laplace
 from dodona.mechanisms.scale import epsilon_of, rounded_scale_up
-from dodona.mechanisms.scale import epsilon_of
 from dodona.online.chance import paid, prepaid
 from dodona.online.count import counted
 from dodona.online.dataset import Dataset
