@@ -695,7 +695,11 @@ class _Player:
         line = ["ask", str(self.path), text, "--json"]
         if self.dataset.analysts:
             line += ["--analyst", self.dataset.analysts[step.analyst][0]]
-        line += [part for name, value in step.request.arguments().items() for part in (f"--{name}", str(value))]
+        line += [
+            part
+            for name, value in step.request.arguments().items()
+            for part in (f"--{name.replace('_', '-')}", str(value))
+        ]
         line += [] if step.key is None else ["--key", step.key]
         before = self.state(self.curator(step.analyst))
         got = self.command.invoke(app, line)

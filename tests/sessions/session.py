@@ -48,6 +48,8 @@ class Request:
 
     def arguments(self) -> dict[str, object]:
         named = {"within": self.within, "epsilon": self.epsilon, "confidence": self.confidence}
+        if self.within is not None or self.epsilon is not None:  # the default keeps to the dataset's own limit
+            named["max_price"] = "100%"
         return {name: value for name, value in named.items() if value is not None}
 
 
