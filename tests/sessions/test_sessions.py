@@ -79,7 +79,7 @@ def test_a_failing_session_shrinks_to_its_one_guilty_step_and_prints_python_that
     assert [own.name for own in small.dataset.columns] == ["guilty"]
     assert small.dataset.rows == 0
     text = script(small, Broken("it", "fails"))
-    assert text.splitlines()[-1] == "print(t0.ask('SELECT avg(guilty) FROM t', epsilon='1'))"
+    assert text.splitlines()[-1] == "print(t0.ask('SELECT avg(guilty) FROM t', epsilon='1', max_price='100%'))"
     compile(text, "script", "exec")
 
 
