@@ -400,10 +400,10 @@ class _Player:
 
     def accurate(self, asked: Question, request: Request, answer: Answer) -> None:
         """Hold counts and sums to the tolerance that was asked for."""
-        if request.epsilon is not None or answer.source == "model":
+        if request.within is None or answer.source == "model":  # without a tolerance it is chosen by its price
             return
         for place, own in enumerate(asked.terms):
-            room = self.room(own, "1%" if request.within is None else request.within)
+            room = self.room(own, request.within)
             if room is None:
                 continue
             for row in answer.rows:
