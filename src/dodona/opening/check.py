@@ -70,7 +70,7 @@ def publish(path: str | Path, *, epsilon: Exact, analyst: str | None = None, key
         earlier = left_out_words(ledger, file.schema, file.version)
         if earlier:
             return Published(earlier, Fraction(0))
-        source_of(file, ledger.cap_key).close()  # the rows are still those of the version
+        source_of(file, ledger.cap_key, owner=True).close()  # the rows are still those of the version
         event, source = measurement.event(one), LeftOutSource(file.schema, inspected_file(file), version=file.version)
         try:
             receipt = ledger.reserve(event, analyst=analyst, key=key, purpose=measurement.purpose, version=file.version)

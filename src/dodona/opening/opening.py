@@ -139,7 +139,7 @@ def _from_file(file: DatasetFile, analyst: str | None) -> Curator:
     ledger = ledger_of(file.path)
     try:
         ledger.permit(analyst)  # before a row is read
-        source = source_of(file, ledger.cap_key)
+        source = source_of(file, ledger.cap_key, owner=analyst is None)
     except BaseException:
         ledger.close()
         raise
@@ -156,12 +156,12 @@ def _from_file(file: DatasetFile, analyst: str | None) -> Curator:
     return Curator(dataset, analyst=analyst)
 
 
-def source_of(file: DatasetFile, key: bytes) -> Source:
-    """Return the rows of a dataset file, which must still be those of its version."""
+def source_of(file: DatasetFile, key: bytes, *, owner: bool) -> Source:
+    """Return the rows of a dataset file, which must still be those of its version; the owner is warned of them."""
     from dodona.backends.duckdb import DuckDBSource
 
     if file.kind in {"postgres", "spark"}:
-        return _held(file, _server(file, key, file.kept_place), key)
+        return _held(file, _server(file, key, file.kept_place), key, owner=owner)
     new = hold_version(file, key)
     match file.kind:
         case "parquet":
@@ -170,7 +170,7 @@ def source_of(file: DatasetFile, key: bytes) -> Source:
             source = DuckDBSource.csv(file.schema, file.rows, form=file.form, version=file.version, key=key)
         case _:
             source = DuckDBSource.table(file.schema, file.rows, table=file.source_table, version=file.version, key=key)
-    if new:
+    if new and owner:
         _warn_unread(source.unread())
     return source
 
@@ -178,7 +178,7 @@ def source_of(file: DatasetFile, key: bytes) -> Source:
 def _warn_unread(names: Sequence[str]) -> None:
     """Tell the owner, who opens a version first, which columns hold nothing that is declared.
 
-    It depends on the rows, so whoever opens the same version later is not told.
+    It depends on the rows, so no analyst hears it: whoever opens under a name is not warned.
     """
     if names:
         warnings.warn(
@@ -219,7 +219,7 @@ def keep_rows(path: str | Path, /, *, url: str | None = None) -> str:
         )
     with ledger_of(path) as ledger:
         key = ledger.cap_key
-    source = _held(file, _server(file, key, None), key)
+    source = _held(file, _server(file, key, None), key, owner=True)
     try:
         if file.kind == "spark":
             cast("SparkSource", source).keep_rows(where, key=key)
@@ -228,7 +228,7 @@ def keep_rows(path: str | Path, /, *, url: str | None = None) -> str:
             cast("PostgresSource", source).keep_rows(address, where, key=key, timeout=file.timeout)
     finally:
         source.close()
-    _held(file, _server(file, key, where), key).close()  # what was written is what was read
+    _held(file, _server(file, key, where), key, owner=True).close()  # what was written is what was read
     return where
 
 
@@ -261,10 +261,10 @@ def _spark(file: DatasetFile, key: bytes, kept: str | None) -> SparkSource:
     return SparkSource.table(schema, None, file.source_table, version=version, key=key, kept=kept)
 
 
-def _held(file: DatasetFile, source: PostgresSource | SparkSource, key: bytes) -> Source:
+def _held(file: DatasetFile, source: PostgresSource | SparkSource, key: bytes, *, owner: bool) -> Source:
     """Return a table whose rows are still those of its version."""
     try:
-        if hold_source(file, source, key):
+        if hold_source(file, source, key) and owner:
             _warn_unread(source.unread())
     except BaseException:
         source.close()
