@@ -30,7 +30,9 @@ def test_a_quote_of_what_is_no_question_is_refused():
 
 def test_a_budget_prints_in_one_line():
     asked = curator(kept=ledger(Budget(1, "1e-6", "renyi")))
-    assert str(asked.budget) == ("Budget: epsilon 1, delta 1e-06, renyi. Spent: 0% (epsilon so far: 0). Left: 100%.")
+    assert str(asked.budget) == (
+        "Budget: epsilon 1, delta 1e-06, renyi. Spent: 0% (epsilon so far, whenever you stop: 0). Left: 100%."
+    )
     asked.ask("SELECT count(*) FROM stays", within=100)
     assert "Left: 99.2" in str(asked.budget)  # scale 51 against a budget of about 1/40 at order 22
 

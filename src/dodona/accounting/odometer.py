@@ -1,8 +1,8 @@
 """The odometer: an ε that holds for what has been spent so far, whenever one looks.
 
-A filter speaks of its own budget only. The odometer runs a ladder of budgets, from 2ε down, beside each other, each
-with its share of δ, and shows the smallest that nothing has passed yet; pure losses, whose sum always holds, may show
-less.
+A filter speaks of its own budget only. The odometer adds up Rényi prices at a few orders that are fixed for ever, each
+with its part of δ, and shows the smallest ε that one of them proves. What is asked first is chosen before anything was
+seen, so as long as nothing follows it is converted at its best order. The sum of pure losses always holds.
 """
 
 from __future__ import annotations
@@ -11,53 +11,61 @@ from collections.abc import Mapping
 from fractions import Fraction
 from functools import lru_cache
 
+from dodona.accounting import units
+from dodona.accounting.conversion import order_epsilon, renyi_epsilon
 from dodona.accounting.event import Event
-from dodona.accounting.filter import Accountant, Filter, Spent, budget_filter
-from dodona.errors import InvalidArgument
+from dodona.accounting.filter import Accountant, Filter, Spent
 
-_FINE = tuple(Fraction(part, 16) for part in (32, 24, 16, 14, 12, 10, 8, 6, 4, 3, 2))
-_PARTS = (*_FINE, *(Fraction(1, 2**power) for power in range(4, 9)))  # few, as each takes its share of δ
-_RUNGS = len(_PARTS)
+# A factor of two between orders costs a few percent of the reading; the highest serves readings down to a thousandth.
+_ORDERS = tuple(1 + 2**power for power in range(16))
+_FIRST = Fraction(3, 4)  # of δ, for a reading after one event; the orders share the rest
+_EACH = (1 - _FIRST) / len(_ORDERS)
+_PURE = Filter(Accountant.PURE, Fraction(1), Fraction(0), None, 0)
 
 
-def odometer(events: Mapping[Event, int], *, epsilon: Fraction, delta: Fraction) -> Fraction | None:
+def odometer(events: Mapping[Event, int], *, delta: Fraction) -> Fraction | None:
     """Return an ε such that everything so far is (ε, δ)-differentially private, at any time one cares to look.
 
-    The largest rung is twice the budget's ε; beyond it only the sum of pure losses is known, or None: each rung has a
-    part of δ, so where δ is near ε the whole budget may pass all of them.
+    None where nothing is known: at δ = 0 with an event that has no pure loss.
 
     Theorem: odometer
     """
-    pure = Spent()
-    passing: Fraction | None = None
-    counted = Filter(Accountant.PURE, epsilon, Fraction(0), None, 0)
+    spent = Spent()
     for event, times in events.items():
-        pure = counted.charged(pure, event, times=times)
-    if pure.events == 0:
+        spent = _PURE.charged(spent, event, times=times)
+    if spent.events == 0:
         return Fraction(0)
-    first, after = 0, _RUNGS if delta > 0 else 0
-    while first < after:  # any rung that admits the total is true; the smallest is found by halving
-        middle = (first + after) // 2
-        rung = _rung(epsilon * _PARTS[middle], delta / _RUNGS)
-        if rung is not None and rung.admits(_total(rung, events)):
-            passing, first = rung.epsilon, middle + 1
-        else:
-            after = middle
-    found = [value for value in (passing, pure.pure) if value is not None]
-    return min(found, default=None)
+    readings = [] if spent.pure is None else [spent.pure]
+    if delta > 0:
+        if spent.events == 1:
+            readings += [_first(event, delta * _FIRST) for event, times in events.items() if times]
+        readings += [
+            Fraction(order_epsilon(total, order=Fraction(order), delta=delta * _EACH))
+            for order, total in zip(_ORDERS, _totals(events), strict=True)
+        ]
+    return min(readings, default=None)
 
 
-def _total(rung: Filter, events: Mapping[Event, int]) -> Spent:
-    total = Spent()
+def _totals(events: Mapping[Event, int]) -> list[Fraction]:
+    """Return the sum of Rényi prices at each order; of an event, at most order·ρ and at most its pure loss."""
+    slope, sums = 0, [0] * len(_ORDERS)
     for event, times in events.items():
-        total = rung.charged(total, event, times=times)
-    return total
+        rho, pure = _prices(event)
+        if pure is None:
+            slope += times * rho
+        else:
+            sums = [total + times * min(order * rho, pure) for order, total in zip(_ORDERS, sums, strict=True)]
+    return [Fraction(order * slope + total, units.ONE) for order, total in zip(_ORDERS, sums, strict=True)]
+
+
+@lru_cache(maxsize=1 << 16)
+def _prices(event: Event) -> tuple[int, int | None]:
+    """Return ρ and the pure loss in units, rounded up."""
+    pure = event.epsilon
+    return units.cost(event.rho()), None if pure is None else -(-pure.numerator * units.ONE // pure.denominator)
 
 
 @lru_cache(maxsize=1 << 10)
-def _rung(epsilon: Fraction, delta: Fraction) -> Filter | None:
-    """Return a filter of the ladder; None where the ε is too small for its δ."""
-    try:
-        return budget_filter(Accountant.RENYI, epsilon, delta)
-    except InvalidArgument:
-        return None
+def _first(event: Event, delta: Fraction) -> Fraction:
+    """Return the ε of a single event at its best order."""
+    return Fraction(renyi_epsilon(event.renyi, delta=delta))

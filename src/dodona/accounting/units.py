@@ -5,7 +5,9 @@ from __future__ import annotations
 from decimal import MAX_EMAX, MIN_EMIN, ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 
 _WIDE = Context(prec=120, Emin=MIN_EMIN, Emax=MAX_EMAX)
-_UNITS = Decimal(1 << 64)
+ONE = 1 << 64
+"""A price of 1, in units."""
+_UNITS = Decimal(ONE)
 
 
 def cost(price: Decimal) -> int:

@@ -64,7 +64,7 @@ def tables(state: BudgetState, texts: list[str]) -> Iterator[Table]:
         pot = state.pot
         shown = [_shown(pair.epsilon, pair.delta) for pair in (pot.total, pot.taken, pot.left)]
         budget.add_row("for plans", "{} of it; taken {}; left {}".format(*shown))
-    budget.add_row("spent", f"{_percent(state.spent)}; ε so far {state.epsilon_spent:.4g}")
+    budget.add_row("spent", f"{_percent(state.spent)}; ε so far, whenever you stop: {state.epsilon_spent:.3g}")
     budget.add_row("left", _percent(state.left))
     budget.add_row("charges, releases", f"{state.charges:,}, {state.releases:,}")
     if state.closed or state.recovered:

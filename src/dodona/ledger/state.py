@@ -67,7 +67,7 @@ class BudgetState:
         )
         return (
             f"Budget: epsilon {total.epsilon}, delta {float(total.delta):g}, {total.accountant.value}. "
-            f"Spent: {percent(self.spent)} (epsilon so far: {self.epsilon_spent:.4g}). "
+            f"Spent: {percent(self.spent)} (epsilon so far, whenever you stop: {self.epsilon_spent:.3g}). "
             f"Left: {percent(self.left)}.{ended}"
         )
 
@@ -104,7 +104,7 @@ def _epsilon_spent(account: Account) -> float:
     whole = account.filter
     if account.recovered:
         return _rounded_up(whole.epsilon)
-    reading = odometer(account.events, epsilon=whole.epsilon, delta=whole.delta)
+    reading = odometer(account.events, delta=whole.delta)
     return _rounded_up(whole.epsilon if reading is None else min(whole.epsilon, reading))
 
 
