@@ -68,6 +68,24 @@ def test_a_product_is_told_as_by_exact_fractions(scene, data):
 
 @settings(deadline=None, max_examples=40, phases=FOUND)
 @given(measured(), st.data())
+def test_many_products_are_told_together_as_each_is_alone(scene, data):
+    classes, lattice, _ = scene
+    facets = [Facet((WAYS[0][0], Classes("other", 2, (1, 2))), (1, 1))] * 6  # never measured
+    for kept in data.draw(st.lists(st.sets(st.integers(0, 2)).map(sorted), max_size=4)):
+        sides = tuple(classes[place] for place in kept)
+        for _ in range(data.draw(st.integers(1, 6))):  # fewer than some are told one by one
+            facets.append(Facet(sides, tuple(data.draw(st.integers(0, (1 << own.number) - 1)) for own in sides)))
+    facets = data.draw(st.permutations([*facets, Facet(classes, None)]))
+    for facet, told in zip(facets, lattice.tell_all(facets), strict=True):
+        alone = lattice.tell(facet)
+        assert (told is None) == (alone is None)
+        if told is not None and alone is not None:
+            assert told.value == pytest.approx(alone.value, rel=1e-9, abs=1e-4)
+            assert (told.variance, told.reach) == (alone.variance, alone.reach)
+
+
+@settings(deadline=None, max_examples=40, phases=FOUND)
+@given(measured(), st.data())
 def test_the_cells_of_a_marginal_are_told_as_by_exact_fractions(scene, data):
     classes, lattice, known = scene
     kept = sorted(data.draw(st.sets(st.integers(0, 2), min_size=1)))

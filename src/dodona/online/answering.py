@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
@@ -23,12 +22,11 @@ from dodona.errors import InvariantBroken
 from dodona.exact import percent
 from dodona.ledger.faults import BudgetExhausted, KeyReused, ReceiptReused
 from dodona.ledger.release import Release
-from dodona.mechanisms.measurement import Noise
 from dodona.online.beyond import Beyond, best, explained
 from dodona.online.buying import Buyer, Order
 from dodona.online.chance import paid
 from dodona.online.confirming import Confirmer
-from dodona.online.demand import Demand, demands
+from dodona.online.demand import Resolved
 from dodona.online.desk import Best, Desk, too_dear
 from dodona.online.finding import Finder, Held
 from dodona.online.follower import Follower
@@ -96,8 +94,9 @@ class Answering:
             if fetched is not None:
                 return tuple(self._answered(held, request, self._dataset.ledger.head) for held in fetched)
         call = self._call(key, request)
-        found = self._all_found(asked, request)
-        missing = [question for question, held in zip(asked, found, strict=True) if held is None]
+        resolved = self._resolved(asked, request)
+        found = self._all_found(resolved, request)
+        missing = _missing(resolved, found)
         if missing:
             bought = iter(self._or_beyond(missing, request, call))
             found = [next(bought) if held is None else held for held in found]
@@ -108,12 +107,11 @@ class Answering:
 
     def prepare(self, asked: tuple[Question, ...], request: Request, key: str | None) -> Prepared:
         """Buy the cheapest measurement that all questions follow from; those that do already cost nothing."""
-        looks = 0
+        looks, resolved = 0, self._resolved(asked, request)
         while True:
             call = self._call(key, request, looks)
             looks += 1
-            found = self._all_found(asked, request)
-            missing = [question for question, held in zip(asked, found, strict=True) if held is None]
+            missing = _missing(resolved, self._all_found(resolved, request))
             if not missing:
                 return Prepared(
                     questions=len(asked), price=FREE, bought="nothing: all of it follows from what was told"
@@ -125,8 +123,9 @@ class Answering:
 
     def offer(self, asked: tuple[Question, ...], request: Request) -> Offer:
         """Return what questions would cost; nothing is spent."""
-        found = self._all_found(asked, request)
-        missing = [question for question, held in zip(asked, found, strict=True) if held is None]
+        resolved = self._resolved(asked, request)
+        found = self._all_found(resolved, request)
+        missing = _missing(resolved, found)
         left = self._dataset.ledger.left(analyst=self._analyst)
         order = self._order(missing, request) if missing else None
         price = FREE if order is None else self._price(order)
@@ -136,37 +135,42 @@ class Answering:
             price=price,
             source="measured" if order is not None or held is None else held.source,
             mechanism=order.described if order is not None else "what was told before",
-            accuracy=tuple(self._expected(asked, found, order, request)),
+            accuracy=tuple(self._expected(resolved, found, order, request)),
             confidence=request.confidence,
             allowed=min(left, request.max_price),
-            explanation=" ".join(self._explained(price, left, asked, request) + self._hinted(missing, order, request)),
+            explanation=" ".join(
+                self._explained(price, left, resolved, request) + self._hinted(missing, order, request)
+            ),
             about=self._dataset.about,
         )
 
-    def _all_found(self, asked: Sequence[Question], request: Request) -> list[Held | None]:
+    def _resolved(self, asked: Sequence[Question], request: Request) -> list[Resolved]:
+        size = self._dataset.schema.unit.size
+        return [Resolved(question, request, size=size) for question in asked]
+
+    def _all_found(self, asked: Sequence[Resolved], request: Request) -> list[Held | None]:
         """Return for each question what its answer is, where it is free."""
         if request.within is not None:
-            fit(request.within, asked)
-        found = [self._finder.exact(question) for question in asked]
+            fit(request.within, _questions(asked))
+        found = [self._finder.exact(one.question) for one in asked]
         if request.fresh:
             return found
         left = [place for place, held in enumerate(found) if held is None]
-        demanded = [self._demanded(asked[place], request) for place in left]
-        planned: tuple[Noise, ...] = ()
-        if None in demanded:  # more than counts and sums: what is told again must be as good as what would be measured
-            planned = self._planner.plan([asked[place] for place in left], request).measurement.noises
-        start = 0
-        for place, own in zip(left, demanded, strict=True):
-            after = start + len(asked[place].query.blocks)
-            if own is not None:
-                found[place] = self._finder.find(asked[place], own)
-            else:
-                found[place] = self._finder.replay(asked[place], planned[start:after], request)
-            start = after
+        counts = [place for place in left if asked[place].demands is not None]
+        if len(counts) < len(
+            left
+        ):  # more than counts and sums: what is told again is as good as what would be measured
+            noises = self._planner.plan([asked[place].question for place in left], request).measurement.noises
+            start = 0
+            for place in left:
+                question = asked[place].question
+                planned = noises[start : start + len(question.query.blocks)]
+                start += len(planned)
+                if asked[place].demands is None:
+                    found[place] = self._finder.replay(question, planned, request)
+        for place, held in zip(counts, self._finder.find([asked[place] for place in counts]), strict=True):
+            found[place] = held
         return found
-
-    def _demanded(self, question: Question, request: Request) -> tuple[Demand, ...] | None:
-        return demands(question, request, size=self._dataset.schema.unit.size)
 
     def _call(self, key: str | None, request: Request, looks: int = 0) -> Call:
         """Return what a call knows before it looks at what was released."""
@@ -175,13 +179,13 @@ class Answering:
         self._memory.follow()
         return Call(key, self._memory.seen, looks)
 
-    def _or_beyond(self, missing: Sequence[Question], request: Request, call: Call) -> list[Held]:
+    def _or_beyond(self, missing: Sequence[Resolved], request: Request, call: Call) -> list[Held]:
         """Return what is confirmed or bought; where the budget cannot buy it, what the owner chose."""
         try:
             return [*self._confirmed(missing, request, call)]
         except BudgetExhausted as refused:
             guessing = self._dataset.after == "model" and not request.fresh
-            guesses = self._beyond.guesses(missing) if guessing else None
+            guesses = self._beyond.guesses(_questions(missing)) if guessing else None
             if guesses is not None:
                 return guesses
             if refused.best is not None:
@@ -191,29 +195,29 @@ class Answering:
                 asked=refused.asked, left=refused.left, of=refused.of, best=None if best is None else best.words
             ) from None
 
-    def _confirmed(self, missing: Sequence[Question], request: Request, call: Call) -> Iterator[Held]:
+    def _confirmed(self, missing: Sequence[Resolved], request: Request, call: Call) -> Iterator[Held]:
         """Yield the confirmed prediction of one count, where that is cheaper; else buy what is missing."""
         checking = len(missing) == 1 and "confirm" in self._rungs and not request.fresh
-        wanted = self._wanted(missing[0], request) if checking else None
+        wanted = _wanted(missing[0]) if checking else None
         if wanted is None or wanted.facet.grouped:
             yield from self._bought(missing, request, call)
             return
         found = self._confirmer.answer(
-            missing[0],
+            missing[0].question,
             wanted.room,
             wanted.failing,
-            lambda: self._planner.plan(missing, request).event,
+            lambda: self._planner.plan(_questions(missing), request).event,
             request.max_price,
         )
         if found.opened is not None:  # what an epoch costs is rent too, which a bundle would have saved
             request = replace(request, max_price=request.max_price - found.price.share)
-            noise = self._planner.plan(missing, request).measurement.noises[0]
+            noise = self._planner.plan(_questions(missing), request).measurement.noises[0]
             with self._memory.lock:
                 self._memory.knowledge.asked.pay(wanted.facet, noise, found.opened, 1)
         held = next(self._bought(missing, request, call)) if found.held is None else found.held
         yield held if found.opened is None else replace(held, price=held.price.plus(found.price))
 
-    def _bought(self, missing: Sequence[Question], request: Request, call: Call) -> Iterator[Held]:
+    def _bought(self, missing: Sequence[Resolved], request: Request, call: Call) -> Iterator[Held]:
         """Buy what is missing, all at once, and yield what is then known of each question.
 
         Where another caller was asking the same, what they were told is told here too, for nothing.
@@ -226,7 +230,9 @@ class Answering:
             except BudgetExhausted:
                 if order.bundle is None:
                     raise
-                order = self._buyer.alone(missing, request)  # of two accounts, the one with more left refused it
+                order = self._buyer.alone(
+                    _questions(missing), request
+                )  # of two accounts, the one with more left refused it
                 bought = self._release(order, missing, request, call)
             if bought is not None:
                 break
@@ -236,63 +242,54 @@ class Answering:
                 yield from shared
                 return
         if order.bundle is None:
-            yield from read_release(bought.released, missing, bought.price)
+            yield from read_release(bought.released, _questions(missing), bought.price)
             return
         with paid():
             learned = self._all_found(missing, request)
-        for question, known in zip(missing, learned, strict=True):
-            held = self._paid_for(question, request) if known is None else known
+        for one, known in zip(missing, learned, strict=True):
+            held = self._paid_for(one) if known is None else known
             yield held.bought(bought.released.receipt, bought.price, reused=before)
 
-    def _shared(self, missing: Sequence[Question], request: Request, call: Call) -> list[Held] | None:
+    def _shared(self, missing: Sequence[Resolved], request: Request, call: Call) -> list[Held] | None:
         """Return what is known once another caller was answered; None where that is not all of it."""
         if call.key is not None:
-            fetched = self._fetched(tuple(missing), request, call.key)
+            fetched = self._fetched(_questions(missing), request, call.key)
             if fetched is not None:
                 return fetched
         known = [held for held in self._all_found(missing, request) if held is not None]
         return known if len(known) == len(missing) else None
 
-    def _paid_for(self, question: Question, request: Request) -> Held:
+    def _paid_for(self, asked: Resolved) -> Held:
         """Return what a bundle says of a question that it was bought for, however accurate that is.
 
         It was seen to be accurate enough before it was charged. Only what others released meanwhile can change that, by
         a rounding: then the answer has the interval that it has.
         """
-        demanded = self._demanded(question, request) or ()
-        held = self._finder.find(question, tuple(replace(demand, room=math.inf) for demand in demanded))
+        held = self._finder.find_anyhow(asked)
         if held is None:
             raise InvariantBroken("What was bought does not answer the question.", charged=True)
         return held
 
-    def _order(self, missing: Sequence[Question], request: Request, key: str | None = None) -> Order:
+    def _order(self, missing: Sequence[Resolved], request: Request, key: str | None = None) -> Order:
         if request.fresh:
-            return self._buyer.alone(missing, request)
+            return self._buyer.alone(_questions(missing), request)
         if len(missing) > 1:
             return self._together(missing, request)
-        wanted, ledger = self._wanted(missing[0], request), self._dataset.ledger
+        wanted, ledger = _wanted(missing[0]), self._dataset.ledger
         left = self._allowed(request)
         paid_for = None if key is None else ledger.receipt(key, analyst=self._analyst)
         if paid_for is not None:  # charged and not measured: it fits, as it did then
             left += ledger.share(paid_for.event)
         with self._memory.lock:
-            return self._buyer.single(missing[0], request, wanted, left)
+            return self._buyer.single(missing[0].question, request, wanted, left)
 
-    def _together(self, missing: Sequence[Question], request: Request) -> Order:
-        wanted = [self._wanted(question, request) for question in missing]
+    def _together(self, missing: Sequence[Resolved], request: Request) -> Order:
+        wanted = [_wanted(one) for one in missing]
         known = [own for own in wanted if own is not None]
         with self._memory.lock:
-            return self._buyer.together(missing, request, known if len(known) == len(wanted) else [])
+            return self._buyer.together(_questions(missing), request, known if len(known) == len(wanted) else [])
 
-    def _wanted(self, question: Question, request: Request) -> Wanted | None:
-        """Return the demand of a question that is one count over classes."""
-        demanded = self._demanded(question, request)
-        if demanded is None or len(demanded) != 1:
-            return None
-        facet = self._memory.knowledge.facet(demanded[0].block)
-        return None if facet is None else Wanted(demanded[0].block, facet, demanded[0].room, demanded[0].failing)
-
-    def _release(self, order: Order, missing: Sequence[Question], request: Request, call: Call) -> Bought | None:
+    def _release(self, order: Order, missing: Sequence[Resolved], request: Request, call: Call) -> Bought | None:
         """Charge, make it durable, then touch data; None where another caller did just that, so that one looks again.
 
         What was taken over from a caller who died was charged to them.
@@ -311,7 +308,7 @@ class Answering:
         if reserved is None:
             return None
         receipt = reserved.receipt
-        text = "; ".join(question.text for question in missing if question.text)[:_LONGEST_TEXT] or None
+        text = "; ".join(one.question.text for one in missing if one.question.text)[:_LONGEST_TEXT] or None
         unit = self._dataset.schema.unit
         try:
             with paid():
@@ -339,7 +336,7 @@ class Answering:
                 replace(held, source="replayed", price=FREE, reused=True)
                 for held in read_release(released, asked, FREE)
             ]
-        found = self._all_found(asked, request)
+        found = self._all_found(self._resolved(asked, request), request)
         known = [held for held in found if held is not None]
         if len(known) < len(found):
             raise KeyReused(key)
@@ -365,11 +362,12 @@ class Answering:
         return Price(order.share, epsilon_alone(order.event, self._delta))
 
     def _expected(
-        self, asked: tuple[Question, ...], found: Sequence[Held | None], order: Order | None, request: Request
+        self, asked: Sequence[Resolved], found: Sequence[Held | None], order: Order | None, request: Request
     ) -> Iterator[Expected]:
         """Yield what to expect of each column; of several questions, the first ten."""
         start = 0
-        for question, held in islice(zip(asked, found, strict=True), _SHOWN):
+        for one, held in islice(zip(asked, found, strict=True), _SHOWN):
+            question = one.question
             blocks, known = len(question.query.blocks), None if held is None else held.measured
             if isinstance(known, Derived):
                 yield from _known(known, request)
@@ -380,19 +378,14 @@ class Answering:
                 noises = order.alone.noises[start : start + blocks]
                 start += blocks
             else:
-                yield from self._promised(question, request)
+                yield from _promised(one)
                 continue
             for column, shape in shaped_columns(question):
                 rows, own = self._dataset.schema.unit.size, alone(question, column, tuple(shape))
                 used = tuple(noises[block] for block in shape)
                 yield Expected(column.name, error_of(own, used, confidence=request.confidence, rows=rows))
 
-    def _promised(self, question: Question, request: Request) -> Iterator[Expected]:
-        """Yield what was asked for: what follows from a bundle is at least that accurate."""
-        for demand, (column, _) in zip(self._demanded(question, request) or (), shaped_columns(question), strict=True):
-            yield Expected(column.name, demand.room * float(demand.block.unit))
-
-    def _explained(self, price: Price, left: Fraction, asked: Sequence[Question], request: Request) -> list[str]:
+    def _explained(self, price: Price, left: Fraction, asked: Sequence[Resolved], request: Request) -> list[str]:
         """Return whether the price fits what is left, in words; where it does not, what becomes of the question."""
         dear = price.share > left
         best = (
@@ -410,34 +403,57 @@ class Answering:
         """Return what this call may take of the budget."""
         return min(request.max_price, self._dataset.ledger.left(analyst=self._analyst))
 
-    def _best(self, asked: Sequence[Question], request: Request, most: Fraction) -> Best | None:
+    def _best(self, asked: Sequence[Resolved], request: Request, most: Fraction) -> Best | None:
         """Return nearly the best accuracy that a part of the budget buys; several questions may be bought together."""
 
         def share(wish: Request) -> Fraction:
-            return self._order(asked, wish).share
+            return self._order(self._resolved(_questions(asked), wish), wish).share
 
         return best(share, request, most, pure=self._delta == 0)
 
-    def _hinted(self, missing: Sequence[Question], order: Order | None, request: Request) -> list[str]:
+    def _hinted(self, missing: Sequence[Resolved], order: Order | None, request: Request) -> list[str]:
         """Return how likely it is free after all, and what `prepare` would cost."""
-        hints = [*self._prepared(missing, order, request)]
-        wanted = self._wanted(missing[0], request) if len(missing) == 1 and "confirm" in self._rungs else None
+        hints = [*self._prepared(missing, order)]
+        wanted = _wanted(missing[0]) if len(missing) == 1 and "confirm" in self._rungs else None
         if wanted is not None and not wanted.facet.grouped:
-            single = self._planner.plan(missing, request).event
-            chance = self._confirmer.chance(missing[0], wanted.room, wanted.failing, lambda: single)
+            single = self._planner.plan(_questions(missing), request).event
+            chance = self._confirmer.chance(missing[0].question, wanted.room, wanted.failing, lambda: single)
             if chance is not None:
                 hints.append(
                     f"An open check makes it free, if it holds what the model says: {100 * chance:.0f}% likely."
                 )
         return hints
 
-    def _prepared(self, missing: Sequence[Question], order: Order | None, request: Request) -> Iterator[str]:
+    def _prepared(self, missing: Sequence[Resolved], order: Order | None) -> Iterator[str]:
         """Yield what `prepare` would cost, where it would buy more than is bought now."""
-        wanted = self._wanted(missing[0], request) if len(missing) == 1 and order is not None else None
+        wanted = _wanted(missing[0]) if len(missing) == 1 and order is not None else None
         widest = None if wanted is None or "bundle" not in self._rungs else self._buyer.widest(wanted)
         if widest is not None and order is not None and order.bundle is None:
             share = self._dataset.ledger.share(widest.event)
             yield f"To prepare {widest.level.value} would cost {percent(share)}."
+
+
+def _questions(asked: Sequence[Resolved]) -> tuple[Question, ...]:
+    return tuple([one.question for one in asked])
+
+
+def _missing(asked: Sequence[Resolved], found: Sequence[Held | None]) -> list[Resolved]:
+    """Return the questions whose answer is not free."""
+    return [one for one, held in zip(asked, found, strict=True) if held is None]
+
+
+def _wanted(asked: Resolved) -> Wanted | None:
+    """Return the demand of a question that is one count over classes."""
+    demanded = asked.demands
+    if demanded is None or len(demanded) != 1 or asked.facets[0] is None:
+        return None
+    return Wanted(demanded[0].block, asked.facets[0], demanded[0].room, demanded[0].failing)
+
+
+def _promised(asked: Resolved) -> Iterator[Expected]:
+    """Yield what was asked for: what follows from a bundle is at least that accurate."""
+    for demand, (column, _) in zip(asked.demands or (), shaped_columns(asked.question), strict=True):
+        yield Expected(column.name, demand.room * float(demand.block.unit))
 
 
 def _known(follows: Derived, request: Request) -> Iterator[Expected]:

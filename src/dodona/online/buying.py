@@ -19,8 +19,8 @@ from dodona.mechanisms.measurement import Measurement
 from dodona.mechanisms.residual import Residuals
 from dodona.online.planning import Planned, Planner
 from dodona.online.request import Request
-from dodona.online.rule import Bundle, Price, Rule, Wanted
-from dodona.query.predicate import holds
+from dodona.online.rule import Bundle, Price, Rule, Wanted, distinct
+from dodona.query.predicate import And, Predicate, holds
 from dodona.query.query import Block
 from dodona.query.question import Question
 
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 _LOOKED_AT = 256  # rows
+_EXACT = 1 << 24
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,8 +100,9 @@ class Buyer:
         """
         best = None
         if wanted and "bundle" in self.rungs:
-            best = self._cheapest([own for price in self._accounts() for own in self.rule.whole(wanted, price)])
-            best = best if best is not None and self.rule.answers(best, wanted) else None
+            kinds = distinct(wanted)
+            best = self._cheapest([*self.rule.whole(kinds, self._accounts())])
+            best = best if best is not None and self.rule.answers(best, kinds) else None
         if best is not None and self.share(best.event) <= self._at_least(questions, request, wanted):
             return self._bundled(best)
         alone = self.alone(questions, request)
@@ -117,7 +119,8 @@ class Buyer:
         counted = members.sum(axis=0)
         if self.rule.unit.neighbours is Neighbours.ADD_REMOVE:
             return alone * int(counted.max())
-        both = members.T.astype(np.float64) @ members
+        numbers = members.astype(np.float32)  # in which so many whole numbers are exact
+        both = numbers.T @ numbers if len(members) < _EXACT else members.T.astype(np.float64) @ members
         return alone * int((counted[:, None] + counted[None, :] - 2 * both).max())
 
     def widest(self, wanted: Wanted) -> Bundle | None:
@@ -159,7 +162,28 @@ def _membership(domain: Domain, blocks: Sequence[Block]) -> NDArray[np.bool_]:
         own.name: (rows * (2 * place + 3) + rows // (place + 2)) % cells(own)
         for place, own in enumerate(domain.attributes)
     }
-    return np.array([np.broadcast_to(holds(block.where, codes), rows.shape) for block in blocks])
+    known: dict[Predicate, int] = {}  # of conjunctions, many have their parts in common
+    held: list[NDArray[np.bool_]] = []
+
+    def place(part: Predicate) -> int:
+        found = known.get(part)
+        if found is None:
+            found = known[part] = len(held)
+            held.append(np.broadcast_to(holds(part, codes), rows.shape))
+        return found
+
+    found = np.ones((len(blocks), _LOOKED_AT), dtype=np.bool_)
+    parts = [[place(part) for part in _parts(block.where)] for block in blocks]
+    table = np.array(held)
+    for number in {len(own) for own in parts}:
+        alike = [block for block, own in enumerate(parts) if len(own) == number]
+        for own in np.array([parts[block] for block in alike]).T:
+            found[alike] &= table[own]
+    return found
+
+
+def _parts(where: Predicate) -> tuple[Predicate, ...]:
+    return where.parts if isinstance(where, And) else (where,)
 
 
 def _ordered(planned: Planned) -> Order:

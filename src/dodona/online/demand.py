@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from dodona.accuracy import failure
 from dodona.answer.derived import derivable
 from dodona.answer.tolerance import tolerance
+from dodona.belief.facet import Facet, facet_of
+from dodona.online.knowledge import Found
 from dodona.online.planning import shaped_columns, single_total
 from dodona.online.request import Request
 from dodona.query.expression import Total
@@ -21,6 +23,39 @@ class Demand:
     block: Block
     room: float
     failing: float
+
+    def met(self, found: Found) -> bool:
+        """Return whether what is known is accurate enough."""
+        return found.within(self.failing) <= self.room
+
+
+class Resolved:
+    """A question of a call, with what it demands: computed when it is first needed, and once for all that need it."""
+
+    __slots__ = ("_demands", "_facets", "_known", "_request", "_size", "question")
+
+    def __init__(self, question: Question, request: Request, *, size: int) -> None:
+        """Take a question, how accurate it is to be, and the declared number of rows."""
+        self.question, self._request, self._size = question, request, size
+        self._known = False
+        self._demands: tuple[Demand, ...] | None = None
+        self._facets: tuple[Facet | None, ...] | None = None
+
+    @property
+    def demands(self) -> tuple[Demand, ...] | None:
+        """One demand a block; None where a question has none, as `demands` says."""
+        if not self._known:
+            self._demands = demands(self.question, self._request, size=self._size)
+            self._known = True
+        return self._demands
+
+    @property
+    def facets(self) -> tuple[Facet | None, ...]:
+        """For each demand the classes that its block is a count over."""
+        if self._facets is None:
+            domain = self.question.query.domain
+            self._facets = tuple([facet_of(demand.block, domain) for demand in self.demands or ()])
+        return self._facets
 
 
 def demands(question: Question, request: Request, *, size: int) -> tuple[Demand, ...] | None:

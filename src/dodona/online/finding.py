@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from dodona.answer.answer import Rung
@@ -13,7 +15,7 @@ from dodona.answer.law import half_width
 from dodona.answer.measured import Measured
 from dodona.answer.price import FREE, Price
 from dodona.mechanisms.measurement import Noise
-from dodona.online.demand import Demand
+from dodona.online.demand import Demand, Resolved
 from dodona.online.knowledge import Found, may_be_exact
 from dodona.online.memory import Memory, Told
 from dodona.online.planning import alone, error_of, shaped_columns
@@ -52,11 +54,27 @@ class Finder:
     size: int
     """The declared number of rows."""
 
-    def find(self, question: Question, demanded: tuple[Demand, ...]) -> Held | None:
-        """Return a question's values, if all its blocks are known accurately enough."""
-        knowledge = self.memory.knowledge
+    def find(self, asked: Sequence[Resolved]) -> list[Held | None]:
+        """Return for each question its values, if all its blocks are known accurately enough."""
+        demanded = [one.demands or () for one in asked]
         with self.memory.lock:
-            known = self._known(question, demanded)
+            known = iter(self._known(asked, demanded))
+        return [
+            self._held(one.question, own, [*islice(known, len(own))]) for one, own in zip(asked, demanded, strict=True)
+        ]
+
+    def find_anyhow(self, asked: Resolved) -> Held | None:
+        """Return a question's values if they are known at all, however accurately."""
+        demanded = tuple(replace(demand, room=math.inf) for demand in asked.demands or ())
+        with self.memory.lock:
+            known = self._known([asked], [demanded])
+        return self._held(asked.question, demanded, known)
+
+    def _held(
+        self, question: Question, demanded: Sequence[Demand], known: Sequence[Told | Found | None]
+    ) -> Held | None:
+        """Return the values of a question, of which the blocks that are not known yet may be combined."""
+        knowledge = self.memory.knowledge
         values: list[Sequence[float] | NDArray[np.float64]] = []
         laws: list[Law | Sequence[Law]] = []
         for demand, own in zip(demanded, known, strict=True):
@@ -65,7 +83,7 @@ class Finder:
                 laws.append(own.noise)
                 continue
             # Single answers are combined without the lock, so that what others are told again need not wait for it.
-            follows = knowledge.combine(demand.block, _enough(demand)) if own is None and self._derives else own
+            follows = knowledge.combine(demand.block, demand.met) if own is None and self._derives else own
             if follows is None:
                 return None
             values.append(follows.values)
@@ -92,18 +110,26 @@ class Finder:
             return None
         return Held(derived(question, [one.values for one in found], [one.laws for one in found]), "derived", None)
 
-    def _known(self, question: Question, demanded: tuple[Demand, ...]) -> list[Told | Found | None]:
-        """Return for each block what was told of it, else what follows from what is known by classes."""
-        if any(may_be_exact(demand.block) for demand in demanded):
+    def _known(self, asked: Sequence[Resolved], demanded: Sequence[Sequence[Demand]]) -> list[Told | Found | None]:
+        """Return for each block what was told of it, else what follows from what is known by classes.
+
+        Blocks stand one question after the other. What was released meanwhile is read once for all of them.
+        """
+        blocks = [demand for own in demanded for demand in own]
+        if any(may_be_exact(demand.block) for demand in blocks):
             self.memory.begin()
         knowledge = self.memory.follow()
-        told = self.memory.recall(question.query) if "replay" in self.rungs else [None] * len(demanded)
-        found: list[Told | Found | None] = []
-        for demand, known in zip(demanded, told, strict=True):
-            best: Told | Found | None = None if known is None else _accurate(known, demand)
-            if best is None and self._derives:
-                best = knowledge.tell(demand.block, knowledge.facet(demand.block), _enough(demand))
-            found.append(best)
+        found: list[Told | Found | None] = [None] * len(blocks)
+        if "replay" in self.rungs and self.memory.tells:
+            told = [known for one in asked for known in self.memory.recall(one.question.query)]
+            for place, (demand, known) in enumerate(zip(blocks, told, strict=True)):
+                found[place] = None if known is None else _accurate(known, demand)
+        left = [place for place, known in enumerate(found) if known is None]
+        if left and self._derives:
+            facets = [facet for one in asked for facet in one.facets]
+            follows = knowledge.tell_all([blocks[place] for place in left], [facets[place] for place in left])
+            for place, own in zip(left, follows, strict=True):
+                found[place] = own
         return found
 
     @property
@@ -154,10 +180,3 @@ def _apart(told: Sequence[Sequence[Told] | None], planned: Sequence[Noise]) -> l
 def _accurate(known: Sequence[Told], demand: Demand) -> Told | None:
     """Return the first release that is accurate enough: asked again, it is told again."""
     return next((one for one in known if half_width(one.noise, demand.failing) <= demand.room), None)
-
-
-def _enough(demand: Demand) -> Callable[[Found], bool]:
-    def enough(found: Found) -> bool:
-        return found.within(demand.failing) <= demand.room
-
-    return enough

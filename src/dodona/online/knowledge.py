@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from itertools import combinations
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
@@ -19,11 +20,12 @@ from dodona.answer.term import Term
 from dodona.belief.counts import Counts, Rows
 from dodona.belief.derive import Derivation
 from dodona.belief.facet import Facet, facet_of, refined
-from dodona.belief.lattice import Lattice
+from dodona.belief.lattice import Lattice, Told
 from dodona.belief.measurements import Released, variance_of
 from dodona.domain.partition import Partition
 from dodona.ledger.receipt import Receipt
 from dodona.mechanisms.measurement import Measurement, Noise
+from dodona.mechanisms.pattern import Part
 from dodona.mechanisms.residual import Residuals
 from dodona.online.learned import Learned, Marginal
 from dodona.online.purchase import Asked, Purchase
@@ -55,6 +57,19 @@ class Found:
         if len(self.laws) == 1:
             return half_width(self.laws[0], failing)
         return max(half_width(law, failing) for law in dict.fromkeys(self.laws))
+
+
+class Wish(Protocol):
+    """A block, and what is accurate enough for it."""
+
+    @property
+    def block(self) -> Block:
+        """The block."""
+        ...
+
+    def met(self, found: Found) -> bool:
+        """Return whether what is known is accurate enough."""
+        ...
 
 
 @dataclass(slots=True)
@@ -104,11 +119,35 @@ class Knowledge:
         """Return the classes that a block is a count over."""
         return facet_of(block, self.domain)
 
-    def tell(self, block: Block, facet: Facet | None, enough: Callable[[Found], bool]) -> Found | None:
-        """Return a block's values as they follow from what was released by classes, if that is accurate enough."""
+    def tell_all(self, wanted: Sequence[Wish], facets: Sequence[Facet | None]) -> list[Found | None]:
+        """Return what `tell` returns of each block; all products are looked up in the lattice together."""
+        found: list[Found | None] = [None] * len(wanted)
+        some = len(self.lattice) > 1  # more than the number of rows
+        products = {place: facet for place, facet in enumerate(facets) if facet is not None and facet.sets}
+        told = self.lattice.tell_all([*products.values()]) if some else [None] * len(products)
+        known = dict(zip(products, told, strict=True))
+        for place, (own, facet) in enumerate(zip(wanted, facets, strict=True)):
+            one = known.get(place)
+            if one is not None:
+                follows = _of_lattice(one)
+                known_well = own.met(follows)
+                found[place] = follows if known_well else self.tell(own.block, facet, own.met, beside_lattice=True)
+            elif some or self.tables or place not in known:
+                found[place] = self.tell(own.block, facet, own.met)
+        return found
+
+    def tell(
+        self, block: Block, facet: Facet | None, enough: Callable[[Found], bool], *, beside_lattice: bool = False
+    ) -> Found | None:
+        """Return a block's values as they follow from what was released by classes, if that is accurate enough.
+
+        With `beside_lattice` the lattice was looked at before.
+        """
         if isinstance(block.weight, People):  # how many people a cell has does not add up over cells
             return None
-        ways = (self._exactly, self._from_lattice, self._from_tables, self._as_released)
+        ways = [self._exactly, self._from_lattice, self._from_tables, self._as_released]
+        if beside_lattice:
+            ways.remove(self._from_lattice)
         return next((found for way in ways for found in way(block, facet) if enough(found)), None)
 
     def combine(self, block: Block, enough: Callable[[Found], bool]) -> Found | None:
@@ -125,14 +164,14 @@ class Knowledge:
         found = Found([float(own.value) for own in derived], laws)
         return found if enough(found) else None
 
-    def expecting(self, measured: Measurement | Residuals, *, fixed: bool) -> Knowledge:
-        """Return what would be known after a measurement, its numbers aside: the laws of errors need none of them.
+    def expecting(self, measured: Measurement | Sequence[Part], *, fixed: bool) -> Knowledge:
+        """Return what would be known after a table or residuals, their numbers aside: laws of errors need none of them.
 
         Where the number of rows is public (`fixed`), it counts as known before it was read.
         """
         found = Knowledge(self.domain)
         found.rows = Rows(0.0) if self.rows is None and fixed else self.rows
-        found.lattice = self.lattice.expecting(measured.parts if isinstance(measured, Residuals) else (), fixed=fixed)
+        found.lattice = self.lattice.expecting(() if isinstance(measured, Measurement) else measured, fixed=fixed)
         if isinstance(measured, Measurement):
             for block, noise in zip(measured.query.blocks, measured.noises, strict=True):
                 facet = self.facet(block)
@@ -174,8 +213,7 @@ class Knowledge:
             finer = refined(facet, self.domain)
             told = None if finer is None else self.lattice.tell(finer)
         if told is not None:
-            law = Blend(()) if told.variance == 0 else Bell(told.variance * _SLACK, told.reach)
-            yield Found((told.value,), (law,))
+            yield _of_lattice(told)
 
     def _from_tables(self, block: Block, facet: Facet | None) -> Iterator[Found]:
         """Yield what each table says, the one with the least variance first: of two laws another may have less tail."""
@@ -222,6 +260,16 @@ class Knowledge:
     def _count_rows(self, value: int, noise: Noise) -> None:
         if self.rows is None or (self.rows.noise is not None and variance_of(noise) < self.rows.variance):
             self.rows = Rows(float(value), noise)
+
+
+def _of_lattice(told: Told) -> Found:
+    return Found((told.value,), (_law_of(told.variance, told.reach),))
+
+
+@lru_cache(maxsize=1 << 12)
+def _law_of(variance: float, reach: float) -> Law:
+    """Return the law of what residuals tell: of many products there are few."""
+    return Blend(()) if variance == 0 else Bell(variance * _SLACK, reach)
 
 
 def counts_alike(block: Block) -> bool:

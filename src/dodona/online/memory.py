@@ -64,6 +64,11 @@ class Memory:
                 found = found.plus(_drawn(measured))
             return found
 
+    @property
+    def tells(self) -> bool:
+        """Whether any block was released as it was asked for."""
+        return bool(self._waiting or self._blocks)
+
     def recall(self, query: Query) -> list[list[Told] | None]:
         """Return for each block all that was told of it, the first release first; None where it was never told."""
         with self.lock:

@@ -48,12 +48,17 @@ class Wanted:
     def kind(self) -> Hashable:
         """What decides how accurate it is: of a product, how many classes of each column are counted, not which."""
         sets = self.facet.sets
-        counted = self.block if sets is None else tuple(own.bit_count() for own in sets)
+        counted = self.block if sets is None else tuple([own.bit_count() for own in sets])
         return self.facet.classes, counted, self.room, self.failing
 
     def met(self, found: Found) -> bool:
         """Return whether what is known is accurate enough."""
         return found.within(self.failing) <= self.room
+
+
+def distinct(wanted: Iterable[Wanted]) -> list[Wanted]:
+    """Return one count of each kind: whatever answers it answers all of its kind."""
+    return [*{own.kind: own for own in wanted}.values()]
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,11 +118,11 @@ class Rule:
 
         Theorem: rent-or-buy
         """
-        known = self.knowledge.expecting(bundle.measurement(self.domain), fixed=self.unit.fixed)
-        kinds = {own.kind: own for own in wanted}
-        return all(known.tell(own.block, own.facet, own.met) is not None for own in kinds.values())
+        known = self.knowledge.expecting(bundle.plan, fixed=self.unit.fixed)
+        kinds = distinct(wanted)
+        return None not in known.tell_all(kinds, [own.facet for own in kinds])
 
-    def whole(self, wanted: Sequence[Wanted], price: Price) -> Iterator[Bundle]:
+    def whole(self, wanted: Sequence[Wanted], prices: Sequence[Price]) -> Iterator[Bundle]:
         """Yield bundles that answer all of some counts, each as accurately as the most accurate one is asked for."""
         room, failing = min(own.room for own in wanted), min(own.failing for own in wanted)
         tightest = replace(wanted[0], room=room, failing=failing)
@@ -133,8 +138,10 @@ class Rule:
             found = lattice(self.unit, targets, variance, self.knowledge.lattice)
             if found is not None:
                 event = event_of(found, self.unit)
-                yield Bundle(Level.LATTICE, found, event, price(event))
-        yield from self._table(Level.TABLE, tuple(asked.finest.values()), tightest, price)
+                for price in prices:
+                    yield Bundle(Level.LATTICE, found, event, price(event))
+        for price in prices:
+            yield from self._table(Level.TABLE, tuple(asked.finest.values()), tightest, price)
 
     def reference(self, wanted: Wanted, single: float, price: Price) -> float:
         """Return what the widest bundle costs, or the answer alone where there is none: accounts are compared by it."""

@@ -49,6 +49,10 @@ class Classes:
         if seen != (1 << self.cells) - 1 or len(self.masks) == 1:
             raise InvalidArgument("masks", self.attribute, f"write two classes or more, of all {self.cells} cells")
 
+    def __hash__(self) -> int:
+        """Return a number without a look at the masks: they are long, and classes are looked up all the time."""
+        return hash((self.attribute, self.cells, len(self.masks)))
+
     @classmethod
     def of(cls, attribute: Attribute) -> Self:
         """Return a class for each cell, `<missing>` and `<outside>` among them where there are any."""
