@@ -237,7 +237,7 @@ def test_an_offer_is_readable_and_escaped() -> None:
     )
     assert str(offer).splitlines() == [
         "Offer: SELECT <i>",
-        "Price: 1.25% of the budget (alone: epsilon 0.25); nothing is spent yet.",
+        "Price: 1.25% of the budget (asked alone: epsilon 0.25; add shares, not epsilons); nothing is spent yet.",
         "Expected: n within ±15, each: nothing could be said, each with probability 0.95 or more.",
         (
             "This is a guess where it is no count or sum: groups alike in size, values spread over the range. Smaller "

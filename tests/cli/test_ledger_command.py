@@ -32,7 +32,7 @@ def ledger(tmp_path: Path) -> Path:
 
 def test_it_shows_what_is_left_and_who_spent_it(ledger: Path):
     shown = called("show", ledger).stdout
-    for part in ("ε = 1", "10 %", "90 %", "ada", "20 %", "released", "laplace distance 1 scale 10"):
+    for part in ("ε = 1", "10%", "90%", "ada", "20%", "released", "laplace distance 1 scale 10"):
         assert part in shown
     figures = json.loads(called("show", ledger, "--json").stdout)
     assert (figures["spent"], figures["left"], figures["analysts"][0]["spent"]) == ("1/10", "9/10", "1/5")

@@ -129,6 +129,63 @@ def test_more_than_is_left_is_refused_as_that_and_may_be_guessed():
     assert guessing.ask(OLD, within=5).source == "model"
 
 
+LARGE = [(ONE, "at one Rényi order"), (Budget(1, "1e-6", "zcdp"), "by its zCDP price")]
+
+
+@pytest.mark.parametrize(("budget", "cause"), LARGE, ids=["renyi", "zcdp"])
+def test_a_large_question_that_costs_more_than_its_epsilon_suggests_is_explained(budget, cause):
+    """Its ε alone is nine tenths of the budget's, and it takes more than the budget."""
+    stays = capped(budget, Fraction(1))
+    offer = stays.quote(OLD, epsilon="0.9")
+    assert offer.price.share > 1
+    with pytest.raises(BudgetExhausted) as refused:
+        stays.ask(OLD, epsilon="0.9")
+    with pytest.raises(BudgetExhausted) as second:
+        stays.above(100, epsilon="0.9")
+    with pytest.raises(PriceAboveMaximum) as bounded:
+        stays.ask(OLD, epsilon="0.2", max_price="1%")
+    for told in (offer.explanation, str(refused.value), str(second.value)):
+        assert (
+            f"Its epsilon alone, 0.9, would be 90% of the budget; but this budget counts every question {cause}" in told
+        )
+        assert 'Ask smaller questions, or let the owner create the ledger with accountant "either" or "pure".' in told
+    assert "Its epsilon alone, 0.2, would be 20% of the budget" in str(bounded.value)
+    assert stays.budget.charges == 0
+
+
+def test_a_refusal_of_the_ledger_itself_is_explained_too():
+    """The price fits the call and the whole budget, but no longer what is left."""
+    stays = capped(ONE, Fraction(1))
+    stays.ask(BY_SEX, epsilon="0.4")
+    with pytest.raises(
+        BudgetExhausted, match=r"Its epsilon alone, 0\.5, would be 50% of the budget; .*is left is epsilon"
+    ):
+        stays.ask(OLD, epsilon="0.5", fresh=True)
+
+
+@pytest.mark.parametrize("accountant", ["either", "pure", "renyi"])
+def test_nothing_is_explained_where_the_share_is_no_more_than_epsilon_suggests(accountant):
+    stays = capped(Budget(1, 0 if accountant == "pure" else "1e-6", accountant), Fraction(1))
+    large = stays.quote(OLD, epsilon="0.01" if accountant == "renyi" else "0.9")
+    assert large.price.share <= Fraction(large.price.epsilon)
+    assert "Its epsilon alone" not in large.explanation
+
+
+def test_of_a_budget_with_plans_epsilon_suggests_a_part_of_what_is_left_for_questions():
+    stays = capped(Budget(2, 0, "pure", plans=(1, 0)), Fraction(1))
+    assert stays.quote(OLD, epsilon="0.5").price.share == Fraction(1, 2)
+    either = capped(Budget(2, "2e-6", "either", plans=(1, "1e-6")), Fraction(1))
+    assert "Its epsilon alone" not in either.quote(OLD, epsilon="0.5").explanation
+
+
+def test_after_one_question_the_budget_reads_what_it_costs_alone():
+    stays = capped(ONE, Fraction(1))
+    price = stays.ask(OLD, within=30).price
+    assert price.epsilon <= stays.budget.epsilon_spent <= 1.025 * price.epsilon
+    assert f"(epsilon so far, whenever you stop: {stays.budget.epsilon_spent:.3g})" in str(stays.budget)
+    assert str(price).endswith("; add shares, not epsilons)")
+
+
 def test_what_was_paid_for_under_a_key_is_fetched_whatever_it_may_cost():
     stays = capped()
     first = stays.ask(OLD, within=5, max_price=1, key="k")

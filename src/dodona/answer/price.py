@@ -14,7 +14,7 @@ class Price:
     """The share of the budget, which adds up; and the ε of the same question asked alone, which is only a label.
 
     >>> print(Price(Fraction(1, 80), 0.25))
-    1.25% of the budget (alone: epsilon 0.25)
+    1.25% of the budget (asked alone: epsilon 0.25; add shares, not epsilons)
     >>> print(FREE)
     free
     """
@@ -27,14 +27,16 @@ class Price:
         """Return both together.
 
         >>> print(Price(Fraction(1, 80), 0.25).plus(FREE))
-        1.25% of the budget (alone: epsilon 0.25)
+        1.25% of the budget (asked alone: epsilon 0.25; add shares, not epsilons)
         """
         return Price(self.share + other.share, math.nextafter(self.epsilon + other.epsilon, math.inf))
 
     def __str__(self) -> str:
         if self.share == 0:
             return "free"
-        return f"{percent(self.share)} of the budget (alone: epsilon {self.epsilon:.3g})"
+        return (
+            f"{percent(self.share)} of the budget (asked alone: epsilon {self.epsilon:.3g}; add shares, not epsilons)"
+        )
 
 
 FREE = Price(Fraction(0), 0.0)

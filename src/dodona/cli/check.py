@@ -11,6 +11,7 @@ import typer
 
 from dodona.cli.ask import Analyst, Dataset, Json, console
 from dodona.cli.told import told
+from dodona.exact import percent
 
 if TYPE_CHECKING:
     from dodona.backends.check import Check
@@ -55,7 +56,7 @@ def _publish(dataset: Path, epsilon: str, analyst: str | None, key: str | None, 
         print(json.dumps({"words": found.words, "share": str(found.price)}))
         return
     console().print(f"published: {found.words}", markup=False, highlight=False)
-    console().print(f"It took {float(found.price):.3g} of the budget. Offers and answers mention it.", highlight=False)
+    console().print(f"It took {percent(found.price)} of the budget. Offers and answers mention it.", highlight=False)
 
 
 def _show(file: DatasetFile, found: Check, advice: list[str]) -> None:

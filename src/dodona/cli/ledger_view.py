@@ -11,6 +11,7 @@ from rich.table import Table
 
 from dodona.accounting.record import to_json
 from dodona.errors import printable
+from dodona.exact import percent
 from dodona.ledger.pot import OpenedPlan, in_words
 from dodona.ledger.state import BudgetState, PotState
 
@@ -64,8 +65,8 @@ def tables(state: BudgetState, texts: list[str]) -> Iterator[Table]:
         pot = state.pot
         shown = [_shown(pair.epsilon, pair.delta) for pair in (pot.total, pot.taken, pot.left)]
         budget.add_row("for plans", "{} of it; taken {}; left {}".format(*shown))
-    budget.add_row("spent", f"{_percent(state.spent)}; ε so far, whenever you stop: {state.epsilon_spent:.3g}")
-    budget.add_row("left", _percent(state.left))
+    budget.add_row("spent", f"{percent(state.spent)}; ε so far, whenever you stop: {state.epsilon_spent:.3g}")
+    budget.add_row("left", percent(state.left))
     budget.add_row("charges, releases", f"{state.charges:,}, {state.releases:,}")
     if state.closed or state.recovered:
         budget.add_row("state", " and ".join(["closed"] * state.closed + ["recovered"] * state.recovered))
@@ -75,7 +76,7 @@ def tables(state: BudgetState, texts: list[str]) -> Iterator[Table]:
         analysts = Table("analyst", "share", "spent of it", "left of it", "", title="Analysts", title_justify="left")
         for one in state.analysts:
             stopped = "stopped" if one.stopped else ""
-            analysts.add_row(_clean(one.name), str(one.share), _percent(one.spent), _percent(one.left), stopped)
+            analysts.add_row(_clean(one.name), str(one.share), percent(one.spent), percent(one.left), stopped)
         yield analysts
     if state.pot.plans:
         yield _plans(state.pot)
@@ -145,7 +146,3 @@ def _key(key: str | None) -> str:
 def _clean(text: str) -> str:
     """Return a text of others as a table can show it."""
     return escape(printable(text))
-
-
-def _percent(share: Fraction) -> str:
-    return f"{float(100 * share):.4g} %"

@@ -14,14 +14,16 @@ class BudgetExhausted(Refused):
 
     code = "budget-exhausted"
 
-    def __init__(self, *, asked: Fraction, left: Fraction, of: str, best: str | None = None) -> None:
-        """Say what was asked and what is left, as shares of one budget, whose it is, and the best that is left."""
+    def __init__(self, *, asked: Fraction, left: Fraction, of: str, best: str | None = None, why: str = "") -> None:
+        """Say what was asked and what is left, as shares of one budget, whose it is, why, and the best that is left."""
         self.asked = asked
         self.left = left
         self.of = of
         self.best = best
+        self.why = why
         instead = "Ask for less." if best is None else f"The best that is left is {best}: ask for that, or for less."
-        super().__init__(f"This would take {percent(asked)} of the budget of {of}; {percent(left)} is left. {instead}")
+        told = f"This would take {percent(asked)} of the budget of {of}; {percent(left)} is left."
+        super().__init__(" ".join(filter(None, (told, why, instead))))
 
 
 class NotPermitted(Refused):

@@ -27,7 +27,7 @@ from dodona.online.buying import Buyer, Order
 from dodona.online.chance import paid
 from dodona.online.confirming import Confirmer
 from dodona.online.demand import Resolved
-from dodona.online.desk import Best, Desk, too_dear
+from dodona.online.desk import Best, Desk, dear_for_its_epsilon, too_dear
 from dodona.online.finding import Finder, Held
 from dodona.online.follower import Follower
 from dodona.online.memory import Memory
@@ -77,7 +77,8 @@ class Answering:
         dataset = self._dataset = desk.dataset
         self._analyst = desk.analyst
         ledger, schema = dataset.ledger, dataset.schema
-        self._delta = ledger.state().total.delta
+        self._budget = ledger.state().total
+        self._delta = self._budget.delta
         self._planner = Planner(schema.unit, self._delta, ledger.share)
         version, rows = dataset.source.version, partial(public_rows, dataset.source, schema.domain, schema.unit)
         self._memory = Memory(ledger, schema.domain, dataset=dataset.name, version=version, rows=rows)
@@ -192,7 +193,11 @@ class Answering:
                 raise
             best = self._best(missing, request, self._allowed(request))
             raise BudgetExhausted(
-                asked=refused.asked, left=refused.left, of=refused.of, best=None if best is None else best.words
+                asked=refused.asked,
+                left=refused.left,
+                of=refused.of,
+                best=None if best is None else best.words,
+                why=refused.why,
             ) from None
 
     def _confirmed(self, missing: Sequence[Resolved], request: Request, call: Call) -> Iterator[Held]:
@@ -397,7 +402,8 @@ class Answering:
         found = [explained(left, len(asked), dear=dear, best=tolerance, after=self._dataset.after)]
         if not dear and price.share > request.max_price:
             found.append(too_dear(price.share, request.max_price, best))
-        return found
+        why = dear_for_its_epsilon(price, self._budget)
+        return [*found, why] if why else found
 
     def _allowed(self, request: Request) -> Fraction:
         """Return what this call may take of the budget."""

@@ -8,7 +8,7 @@ from fractions import Fraction
 
 from dodona.accounting.bounds import probability
 from dodona.errors import InvalidArgument
-from dodona.exact import Exact
+from dodona.exact import Exact, percent
 from dodona.mechanisms.scale import epsilon_of
 
 
@@ -86,14 +86,14 @@ class Exposure:
         """Return it in a sentence or two.
 
         >>> print(Exposure(1).told())
-        To one person: who must guess whether you are in the table, by a fair coin before, is right with probability 73.1% at most. A suspicion of 1% grows to 2.7% at most.
+        To one person: who must guess whether you are in the table, by a fair coin before, is right with probability 73.1% at most. A suspicion of 1% grows to 2.67% at most.
         """  # noqa: E501
         failing = None if self.delta == 0 else min(0.5, 100 * float(self.delta))
         grown = self.posterior(0.01, failing=failing)
         but = "" if failing is None else f", but with probability {failing:.2g}"
         return (
             "To one person: who must guess whether you are in the table, by a fair coin before, is right with "
-            f"probability {100 * self.guess:.3g}% at most. A suspicion of 1% grows to {100 * grown:.2g}% at most{but}."
+            f"probability {percent(self.guess)} at most. A suspicion of 1% grows to {percent(grown)} at most{but}."
         )
 
 

@@ -9,6 +9,7 @@ from enum import Enum
 from fractions import Fraction
 
 from dodona.errors import InvalidRequest
+from dodona.exact import percent
 from dodona.exact import shown as exact_shown
 from dodona.plan.setting import Setting
 
@@ -100,9 +101,9 @@ def shown(share: float) -> str:
     """Return a share of the rows as people read it.
 
     >>> shown(0.00541), shown(0.2301), shown(2.5), shown(3e-7)
-    ('0.541%', '23%', 'nothing', '3e-05%')
+    ('0.541%', '23%', 'nothing', 'less than 0.0001%')
     """
-    return f"{100 * share:.3g}%" if share < 1 else "nothing"
+    return percent(share) if share < 1 else "nothing"
 
 
 def counted(number: int) -> str:
