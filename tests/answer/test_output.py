@@ -231,17 +231,21 @@ def test_an_offer_is_readable_and_escaped() -> None:
         price=PRICE,
         source="measured",
         mechanism="discrete Laplace noise of scale 5 on each of 4 values",
-        accuracy=(Expected("n", 15.0), Expected("each", math.inf)),
+        accuracy=(Expected("n", 15.0), Expected("mean", 4.0, 2.0, 9.0), Expected("each", math.inf)),
         confidence=0.95,
         explanation="A replay would be free.",
     )
     assert str(offer).splitlines() == [
         "Offer: SELECT <i>",
         "Price: 1.25% of the budget (asked alone: epsilon 0.25; add shares, not epsilons); nothing is spent yet.",
-        "Expected: n within ±15, each: nothing could be said, each with probability 0.95 or more.",
         (
-            "This is a guess where it is no count or sum: groups alike in size, values spread over the range. Smaller "
-            "groups get wider intervals; an answer's own intervals always hold."
+            "Expected: n within ±15, mean within ±2.0 to ±9.0, depending on how many rows the group has, "
+            "each: nothing could be said, each with probability 0.95 or more."
+        ),
+        (
+            "What is no count or sum is foreseen from what is public or was released: how many rows each group has, "
+            "else that groups are alike. A group with hardly any rows gets a wider interval; an answer's own intervals "
+            "always hold."
         ),
         "Source: measured. Mechanism: discrete Laplace noise of scale 5 on each of 4 values.",
         "A replay would be free.",

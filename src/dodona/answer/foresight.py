@@ -17,10 +17,13 @@ from dodona.query.expression import Quantile
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-_TIMES = 2
+SELDOM = 2.0
+"""Times the reach of the noise: the ends of an interval are seldom farther away."""
+MOSTLY = 1.2
+"""Times the reach of the noise: about where the farther end of an interval is."""
 
 
-def foreseen(quantile: Quantile, measured: Measured, failing: float) -> float:
+def foreseen(quantile: Quantile, measured: Measured, failing: float, *, times: float = SELDOM) -> float:
     """Return how many codes the ends of an interval are away, but seldom more; the counts are without noise yet.
 
     The number of rows below a boundary is off by more than its reach with probability `failing`/2 at most. So a value
@@ -37,7 +40,8 @@ def foreseen(quantile: Quantile, measured: Measured, failing: float) -> float:
     spread = np.sqrt(_variance(tree, level))
     ends = (high, low)
     return max(
-        end.away(tree, level=level, rows=np.abs(away), spread=spread, value=value, failing=failing / 2) for end in ends
+        end.away(tree, level=level, rows=np.abs(away), spread=spread, value=value, failing=failing / 2, reaches=times)
+        for end in ends
     )
 
 
@@ -59,6 +63,7 @@ class _End:
         spread: NDArray[np.float64],
         value: int,
         failing: float,
+        reaches: float,
     ) -> float:
         """Return how many codes it is away from the value; between two boundaries by its share.
 
@@ -72,7 +77,7 @@ class _End:
             if spread[place] > 0:
                 law = tree.terms(tuple(tree.walk.lengths[place].tolist()), level)
                 times = upper_quantile(law, failing) / float(spread[place])
-            left = _TIMES * times * spread[self.boundaries] - rows[self.boundaries]
+            left = reaches * times * spread[self.boundaries] - rows[self.boundaries]
             passed = int(np.flatnonzero(np.append(True, left >= 0))[-1])  # 0: not even the first
         found = float(abs(self.codes[passed] - value))
         if passed in {0, len(self.boundaries)}:

@@ -15,22 +15,39 @@ from dodona.query.expression import KeyOf, Total
 from dodona.query.question import Question
 
 _GUESS = (
-    "This is a guess where it is no count or sum: groups alike in size, values spread over the range. Smaller groups "
-    "get wider intervals; an answer's own intervals always hold."
+    "What is no count or sum is foreseen from what is public or was released: how many rows each group has, else that "
+    "groups are alike. A group with hardly any rows gets a wider interval; an answer's own intervals always hold."
 )
 
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """How far off the values of a column would be, at the offer's confidence."""
+    """How far off the values of a column would be, at the offer's confidence.
+
+    >>> print(Expected("stay", 4.0, 2.0, 9.0))
+    stay within ±2.0 to ±9.0, depending on how many rows the group has
+    """
 
     column: str
     within: float
+    """What is most likely; of counts and sums, what is promised."""
+    low: float | None = None
+    """Where one number cannot be foreseen: the least of what is to be expected. Else None."""
+    high: float | None = None
+    """The most of what is to be expected, where `low` is the least."""
+    because: str = "how many rows the group has"
+    """What the width depends on, where there is a range."""
 
     def __str__(self) -> str:
         if math.isinf(self.within):
             return f"{self.column}: nothing could be said"
-        return f"{self.column} within ±{shown(self.within, max(digits_for(self.within), 0))}"
+        if self.low is None or self.high is None:
+            return f"{self.column} within ±{_rounded(self.within)}"
+        return f"{self.column} within ±{_rounded(self.low)} to ±{_rounded(self.high)}, depending on {self.because}"
+
+
+def _rounded(within: float) -> str:
+    return shown(within, max(digits_for(within), 0))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)

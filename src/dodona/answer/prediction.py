@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import pairwise
 from typing import assert_never
@@ -13,7 +13,7 @@ import numpy as np
 
 from dodona.accuracy import failure, number_of
 from dodona.answer.evaluation import evaluate, step_of
-from dodona.answer.foresight import foreseen
+from dodona.answer.foresight import MOSTLY, SELDOM, foreseen
 from dodona.answer.law import half_width
 from dodona.answer.measured import Measured, Noise, groups_of
 from dodona.domain.partition import Partition
@@ -82,27 +82,85 @@ def predicted(question: Question, column: Column, noises: tuple[Noise, ...], *, 
     if isinstance(column.expression, KeyOf | Literal | Certain | Comparison | Logic):
         return 0.0
     each = max(number_of(rows, argument="rows") / groups_of(question), 1.0)
-    imagined = _imagined(question, column.expression, noises, each)
-    if isinstance(column.expression, Quantile):
-        return step_of(column.expression, imagined) * foreseen(column.expression, imagined, failing)
-    band = evaluate(column.expression, imagined, failing)
+    return _width(column.expression, _imagined(question, column.expression, noises, each), failing)
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """How values may lie in their public range, which counts as 0 to 1: a beta distribution."""
+
+    first: float
+    second: float
+
+    @property
+    def mean(self) -> float:
+        """The average."""
+        return self.first / (self.first + self.second)
+
+    @property
+    def variance(self) -> float:
+        """The variance."""
+        return self.mean * (1 - self.mean) / (self.first + self.second + 1)
+
+    def below(self, places: Sequence[float]) -> list[float]:
+        """Return the part of the values that is below each place."""
+        from scipy.special import betainc
+
+        return [float(part) for part in betainc(self.first, self.second, np.asarray(places, dtype=np.float64))]
+
+
+_EVEN = Shape(1, 1)
+SHAPES = tuple(Shape(*own) for own in ((1, 1), (6, 6), (1.5, 6), (6, 1.5), (30, 30), (4, 40), (40, 4)))
+"""Spread evenly, or gathered in a half or a fifth of the range: in its middle, or near an end."""
+
+
+def span(
+    question: Question, column: Column, noises: tuple[Noise, ...], *, confidence: float, rows: tuple[float, float]
+) -> tuple[float, float] | None:
+    """Return the least and the largest half-width to expect of a group with so few to so many rows.
+
+    Values may lie in their range in any of several shapes. None where a column is no average, spread or quantile.
+    """
+    if not isinstance(column.expression, Mean | Variation | Quantile):
+        return None
+    failing, (few, many) = failure(confidence), (max(own, 1.0) for own in rows)
+    found = [
+        [
+            _width(column.expression, _imagined(question, column.expression, noises, own, shape), failing, MOSTLY)
+            for shape in SHAPES
+        ]
+        for own in dict.fromkeys((many, few))
+    ]
+    return min(found[0]), max(found[-1])
+
+
+def _width(expression: Expression, imagined: Measured, failing: float, times: float = SELDOM) -> float:
+    """Return the half-width of what was imagined."""
+    if isinstance(expression, Quantile):
+        return step_of(expression, imagined) * foreseen(expression, imagined, failing, times=times)
+    band = evaluate(expression, imagined, failing)
     value, low, high = band.value.item(), band.low.item(), band.high.item()
     return math.inf if math.isnan(value) else max(high - value, value - low)
 
 
-def _imagined(question: Question, expression: Expression, noises: tuple[Noise, ...], rows: float) -> Measured:
-    """Return what one group of so many rows would be measured as, without noise."""
+def _imagined(
+    question: Question, expression: Expression, noises: tuple[Noise, ...], rows: float, shape: Shape | None = None
+) -> Measured:
+    """Return what one group of so many rows would be measured as, without noise.
+
+    Without a shape values are where averages and totals are told worst, and spread evenly for all else.
+    """
     own = len(question.keys)
     blocks = tuple(replace(block, keys=block.keys[own:]) for block in question.query.blocks)
     query = Query(question.query.domain, blocks)
     steps: dict[int, list[int]] = {}
-    _fill(expression, query, rows, steps)
+    _fill(expression, query, rows, steps, shape)
     values = [value for number, block in enumerate(blocks) for value in steps.get(number, [0] * block.values)]
     alone = replace(question, query=query, keys=(), having=None, order=(), limit=None, offset=0)
     return Measured(alone, np.asarray(values, dtype=np.int64), noises)
 
 
-def _fill(expression: Expression, query: Query, rows: float, steps: dict[int, list[int]]) -> None:
+def _fill(expression: Expression, query: Query, rows: float, steps: dict[int, list[int]], shape: Shape | None) -> None:
     """Put in the steps that the blocks of an expression would have."""
     match expression:
         case Total(block):
@@ -110,31 +168,39 @@ def _fill(expression: Expression, query: Query, rows: float, steps: dict[int, li
             steps.setdefault(block, [round(weight * rows)])
         case Mean():
             far = max(expression.upper - expression.centre, expression.lower - expression.centre, key=abs)
+            if shape is not None:
+                far = (
+                    expression.lower + Fraction(shape.mean) * (expression.upper - expression.lower) - expression.centre
+                )
             steps[expression.rows] = [round(rows)]
             steps[expression.total] = [round(float(far / query.blocks[expression.total].unit) * round(rows))]
         case Variation(squares, mean):
-            middle, width = (mean.lower + mean.upper) / 2 - mean.centre, mean.upper - mean.lower
+            own = _EVEN if shape is None else shape
+            width = mean.upper - mean.lower
+            middle = mean.lower + Fraction(own.mean) * width - mean.centre
+            square = middle**2 + Fraction(own.variance) * width**2
             steps[mean.rows] = [round(rows)]
             steps[mean.total] = [round(float(middle / query.blocks[mean.total].unit) * rows)]
-            steps[squares] = [round(float((middle**2 + width**2 / 12) / query.blocks[squares].unit) * rows)]
+            steps[squares] = [round(float(square / query.blocks[squares].unit) * rows)]
         case Quantile(levels):
             for level in levels:
-                steps[level] = _even(query, level, rows)
+                steps[level] = _histogram(query, level, rows, shape)
         case Arithmetic(_, left, right):
-            _fill(left, query, rows, steps)
-            _fill(right, query, rows, steps)
+            _fill(left, query, rows, steps, shape)
+            _fill(right, query, rows, steps, shape)
         case KeyOf() | Literal() | Certain() | Comparison() | Logic():
             return
         case _:
             assert_never(expression)
 
 
-def _even(query: Query, block: int, rows: float) -> list[int]:
-    """Return a histogram of values that are spread evenly, as whole numbers that add up."""
+def _histogram(query: Query, block: int, rows: float, shape: Shape | None) -> list[int]:
+    """Return a histogram of values in a shape, evenly without one, as whole numbers that add up."""
     partition = query.blocks[block].keys[-1]
     if not isinstance(partition, Partition):
         return [0] * query.blocks[block].values
-    below = [round(rows * cut / partition.size) for cut in (*partition.cuts, partition.size)]
+    places = [cut / partition.size for cut in (*partition.cuts, partition.size)]
+    below = [round(rows * part) for part in (places if shape is None else shape.below(places))]
     return [*(after - before for before, after in pairwise(below)), *[0] * partition.further]
 
 

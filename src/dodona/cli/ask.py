@@ -276,7 +276,9 @@ def _figures(offer: Offer) -> dict[str, object]:
         "source": offer.source,
         "mechanism": offer.mechanism,
         "confidence": offer.confidence,
-        "accuracy": [{"column": one.column, "within": one.within} for one in offer.accuracy],
+        "accuracy": [
+            {"column": one.column, "within": one.within, "low": one.low, "high": one.high} for one in offer.accuracy
+        ],
         "affordable": offer.affordable,
         "explanation": offer.explanation,
         "about": offer.about,

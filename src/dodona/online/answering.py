@@ -13,7 +13,7 @@ import numpy as np
 
 from dodona.accuracy import failure
 from dodona.answer.answer import Answer, answer_of
-from dodona.answer.derived import Derived
+from dodona.answer.derived import Evidence
 from dodona.answer.evaluation import evaluate
 from dodona.answer.offer import Expected, Offer
 from dodona.answer.price import FREE, Price
@@ -30,8 +30,9 @@ from dodona.online.demand import Resolved
 from dodona.online.desk import Best, Desk, dear_for_its_epsilon, too_dear
 from dodona.online.finding import Finder, Held
 from dodona.online.follower import Follower
+from dodona.online.forecast import Forecaster
 from dodona.online.memory import Memory
-from dodona.online.planning import Planner, alone, epsilon_alone, error_of, shaped_columns
+from dodona.online.planning import Planner, epsilon_alone, shaped_columns
 from dodona.online.preparation import Prepared
 from dodona.online.reading import read_release
 from dodona.online.request import Request
@@ -374,21 +375,19 @@ class Answering:
         for one, held in islice(zip(asked, found, strict=True), _SHOWN):
             question = one.question
             blocks, known = len(question.query.blocks), None if held is None else held.measured
-            if isinstance(known, Derived):
+            if known is not None:
                 yield from _known(known, request)
                 continue
-            if known is not None:
-                noises = known.noises
-            elif order is not None and order.alone is not None:
+            if order is not None and order.alone is not None:
                 noises = order.alone.noises[start : start + blocks]
                 start += blocks
             else:
                 yield from _promised(one)
                 continue
-            for column, shape in shaped_columns(question):
-                rows, own = self._dataset.schema.unit.size, alone(question, column, tuple(shape))
-                used = tuple(noises[block] for block in shape)
-                yield Expected(column.name, error_of(own, used, confidence=request.confidence, rows=rows))
+            with self._memory.lock:
+                forecaster = Forecaster(self._memory.follow(), self._dataset.schema.unit.size)
+                shaped = shaped_columns(question)
+                yield from [forecaster.expected(question, *column, noises, request) for column in shaped]
 
     def _explained(self, price: Price, left: Fraction, asked: Sequence[Resolved], request: Request) -> list[str]:
         """Return whether the price fits what is left, in words; where it does not, what becomes of the question."""
@@ -462,11 +461,11 @@ def _promised(asked: Resolved) -> Iterator[Expected]:
         yield Expected(column.name, demand.room * float(demand.block.unit))
 
 
-def _known(follows: Derived, request: Request) -> Iterator[Expected]:
-    """Yield how far off the values of each column are that follow from what is known."""
-    for column, _ in shaped_columns(follows.question):
-        if column in follows.question.columns:
-            band = evaluate(column.expression, follows, failure(request.confidence))
+def _known(told: Evidence, request: Request) -> Iterator[Expected]:
+    """Yield how far off the values of each column are that were told before, or follow from that."""
+    for column, _ in shaped_columns(told.question):
+        if column in told.question.columns:
+            band = evaluate(column.expression, told, failure(request.confidence))
             away = np.maximum(band.high - band.value, band.value - band.low)
             yield Expected(column.name, float(np.where(np.isnan(band.value), np.inf, away).max()))
 

@@ -1,0 +1,203 @@
+"""Forecasts: how wide the intervals of a column will be, from what is public or was released. No data are touched.
+
+The width of an average, a spread or a quantile depends on how many rows a group has and on how their values lie. Rows
+are known from released counts, and estimated where none were released. Where neither leaves one number, a forecast is
+a range.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dodona.answer.measured import Noise, groups_of
+from dodona.answer.offer import Expected
+from dodona.answer.prediction import span
+from dodona.domain.attribute import further
+from dodona.domain.partition import Partition
+from dodona.online.knowledge import Found, Knowledge, counts_alike
+from dodona.online.planning import alone, error_of
+from dodona.online.request import Request
+from dodona.query.expression import Expression, Mean, Quantile, Variation
+from dodona.query.predicate import EVERYTHING, Among, And, Predicate, both
+from dodona.query.query import Block, Key
+from dodona.query.question import Column, Question
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from dodona.domain.domain import Domain
+
+_FAILING = 0.05  # of what released counts are taken to be within
+_FACTOR = 1.5  # a single number is foreseen where it is within this factor of all that is to be expected
+_PRESENT = 0.8  # of the rows have a value, at least: how many are missing is not known
+_FEWER, _MORE = 1 / 6, 3.0  # times an equal part, where nothing was released about a group or a condition
+_NOISE = 1.05  # times wider or narrower, as the noise of the answer itself makes it
+_APART = 1.5  # times more or fewer rows, where conditions were counted one by one and may depend on each other
+
+
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    """About how many rows each group has."""
+
+    few: NDArray[np.float64]
+    likely: NDArray[np.float64]
+    many: NDArray[np.float64]
+    filled: NDArray[np.bool_]
+    """Which groups are likely to have rows at all."""
+
+    def times(self, other: Sizes) -> Sizes:
+        """Return the product of parts: all groups of the first, each with all groups of the other."""
+        ends = ((self.few, other.few), (self.likely, other.likely), (self.many, other.many))
+        few, likely, many = (np.outer(first, second).reshape(-1) for first, second in ends)
+        return Sizes(few, likely, many, np.outer(self.filled, other.filled).reshape(-1))
+
+    def scaled(self, few: float, many: float) -> Sizes:
+        """Return so many times as few and as many rows."""
+        return replace(self, few=self.few * few, many=self.many * many)
+
+
+@dataclass(frozen=True, slots=True)
+class Forecaster:
+    """Forecasts for one dataset. Whoever calls it holds the lock of the knowledge."""
+
+    knowledge: Knowledge
+    size: int
+    """The declared number of rows."""
+
+    def expected(
+        self,
+        question: Question,
+        column: Column,
+        shape: Mapping[int, float],
+        noises: tuple[Noise, ...],
+        request: Request,
+    ) -> Expected:
+        """Return what to expect of a column that is measured with these noises."""
+        own, used = alone(question, column, tuple(shape)), tuple(noises[block] for block in shape)
+        counted = _counted(question, column.expression)
+        if counted is None:
+            return Expected(column.name, error_of(own, used, confidence=request.confidence, rows=self.size))
+        sizes = self._sizes(counted, column.expression, question.query.domain)
+        kept = sizes.filled if sizes.filled.any() else np.ones_like(sizes.filled)
+        few, many = float(sizes.few[kept].min()), float(sizes.many[kept].max())
+        found = span(own, own.columns[0], used, confidence=request.confidence, rows=(few, many))
+        rows = max(round(float(np.median(sizes.likely[kept])) * groups_of(own)), 1)
+        likely = error_of(own, used, confidence=request.confidence, rows=rows)
+        if found is None:
+            return Expected(column.name, likely)
+        low, high = found[0] / _NOISE, found[1] * _NOISE
+        if high <= _FACTOR**2 * low:
+            return Expected(column.name, math.sqrt(low * high))
+        reason = "how the values are spread"
+        if many > _FACTOR * few:
+            reason = "how many rows the group has" if question.keys else "how many rows meet the condition"
+        return Expected(column.name, min(max(likely, low), high), low, high, reason)
+
+    def _sizes(self, block: Block, expression: Expression, domain: Domain) -> Sizes:
+        """Return how many rows with a value each group of a count has."""
+        conditions = [part for part in _parts(block.where) if not _only_present(part, domain)]
+        whole = Block(both(*conditions), block.keys)
+        found = self._released(whole)
+        if found is None:
+            found = self._estimated(conditions, block.keys)
+        column = expression.attribute if isinstance(expression, Quantile) else None
+        complete = len(conditions) == len(_parts(block.where)) and (column is None or further(domain[column]) == 0)
+        return found if complete else found.scaled(_PRESENT, 1.0)
+
+    def _released(self, block: Block) -> Sizes | None:
+        """Return how many rows a count has, by what was released; None where nothing was."""
+        if counts_alike(block):
+            return _all_of(self._rows)
+        found = self.knowledge.tell(block, self.knowledge.facet(block), _any)
+        found = self.knowledge.combine(block, _any) if found is None else found
+        if found is None:
+            return None
+        values, within = np.asarray(found.values, dtype=np.float64), found.within(_FAILING)
+        few, many = (np.clip(own, 0.0, self._rows) for own in (values - within, values + within))
+        return Sizes(few, np.clip(values, 0.0, self._rows), many, few > 0)
+
+    def _estimated(self, conditions: list[Predicate], keys: tuple[Key, ...]) -> Sizes:
+        """Return how many rows there are, if conditions and groups have little to do with each other."""
+        factors = [*self._grouped(keys), *map(self._selected, conditions)]
+        found = _all_of(self._rows)
+        for factor in factors:
+            found = found.times(factor)
+        return found.scaled(1 / _APART, _APART) if len(factors) > 1 else found
+
+    def _grouped(self, keys: tuple[Key, ...]) -> Iterator[Sizes]:
+        """Yield the part of the rows that each group has: of all keys together where that was released."""
+        together = self._released(Block(EVERYTHING, keys)) if len(keys) > 1 else None
+        if together is not None:
+            yield self._part(together)
+            return
+        for key in keys:
+            known = self._released(Block(EVERYTHING, (key,)))
+            yield _equal(key) if known is None else self._part(known)
+
+    def _selected(self, condition: Predicate) -> Sizes:
+        """Return the part of the rows that meets a condition."""
+        known = self._released(Block(condition))
+        if known is not None:
+            return self._part(known)
+        share = 0.5
+        if isinstance(condition, Among):
+            share = condition.codes.bit_count() / condition.cells
+        return _around(np.asarray([share]))
+
+    def _part(self, sizes: Sizes) -> Sizes:
+        few, likely, many = (own / self._rows for own in (sizes.few, sizes.likely, sizes.many))
+        return Sizes(few, likely, many, sizes.filled)
+
+    @property
+    def _rows(self) -> float:
+        known = self.knowledge.rows
+        return max(float(self.size) if known is None else known.value, 1.0)
+
+
+def _counted(question: Question, expression: Expression) -> Block | None:
+    """Return the count that the width of an average, a spread or a quantile depends on; None for others."""
+    match expression:
+        case Mean(_, rows) | Variation(_, Mean(_, rows)):
+            block = question.query.blocks[rows]
+        case Quantile(levels):
+            block = question.query.blocks[levels[0]]
+        case _:
+            return None
+    return Block(block.where, block.keys[: len(question.keys)])
+
+
+def _parts(where: Predicate) -> tuple[Predicate, ...]:
+    return where.parts if isinstance(where, And) else (where,)
+
+
+def _only_present(part: Predicate, domain: Domain) -> bool:
+    """Return whether a condition only leaves out what is missing or not declared."""
+    if not isinstance(part, Among):
+        return False
+    values = (1 << domain[part.attribute].size) - 1
+    return part.codes & values == values
+
+
+def _all_of(rows: float) -> Sizes:
+    every = np.asarray([rows])
+    return Sizes(every, every, every, np.asarray([True]))
+
+
+def _equal(key: Key) -> Sizes:
+    """Return equal parts for all groups of a key; `<missing>` and `<outside>` are taken to be empty."""
+    beyond = key.further if isinstance(key, Partition) else 0
+    own = key.groups - beyond
+    return _around(np.asarray([1 / own] * own + [0.0] * beyond))
+
+
+def _around(shares: NDArray[np.float64]) -> Sizes:
+    return Sizes(shares * _FEWER, shares, np.minimum(shares * _MORE, 1.0), shares > 0)
+
+
+def _any(_found: Found) -> bool:
+    return True
