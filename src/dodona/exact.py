@@ -82,6 +82,20 @@ def share_of(value: Exact, *, argument: str) -> Fraction:
     return number
 
 
+def decimal_below(share: Fraction) -> str:
+    """Return a decimal of three digits, without an exponent, that is no larger than a share of a whole.
+
+    >>> [decimal_below(Fraction(share)) for share in ("2/3", "1/4", "1", "1/30000", "0")]
+    ['0.666', '0.25', '1', '0.0000333', '0']
+    """
+    if share <= 0:
+        return "0"
+    digits = 2 - math.floor(math.log10(share))
+    number = Decimal(math.floor(share * 10**digits)).scaleb(-digits)
+    text = f"{number:f}"
+    return text.rstrip("0").rstrip(".") if "." in text else text
+
+
 def percent_above(share: Fraction) -> str:
     """Return a percentage of two digits that is no smaller than the share.
 

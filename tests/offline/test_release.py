@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from fractions import Fraction
+
 import numpy as np
 import pytest
 
@@ -19,6 +22,7 @@ from dodona.offline.method import Annealed, Blr, Guaranteed, Method, Mwem
 from dodona.offline.model import Model
 from dodona.offline.release import declare, release
 from dodona.offline.workload import Workload
+from dodona.online.desk import PriceAboveMaximum
 from dodona.policy import Budget
 from dodona.query.query import Query
 from dodona.sql.compile import compile_sql
@@ -203,6 +207,16 @@ def test_a_release_that_does_not_fit_is_refused_with_what_would_and_nothing_is_c
         with pytest.raises(ReleaseTooDear, match=r"share = .*Nothing was charged"):
             release(curator, TWO, **price, name="second")
     assert curator.budget.spent == spent
+
+
+def test_the_share_that_a_refusal_names_fits():
+    """Two thirds may be taken: rounded to nearest, 0.667 would be refused again."""
+    curator, most = curator_of(), Fraction(2, 3)
+    with pytest.raises(PriceAboveMaximum) as refused:
+        release(curator, TWO, share="0.9", max_price=most)
+    named = re.findall(r"share=\"?([\d.]+)\b", str(refused.value))[0]
+    assert f'share = "{named}" or less' in str(ReleaseTooDear(asked=Fraction(1), left=most))
+    assert release(curator, TWO, share=named, max_price=most).share <= most
 
 
 @pytest.mark.parametrize("price", [{}, {"epsilon": 1, "share": "1/2"}])

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 from dodona.belief.faults import written
 from dodona.errors import InvalidRequest, Refused
-from dodona.exact import percent
+from dodona.exact import decimal_below, percent
 
 
 class WorkloadUnfit(InvalidRequest):
@@ -33,10 +35,10 @@ class ReleaseTooDear(Refused):
 
     code = "release-too-dear"
 
-    def __init__(self, *, asked: float, left: float) -> None:
+    def __init__(self, *, asked: Fraction, left: Fraction) -> None:
         """Say what was asked, what is left, and what would fit."""
         self.asked, self.left = asked, left
-        fits = f'write share = "{left:.4g}" or less' if left > 0 else "the owner can raise the budget"
+        fits = f'write share = "{decimal_below(left)}" or less' if left > 0 else "the owner can raise the budget"
         super().__init__(f"This release takes {percent(asked)} of the budget; {percent(left)} is left: {fits}.")
 
 

@@ -10,7 +10,7 @@ from dodona.accounting.event import UnevenGaussianEvent
 from dodona.accounting.filter import Accountant
 from dodona.accounting.order import zcdp_limit
 from dodona.errors import InvalidRequest
-from dodona.exact import Exact, exact, percent
+from dodona.exact import Exact, decimal_below, exact, percent
 from dodona.ledger.contract import Ledger
 from dodona.ledger.faults import BudgetExhausted
 from dodona.mechanisms.scale import epsilon_of
@@ -219,7 +219,7 @@ def _total(
 
 
 def _refused(asked: Fraction, left: Fraction) -> float:
-    raise ReleaseTooDear(asked=float(asked), left=float(left))
+    raise ReleaseTooDear(asked=asked, left=left)
 
 
 def _whole(ledger: Ledger, unit: Unit, currency: Currency) -> Fraction:
@@ -236,7 +236,8 @@ def _share(run: Run, price: float) -> Fraction:
 
 
 def _share_that_fits(most: Fraction) -> Best:
-    return Best(f"a share of {float(most):.3g}", f"share={float(most):.3g}", most)
+    share = decimal_below(most)
+    return Best(f"a share of {share}", f'share="{share}"', Fraction(share))
 
 
 def _affordable(run: Run, most: Fraction) -> None:
@@ -246,5 +247,5 @@ def _affordable(run: Run, most: Fraction) -> None:
     left = run.till.dataset.ledger.left(analyst=run.till.analyst)
     asked = _share(run, run.total)
     if asked * (1 - _ROUNDING) > left:
-        raise ReleaseTooDear(asked=float(asked), left=float(left))
+        raise ReleaseTooDear(asked=asked, left=left)
     run.till.desk.agree(asked * (1 - _ROUNDING), most=most, best=_share_that_fits)
