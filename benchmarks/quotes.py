@@ -29,10 +29,11 @@ if TYPE_CHECKING:
     from dodona.online.curator import Curator
 
 SEED = 5
-TABLES = 60
+TABLES = 40
 FACTOR = 1.5
 NARROW = 5
 """How many times the lower end the upper end of a range may be, to count as a forecast."""
+BINS = 10
 STEP = 1
 """Quantiles are values of the column, which are whole numbers here: a width is not told more finely than that."""
 NOTE = (
@@ -51,7 +52,9 @@ FORMS = {
     "by group": "SELECT g, {} FROM t GROUP BY g",
     "by group, where": "SELECT g, {} FROM t WHERE flag GROUP BY g",
 }
-STATES = {"cold": None, "counted": "SELECT g, flag, count(*) FROM t GROUP BY g, flag"}
+_GROUPS, _BINS = "SELECT g, flag, count(*) FROM t GROUP BY g, flag", "SELECT x, count(*) FROM t GROUP BY x"
+STATES = {"cold": (), "counted": (_GROUPS,), "counted by value": (_GROUPS, _BINS)}
+"""What was released before."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +94,7 @@ class Scene:
             "t",
             dodona.Category("g", self.labels),
             dodona.Boolean("flag"),
-            dodona.Integer("x", 0, self.upper),
+            dodona.Integer("x", 0, self.upper, bins=range(0, self.upper + 1, self.upper // BINS)),
             size=self.size,
             neighbours="add-remove",
         )
@@ -141,8 +144,7 @@ def cases(tables: int, *, seed: int) -> Iterator[Case]:
         table = scene(draw)
         for (kind, aggregates), state in product(AGGREGATES.items(), STATES):
             curator = table.opened()
-            released = STATES[state]
-            if released is not None:
+            for released in STATES[state]:
                 curator.ask(released, within="1%")
             for form, text in FORMS.items():
                 within = f"{draw.choice([1, 3])}%"

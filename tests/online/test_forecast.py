@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from benchmarks.quotes import FACTOR, cases
+from dodona.answer.offer import Expected
 from dodona.backends.memory import MemorySource
 from dodona.domain.attribute import Boolean, Category, Integer
 from dodona.domain.neighbours import Neighbours
@@ -20,9 +21,9 @@ from tests.online.scene import DEFAULT
 SIZE = 8_000
 SCHEMA = Schema.of(
     "t",
-    Category("g", ["a", "b", "c"]),
+    Category("g", ["a", "b", "c"], otherwise="a"),
     Boolean("flag"),
-    Integer("x", 0, 100),
+    Integer("x", 0, 100, bins=range(0, 101, 10)),
     size=SIZE,
     neighbours=Neighbours.ADD_REMOVE,
 )
@@ -85,6 +86,25 @@ def test_a_released_count_makes_the_quote_of_an_average_one_number(released: str
     assert expected.within / FACTOR <= got <= expected.within * FACTOR
 
 
+@AGGREGATES
+def test_values_that_were_counted_narrow_the_range(aggregate: str):
+    """Noise in each bin is below a hundredth of the rows, and in the answer far less: neither moves a width by much."""
+    curator = opened()
+    asked = f"SELECT {aggregate} FROM t"  # noqa: S608
+    before = _range(curator.quote(asked, epsilon=1).accuracy[0])
+    curator.ask("SELECT x, count(*) FROM t GROUP BY x", within=10)
+    after = _range(curator.quote(asked, epsilon=1).accuracy[0])
+    assert after[1] - after[0] <= before[1] - before[0]
+    got = curator.ask(asked, epsilon=1).value.within
+    assert after[0] - 1 <= got <= after[1] + 1 if aggregate == "median(x)" else after[0] <= got <= after[1]
+
+
+def _range(expected: Expected) -> tuple[float, float]:
+    if expected.low is None or expected.high is None:
+        return expected.within / FACTOR, expected.within * FACTOR
+    return expected.low, expected.high
+
+
 def test_groups_of_released_sizes_are_quoted_from_the_largest_to_the_smallest():
     curator = opened()
     curator.ask(COUNTS, within=20)
@@ -112,7 +132,7 @@ def test_what_is_told_again_is_quoted_as_it_was_told(aggregate: str):
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:The ledger is in memory")
 def test_nine_of_ten_quotes_hold_on_random_tables():
-    """Of 150 quotes on 5 seeded tables 94% hold or more; that fewer than 84% do is a chance below 10⁻⁵."""
-    found = list(cases(5, seed=11))
-    assert len(found) > 140
-    assert np.mean([case.holds for case in found]) >= 0.84
+    """Of 135 quotes on 3 seeded tables 94% hold or more; that fewer than 82% do is a chance below 10⁻⁵."""
+    found = list(cases(3, seed=11))
+    assert len(found) > 125
+    assert np.mean([case.holds for case in found]) >= 0.82

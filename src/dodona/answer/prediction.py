@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import pairwise
@@ -109,26 +109,60 @@ class Shape:
         return [float(part) for part in betainc(self.first, self.second, np.asarray(places, dtype=np.float64))]
 
 
+@dataclass(frozen=True, slots=True)
+class Histogram:
+    """How values lie in their public range by released counts: evenly within each bin."""
+
+    edges: tuple[float, ...]
+    """From 0 to 1, rising."""
+    shares: tuple[float, ...]
+    """Of the values, one for each bin; they add up to 1."""
+
+    @property
+    def mean(self) -> float:
+        """The average."""
+        return sum(share * (first + last) / 2 for share, (first, last) in self._bins())
+
+    @property
+    def variance(self) -> float:
+        """The variance."""
+        squares = sum(share * (first * first + first * last + last * last) / 3 for share, (first, last) in self._bins())
+        return max(squares - self.mean**2, 0.0)
+
+    def below(self, places: Sequence[float]) -> list[float]:
+        """Return the part of the values that is below each place."""
+        summed = np.concatenate([[0.0], np.cumsum(self.shares)])
+        return [float(part) for part in np.interp(places, self.edges, np.minimum(summed, 1.0))]
+
+    def _bins(self) -> Iterator[tuple[float, tuple[float, float]]]:
+        return zip(self.shares, pairwise(self.edges), strict=True)
+
+
+Lie = Shape | Histogram
+"""How values lie in their range."""
 _EVEN = Shape(1, 1)
 SHAPES = tuple(Shape(*own) for own in ((1, 1), (6, 6), (1.5, 6), (6, 1.5), (30, 30), (4, 40), (40, 4)))
 """Spread evenly, or gathered in a half or a fifth of the range: in its middle, or near an end."""
 
 
 def span(
-    question: Question, column: Column, noises: tuple[Noise, ...], *, confidence: float, rows: tuple[float, float]
+    question: Question,
+    noises: tuple[Noise, ...],
+    *,
+    confidence: float,
+    rows: tuple[float, float],
+    shapes: Sequence[Lie] = SHAPES,
 ) -> tuple[float, float] | None:
-    """Return the least and the largest half-width to expect of a group with so few to so many rows.
+    """Return the least and the largest half-width to expect of a group with so few to so many rows, of one column.
 
     Values may lie in their range in any of several shapes. None where a column is no average, spread or quantile.
     """
-    if not isinstance(column.expression, Mean | Variation | Quantile):
+    expression = question.columns[0].expression
+    if not isinstance(expression, Mean | Variation | Quantile):
         return None
     failing, (few, many) = failure(confidence), (max(own, 1.0) for own in rows)
     found = [
-        [
-            _width(column.expression, _imagined(question, column.expression, noises, own, shape), failing, MOSTLY)
-            for shape in SHAPES
-        ]
+        [_width(expression, _imagined(question, expression, noises, own, shape), failing, MOSTLY) for shape in shapes]
         for own in dict.fromkeys((many, few))
     ]
     return min(found[0]), max(found[-1])
@@ -144,7 +178,7 @@ def _width(expression: Expression, imagined: Measured, failing: float, times: fl
 
 
 def _imagined(
-    question: Question, expression: Expression, noises: tuple[Noise, ...], rows: float, shape: Shape | None = None
+    question: Question, expression: Expression, noises: tuple[Noise, ...], rows: float, shape: Lie | None = None
 ) -> Measured:
     """Return what one group of so many rows would be measured as, without noise.
 
@@ -160,7 +194,7 @@ def _imagined(
     return Measured(alone, np.asarray(values, dtype=np.int64), noises)
 
 
-def _fill(expression: Expression, query: Query, rows: float, steps: dict[int, list[int]], shape: Shape | None) -> None:
+def _fill(expression: Expression, query: Query, rows: float, steps: dict[int, list[int]], shape: Lie | None) -> None:
     """Put in the steps that the blocks of an expression would have."""
     match expression:
         case Total(block):
@@ -194,7 +228,7 @@ def _fill(expression: Expression, query: Query, rows: float, steps: dict[int, li
             assert_never(expression)
 
 
-def _histogram(query: Query, block: int, rows: float, shape: Shape | None) -> list[int]:
+def _histogram(query: Query, block: int, rows: float, shape: Lie | None) -> list[int]:
     """Return a histogram of values in a shape, evenly without one, as whole numbers that add up."""
     partition = query.blocks[block].keys[-1]
     if not isinstance(partition, Partition):

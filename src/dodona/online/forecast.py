@@ -16,8 +16,8 @@ import numpy as np
 
 from dodona.answer.measured import Noise, groups_of
 from dodona.answer.offer import Expected
-from dodona.answer.prediction import span
-from dodona.domain.attribute import further
+from dodona.answer.prediction import SHAPES, Histogram, span
+from dodona.domain.attribute import Attribute, further, grid
 from dodona.domain.partition import Partition
 from dodona.online.knowledge import Found, Knowledge, counts_alike
 from dodona.online.planning import alone, error_of
@@ -26,6 +26,7 @@ from dodona.query.expression import Expression, Mean, Quantile, Variation
 from dodona.query.predicate import EVERYTHING, Among, And, Predicate, both
 from dodona.query.query import Block, Key
 from dodona.query.question import Column, Question
+from dodona.query.weight import Value
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -36,7 +37,10 @@ _FAILING = 0.05  # of what released counts are taken to be within
 _FACTOR = 1.5  # a single number is foreseen where it is within this factor of all that is to be expected
 _PRESENT = 0.8  # of the rows have a value, at least: how many are missing is not known
 _FEWER, _MORE = 1 / 6, 3.0  # times an equal part, where nothing was released about a group or a condition
-_NOISE = 1.05  # times wider or narrower, as the noise of the answer itself makes it
+_NOISE = 1.05  # times more or fewer rows, as the noise of the answer itself makes it seem
+_CLEAR = 1.5  # times the reach of its noise: so large a count is hardly ever that of an empty group
+_ROUGH = 0.2  # of the rows: counts by bins with more noise than that do not tell how values lie
+_OTHERWISE = 1.25  # times more or fewer rows stand for values that lie otherwise than evenly, or than all do
 _APART = 1.5  # times more or fewer rows, where conditions were counted one by one and may depend on each other
 
 
@@ -84,13 +88,19 @@ class Forecaster:
             return Expected(column.name, error_of(own, used, confidence=request.confidence, rows=self.size))
         sizes = self._sizes(counted, column.expression, question.query.domain)
         kept = sizes.filled if sizes.filled.any() else np.ones_like(sizes.filled)
-        few, many = float(sizes.few[kept].min()), float(sizes.many[kept].max())
-        found = span(own, own.columns[0], used, confidence=request.confidence, rows=(few, many))
+        few, many = float(sizes.few[kept].min()) / _NOISE, float(sizes.many[kept].max()) * _NOISE
+        counts = self._histogram(question, column.expression)
+        if counts is not None:  # what is not known is how values lie within a bin, and in a group
+            some = bool(question.keys) or counted.where != EVERYTHING
+            loose = _OTHERWISE ** (some + isinstance(column.expression, Quantile))
+            few, many = few / loose, many * loose
+        shapes = SHAPES if counts is None else (counts,)
+        found = span(own, used, confidence=request.confidence, rows=(few, many), shapes=shapes)
         rows = max(round(float(np.median(sizes.likely[kept])) * groups_of(own)), 1)
         likely = error_of(own, used, confidence=request.confidence, rows=rows)
         if found is None:
             return Expected(column.name, likely)
-        low, high = found[0] / _NOISE, found[1] * _NOISE
+        low, high = found
         if high <= _FACTOR**2 * low:
             return Expected(column.name, math.sqrt(low * high))
         reason = "how the values are spread"
@@ -109,17 +119,36 @@ class Forecaster:
         complete = len(conditions) == len(_parts(block.where)) and (column is None or further(domain[column]) == 0)
         return found if complete else found.scaled(_PRESENT, 1.0)
 
+    def _histogram(self, question: Question, expression: Expression) -> Histogram | None:
+        """Return how the values of a column lie, if they were counted by its bins accurately enough to tell."""
+        attribute = _measured(question, expression)
+        if attribute is None:
+            return None
+        bins = Partition.of(attribute)
+        found = self._told(Block(EVERYTHING, (bins,)))
+        if found is None:
+            return None
+        below = np.maximum.accumulate(np.cumsum(np.asarray(found.values, dtype=np.float64)[: len(bins.cuts)]))
+        if below[-1] <= 0 or found.within(_FAILING) * math.sqrt(len(bins.cuts)) > _ROUGH * below[-1]:
+            return None
+        shares = np.diff(np.clip(below / below[-1], 0.0, 1.0), prepend=0.0)
+        return Histogram(tuple(cut / bins.size for cut in (*bins.cuts, bins.size)), tuple(shares.tolist()))
+
     def _released(self, block: Block) -> Sizes | None:
         """Return how many rows a count has, by what was released; None where nothing was."""
         if counts_alike(block):
             return _all_of(self._rows)
-        found = self.knowledge.tell(block, self.knowledge.facet(block), _any)
-        found = self.knowledge.combine(block, _any) if found is None else found
+        found = self._told(block)
         if found is None:
             return None
         values, within = np.asarray(found.values, dtype=np.float64), found.within(_FAILING)
         few, many = (np.clip(own, 0.0, self._rows) for own in (values - within, values + within))
-        return Sizes(few, np.clip(values, 0.0, self._rows), many, few > 0)
+        return Sizes(few, np.clip(values, 0.0, self._rows), many, values > _CLEAR * within)
+
+    def _told(self, block: Block) -> Found | None:
+        """Return what is known of a count, however accurate that is."""
+        found = self.knowledge.tell(block, self.knowledge.facet(block), _any)
+        return self.knowledge.combine(block, _any) if found is None else found
 
     def _estimated(self, conditions: list[Predicate], keys: tuple[Key, ...]) -> Sizes:
         """Return how many rows there are, if conditions and groups have little to do with each other."""
@@ -169,6 +198,27 @@ def _counted(question: Question, expression: Expression) -> Block | None:
         case _:
             return None
     return Block(block.where, block.keys[: len(question.keys)])
+
+
+def _measured(question: Question, expression: Expression) -> Attribute | None:
+    """Return the column whose values are averaged or ranked; None where they are more than those of one column."""
+    domain = question.query.domain
+    match expression:
+        case Quantile(_, name):
+            return domain[name]
+        case Mean(total) | Variation(_, Mean(total)):
+            weight = question.query.blocks[total].weight
+            if not isinstance(weight, Value) or not isinstance(expression, Mean | Variation):
+                return None
+            mean = expression if isinstance(expression, Mean) else expression.mean
+            attribute = domain[weight.attribute]
+            found = grid(attribute)
+            if found is None:
+                return None
+            ends = (found[0], found[0] + found[1] * (attribute.size - 1))
+            return attribute if (mean.lower, mean.upper) == ends else None
+        case _:
+            return None
 
 
 def _parts(where: Predicate) -> tuple[Predicate, ...]:
