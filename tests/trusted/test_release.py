@@ -19,6 +19,7 @@ from dodona.mechanisms.scale import SMALLEST
 from dodona.query.canonical import digest
 from dodona.query.query import Query
 from dodona.trusted.faults import SourceFailed, Unpaid
+from dodona.trusted.noise import in_runs
 from dodona.trusted.release import exact, noisy, release
 from tests.trusted.scene import Fixed, paid, scene, wide
 
@@ -213,3 +214,11 @@ def test_noise_on_integers_at_the_edge_of_64_bits_does_not_wrap(number: int):
 def test_integers_of_any_length_are_added_to_exactly():
     assert noisy(exact(Fixed([1 << 80]), COUNT), measured(COUNT, HARDLY)) == (1 << 80,)
     assert exact(Fixed(np.array([7], dtype=np.int32)), COUNT) == [7]
+
+
+def test_noise_stands_in_the_order_of_its_runs_and_no_draw_is_used_twice():
+    """Seven draws of scale 10^9: that two of them are alike, or one is 0, happens once in 10^8 tests."""
+    far = Gaussian(scale=10**9)
+    drawn = in_runs([(HARDLY, 1), (far, 2), (HARDLY, 3), (far, 1), (far, 4), (HARDLY, 2)])
+    assert [int(value == 0) for value in drawn] == [1, 0, 0, 1, 1, 1, 0, 0, 0, 0, 0, 1, 1]
+    assert len(set(drawn.tolist())) == 1 + 7

@@ -74,6 +74,9 @@ Evidence = Measured | Derived
 
 def derivable(question: Question) -> bool:
     """Return whether a question is made of counts and sums alone, also in what HAVING and ORDER BY read."""
+    if len(question.columns) == 1 and not question.order and question.having is None:
+        only = question.columns[0].expression
+        return type(only) in _KNOWN or _follows(only)
     read = [column.expression for column in question.columns]
     read += [order.expression for order in question.order]
     read += [] if question.having is None else [question.having]

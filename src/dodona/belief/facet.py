@@ -80,7 +80,7 @@ def facet_of(block: Block, domain: Domain) -> Facet | None:
     >>> facet_of(Block(among(domain["urgent"], [1])), domain).names
     ('urgent',)
     """
-    if block.weight != ONE:
+    if block.weight is not ONE and block.weight != ONE:
         return None
     if block.keys:
         return _marginal(block, domain)

@@ -150,29 +150,26 @@ class Lattice:
 
         Theorem: residual-reconstruction
         """
-        sides = [
-            [_side(own, one) for one in members] for own, members in zip(classes, zip(*sets, strict=True), strict=True)
-        ]
-        coefficients = [np.array([side.coefficients for side in own]) for own in sides]
-        means, spreads, largest = (
-            [np.array([getattr(side, name) for side in own]) for own in sides] for name in ("mean", "spread", "largest")
-        )
+        coefficients, means, spreads, largest = [], [], [], []
+        for own, members in zip(classes, zip(*sets, strict=True), strict=True):
+            places = {one: place for place, one in enumerate(dict.fromkeys(members))}
+            sides, lines = [_side(own, one) for one in places], [places[one] for one in members]
+            coefficients.append(np.array([side.coefficients for side in sides])[lines])
+            means.append(np.array([side.mean for side in sides])[lines])
+            spreads.append(np.array([side.spread for side in sides])[lines])
+            largest.append(np.array([side.largest for side in sides])[lines])
+        ones = np.ones(len(sets))
         value, variance, reach = np.zeros(len(sets)), np.zeros(len(sets)), np.zeros(len(sets))
         for inner in _subsets(len(classes)):
             found = self._rows.get(tuple([classes[place] for place in inner]))
             if found is None:
                 return
             rows, noise = found
-            mean = math.prod(
-                [means[place] for place in range(len(classes)) if place not in inner], start=np.ones(len(sets))
-            )
+            mean = math.prod([own for place, own in enumerate(means) if place not in inner], start=ones)
             value += mean * _contracted(rows, [coefficients[place] for place in inner])
             if noise:
-                variance += (
-                    mean * mean * math.prod([spreads[place] for place in inner], start=np.ones(len(sets))) * noise
-                )
-                far = math.prod([largest[place] for place in inner], start=np.ones(len(sets)))
-                reach = np.maximum(reach, mean * far)
+                variance += mean * mean * math.prod([spreads[place] for place in inner], start=ones) * noise
+                reach = np.maximum(reach, mean * math.prod([largest[place] for place in inner], start=ones))
         yield from map(Told, value.tolist(), variance.tolist(), reach.tolist())
 
     def cells(self, facet: Facet) -> tuple[NDArray[np.float64], float, float] | None:

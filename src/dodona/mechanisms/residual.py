@@ -51,12 +51,20 @@ class Residuals:
         object.__setattr__(self, "parts", parts)
         if not parts:
             raise InvalidArgument("parts", self.parts, "write at least one residual with its variance")
-        rows = [(residual, variance, row) for residual, variance in parts for row in residual.rows()]
-        scales = {square: root_above(square) for square in {variance * row.square for _, variance, row in rows}}
-        noises = {square: Gaussian(scale=scale) for square, scale in scales.items()}
+        known: dict[Fraction, Gaussian] = {}
+        noises: list[Gaussian] = []
+        for residual, variance in parts:
+            lengths = [row.square for row in residual.rows()]
+            own = {}
+            for length in dict.fromkeys(lengths):
+                square = variance * length
+                if square not in known:
+                    known[square] = Gaussian(scale=root_above(square))
+                own[length] = known[square]
+            noises += [own[length] for length in lengths]
         query = Query(self.domain, tuple(block_of(residual, self.domain) for residual, _ in parts))
         object.__setattr__(self, "query", query)
-        object.__setattr__(self, "noises", tuple(noises[variance * row.square] for _, variance, row in rows))
+        object.__setattr__(self, "noises", tuple(noises))
 
     @property
     def purpose(self) -> str:

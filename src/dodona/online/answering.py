@@ -94,7 +94,7 @@ class Answering:
         if key is not None:
             fetched = self._fetched(asked, request, key)
             if fetched is not None:
-                return tuple(self._answered(held, request, self._dataset.ledger.head) for held in fetched)
+                return self._answered(fetched, request)
         call = self._call(key, request)
         resolved = self._resolved(asked, request)
         found = self._all_found(resolved, request)
@@ -104,8 +104,7 @@ class Answering:
             found = [next(bought) if held is None else held for held in found]
         charged = any(held is not None and held.price.share > 0 for held in found)
         with paid() if charged else nullcontext():
-            head = self._dataset.ledger.head
-            return tuple(self._answered(held, request, head) for held in found if held is not None)
+            return self._answered([held for held in found if held is not None], request)
 
     def prepare(self, asked: tuple[Question, ...], request: Request, key: str | None) -> Prepared:
         """Buy the cheapest measurement that all questions follow from; those that do already cost nothing."""
@@ -348,20 +347,27 @@ class Answering:
             raise KeyReused(key)
         return known
 
-    def _answered(self, held: Held, request: Request, head: str) -> Answer:
-        return answer_of(
-            held.measured,
-            confidence=request.confidence,
-            source=held.source,
-            price=held.price,
-            receipt=held.receipt,
-            head=head,
-            version=self._dataset.source.version,
-            size=self._dataset.schema.unit.size,
-            rows=self._dataset.schema.unit.rows,
-            about=self._dataset.about,
-            reused=held.reused,
-            draws=self._memory.draws,
+    def _answered(self, found: Sequence[Held], request: Request) -> tuple[Answer, ...]:
+        dataset, draws, head = self._dataset, self._memory.draws, self._dataset.ledger.head
+        version, unit, about = dataset.source.version, dataset.schema.unit, dataset.about
+        return tuple(
+            [
+                answer_of(
+                    held.measured,
+                    confidence=request.confidence,
+                    source=held.source,
+                    price=held.price,
+                    receipt=held.receipt,
+                    head=head,
+                    version=version,
+                    size=unit.size,
+                    rows=unit.rows,
+                    about=about,
+                    reused=held.reused,
+                    draws=draws,
+                )
+                for held in found
+            ]
         )
 
     def _price(self, order: Order) -> Price:

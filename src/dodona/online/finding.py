@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from dodona.answer.answer import Rung
 from dodona.answer.blend import Law
-from dodona.answer.derived import derivable, derived
+from dodona.answer.derived import Derived, derivable, derived
 from dodona.answer.law import half_width
 from dodona.answer.measured import Measured
 from dodona.answer.price import FREE, Price
@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from dodona.answer.derived import Derived
-
 
 @dataclass(frozen=True, slots=True)
 class Held:
@@ -42,7 +40,7 @@ class Held:
 
     def bought(self, receipt: str, price: Price, *, reused: bool) -> Held:
         """Return the same, paid for just now; numbers that were told before may be in it too."""
-        return replace(self, source="measured", receipt=receipt, price=price, reused=reused)
+        return Held(self.measured, "measured", receipt, price, reused)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,26 +72,28 @@ class Finder:
         self, question: Question, demanded: Sequence[Demand], known: Sequence[Told | Found | None]
     ) -> Held | None:
         """Return the values of a question, of which the blocks that are not known yet may be combined."""
+        if len(known) == 1 and isinstance(known[0], Found):  # of a batch nearly all
+            return Held(Derived(question, (known[0].values,), (known[0].laws,)), "derived", None, reused=True)
         knowledge = self.memory.knowledge
         values: list[Sequence[float] | NDArray[np.float64]] = []
-        laws: list[Law | Sequence[Law]] = []
+        laws: list[tuple[Law, ...]] = []
         for demand, own in zip(demanded, known, strict=True):
             if isinstance(own, Told):
                 values.append(own.values)
-                laws.append(own.noise)
+                laws.append((own.noise,))
                 continue
             # Single answers are combined without the lock, so that what others are told again need not wait for it.
             follows = knowledge.combine(demand.block, demand.met) if own is None and self._derives else own
             if follows is None:
                 return None
             values.append(follows.values)
-            laws.append(follows.laws if len(follows.laws) > 1 else follows.laws[0])
+            laws.append(follows.laws)
         again = [one for one in known if isinstance(one, Told)]
-        if len(again) == len(demanded) == len({id(one) for one in again}):
+        if again and len(again) == len(demanded) == len({id(one) for one in again}):
             noises = tuple(one.noise for one in again)
             flat = [value for one in again for value in one.values]
             return Held(Measured(question, flat, noises), "replayed", again[0].receipt, reused=True)
-        return Held(derived(question, values, laws), "derived", None, reused=True)
+        return Held(Derived(question, tuple(values), tuple(laws)), "derived", None, reused=True)
 
     def exact(self, question: Question) -> Held | None:
         """Return a question's values, if no row can change any of them: asked by accuracy or by price, it is free.

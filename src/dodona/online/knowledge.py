@@ -29,7 +29,7 @@ from dodona.mechanisms.pattern import Part
 from dodona.mechanisms.residual import Residuals
 from dodona.online.learned import Learned, Marginal
 from dodona.online.purchase import Asked, Purchase
-from dodona.query.predicate import EVERYTHING, NOTHING
+from dodona.query.predicate import EVERYTHING, NOTHING, And
 from dodona.query.query import Block, Query
 from dodona.query.residual import Classes
 from dodona.query.weight import ONE, Constant, People, extremes
@@ -263,13 +263,13 @@ class Knowledge:
 
 
 def _of_lattice(told: Told) -> Found:
-    return Found((told.value,), (_law_of(told.variance, told.reach),))
+    return Found((told.value,), _laws_of(told.variance, told.reach))
 
 
 @lru_cache(maxsize=1 << 12)
-def _law_of(variance: float, reach: float) -> Law:
+def _laws_of(variance: float, reach: float) -> tuple[Law]:
     """Return the law of what residuals tell: of many products there are few."""
-    return Blend(()) if variance == 0 else Bell(variance * _SLACK, reach)
+    return (Blend(()) if variance == 0 else Bell(variance * _SLACK, reach),)
 
 
 def counts_alike(block: Block) -> bool:
@@ -279,6 +279,9 @@ def counts_alike(block: Block) -> bool:
 
 def may_be_exact(block: Block) -> bool:
     """Return whether no row can change a block where the number of rows is public."""
+    where, weight = block.where, block.weight
+    if type(where) is And and type(weight) is Constant and weight.number:  # nearly all, and seen at once
+        return not where.parts and not block.keys
     return counts_alike(block) or _adds_nothing(block)
 
 

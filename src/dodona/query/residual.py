@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import reduce
+from functools import lru_cache, reduce
 from itertools import combinations, product
 from operator import or_
 from typing import TYPE_CHECKING, Any, Self
@@ -28,6 +28,8 @@ from dodona.query.weight import ONE, Cases, Constant
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+_FEW = 1 << 12  # rows: the lists of residuals with more of them are not kept
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +52,8 @@ class Classes:
             raise InvalidArgument("masks", self.attribute, f"write two classes or more, of all {self.cells} cells")
 
     def __hash__(self) -> int:
-        """Return a number without a look at the masks: they are long, and classes are looked up all the time."""
-        return hash((self.attribute, self.cells, len(self.masks)))
+        """Return that of the name: masks are long, classes are looked up all the time, and a column has few ways."""
+        return hash(self.attribute)
 
     @classmethod
     def of(cls, attribute: Attribute) -> Self:
@@ -136,9 +138,7 @@ class Residual:
 
     def rows(self) -> tuple[Row, ...]:
         """Return all rows, the shortest first: rows of one length get one noise, and so stand together."""
-        steps = product(*(range(1, one.number) for one in self.classes))
-        found = (Row(own, math.prod(j * (j + 1) for j in own)) for own in steps)
-        return tuple(sorted(found, key=lambda row: (row.square, row.steps)))
+        return _rows(self.shape) if self.number <= _FEW else _rows.__wrapped__(self.shape)
 
     def block(self, row: Row) -> Block:
         """Return the question what a row of the residual adds up to: each row of the table counts for ∏ h_j(class).
@@ -179,10 +179,24 @@ class Residual:
 
     def order(self) -> NDArray[np.int64]:
         """Return for each of `rows` its place in row-major order of the steps."""
-        if not self.classes:
-            return np.zeros(1, dtype=np.int64)
-        steps = tuple(np.array([row.steps[axis] - 1 for row in self.rows()]) for axis in range(len(self.classes)))
-        return np.ravel_multi_index(steps, self.shape).astype(np.int64)
+        return _order(self.shape) if self.number <= _FEW else _order.__wrapped__(self.shape)
+
+
+@lru_cache(maxsize=256)
+def _rows(shape: tuple[int, ...]) -> tuple[Row, ...]:
+    steps = product(*(range(1, number + 1) for number in shape))
+    found = (Row(own, math.prod([j * (j + 1) for j in own])) for own in steps)
+    return tuple(sorted(found, key=lambda row: (row.square, row.steps)))
+
+
+@lru_cache(maxsize=256)
+def _order(shape: tuple[int, ...]) -> NDArray[np.int64]:
+    found = np.zeros(1, dtype=np.int64)
+    if shape:
+        steps = np.array([row.steps for row in _rows.__wrapped__(shape)]).T - 1
+        found = np.ravel_multi_index(tuple(steps), shape).astype(np.int64)
+    found.flags.writeable = False
+    return found
 
 
 def split_by(domain: Domain, predicate: Predicate) -> Classes:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, assert_never
 
@@ -28,6 +30,21 @@ def several(mechanism: Noise, count: int) -> NDArray[np.int64]:
     if count == 1:
         return np.array([one(mechanism)], dtype=np.int64)
     return draw(law_of(mechanism), count, SYSTEM, kernel=fastest(count))
+
+
+def in_runs(runs: Sequence[tuple[Noise, int]]) -> NDArray[np.int64]:
+    """Return independent values in the order of the runs, so many of each noise; those of one noise are drawn at once.
+
+    Residuals have thousands of short runs of a few noises.
+    """
+    totals: defaultdict[Noise, int] = defaultdict(int)
+    starts = []
+    for mechanism, count in runs:
+        starts.append(totals[mechanism])
+        totals[mechanism] += count
+    drawn = {mechanism: several(mechanism, count) for mechanism, count in totals.items()}
+    parts = [drawn[own][start : start + count] for (own, count), start in zip(runs, starts, strict=True)]
+    return np.concatenate(parts)
 
 
 def law_of(mechanism: Noise) -> laws.Law:

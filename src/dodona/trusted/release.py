@@ -22,7 +22,7 @@ from dodona.mechanisms.residual import Residuals
 from dodona.query.query import Query
 from dodona.query.spelling import to_json
 from dodona.trusted.faults import SourceFailed, Unpaid
-from dodona.trusted.noise import several
+from dodona.trusted.noise import in_runs
 from dodona.trusted.source import Source, opened
 
 if TYPE_CHECKING:
@@ -115,7 +115,7 @@ def noisy(values: NDArray[np.int64] | Sequence[int], measurement: Measurement | 
     """Return the values with the noise of their blocks; of residuals, the Helmert rows with theirs."""
     if isinstance(measurement, Residuals):
         values = measurement.turned(values)
-    noise = np.concatenate([several(law, count) for law, count in _runs(measurement)])
+    noise = in_runs(_runs(measurement))
     if isinstance(values, np.ndarray) and values.dtype == np.int64:
         return tuple((values + noise).tolist())
     return tuple(int(value) + drawn for value, drawn in zip(values, noise.tolist(), strict=True))

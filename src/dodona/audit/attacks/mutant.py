@@ -4,6 +4,6 @@ from __future__ import annotations
 
 from dodona.audit.patch import replacing
 
-_DRAWN = "    noise = np.concatenate([several(law, count) for law, count in _runs(measurement)])"
+_DRAWN = "    noise = in_runs(_runs(measurement))"
 
 NOISE_OFF = replacing("dodona.trusted.release", _DRAWN, f"{_DRAWN} * 0")

@@ -5,8 +5,6 @@ from __future__ import annotations
 from dodona.audit.mutants.mutant import Mutant
 from dodona.audit.patch import replacing
 
-_SET = '        object.__setattr__(self, "noises", '
-
 MUTANTS = (
     Mutant(
         "long Helmert rows with the noise of short ones",
@@ -14,8 +12,8 @@ MUTANTS = (
         (
             replacing(
                 "dodona.mechanisms.residual",
-                _SET + "tuple(noises[variance * row.square] for _, variance, row in rows))",
-                _SET + "tuple(Gaussian(scale=root_above(variance)) for _, variance, _ in rows))",
+                "                square = variance * length",
+                "                square = variance",
             ),
         ),
         ("lattice of the ladder",),
@@ -26,10 +24,10 @@ MUTANTS = (
         (
             replacing(
                 "dodona.trusted.release",
-                "    noise = np.concatenate([several(law, count) for law, count in _runs(measurement)])",
+                "    noise = in_runs(_runs(measurement))",
                 "    halved = ((type(law)(scale=law.scale / 2), count) for law, count in _runs(measurement))\n"
                 "    runs = list(halved) if len(values) > 1 else _runs(measurement)\n"
-                "    noise = np.concatenate([several(law, count) for law, count in runs])",
+                "    noise = in_runs(runs)",
             ),
         ),
         ("table of the ladder",),

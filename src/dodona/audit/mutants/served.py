@@ -7,11 +7,8 @@ from dodona.audit.patch import Patch, replacing
 
 _RELEASE = "dodona.trusted.release"
 _ANSWERING = "dodona.online.answering"
-_NOISY = (
-    "    noise = np.concatenate([several(law, count) for law, count in _runs(measurement)])\n"
-    "    if isinstance(values, np.ndarray) and values.dtype == np.int64:"
-)
-_DRAWN = "    noise = np.concatenate([several(law, count) for law, count in _runs(measurement)])"
+_NOISY = "    noise = in_runs(_runs(measurement))\n    if isinstance(values, np.ndarray) and values.dtype == np.int64:"
+_DRAWN = "    noise = in_runs(_runs(measurement))"
 
 
 def _with_noise(*lines: str) -> Patch:
@@ -60,7 +57,7 @@ MUTANTS = (
         "a release is the mean of four noisy answers",
         (
             _with_noise(
-                "more = [np.concatenate([several(law, count) for law, count in _runs(measurement)]) for _ in range(3)]",
+                "more = [in_runs(_runs(measurement)) for _ in range(3)]",
                 "noise = (noise + sum(more)) // 4",
             ),
         ),

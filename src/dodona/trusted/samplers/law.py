@@ -83,8 +83,10 @@ def gaussian(variance: Fraction) -> Law:
 
 
 def _law(linear: Fraction, quadratic: Fraction, *, signed: bool) -> Law:
+    falls, bends = _WIDEST_TOP * linear, 2 * _WIDEST_TOP**2 * quadratic
     shift = 0
-    while max(_WIDEST_TOP * linear * 2**shift, 2 * _WIDEST_TOP**2 * quadratic * 4**shift) < 1:
+    # The first shift at which falls·2^shift or bends·4^shift is 1 or more, in whole numbers.
+    while falls.numerator << shift < falls.denominator and bends.numerator << 2 * shift < bends.denominator:
         shift += 1
     return Law(linear, quadratic, signed, shift)
 
