@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import lru_cache
 from itertools import pairwise
 from typing import assert_never
 
@@ -145,13 +146,14 @@ SHAPES = tuple(Shape(*own) for own in ((1, 1), (6, 6), (1.5, 6), (6, 1.5), (30, 
 """Spread evenly, or gathered in a half or a fifth of the range: in its middle, or near an end."""
 
 
+@lru_cache(maxsize=1 << 10)
 def span(
     question: Question,
     noises: tuple[Noise, ...],
     *,
     confidence: float,
     rows: tuple[float, float],
-    shapes: Sequence[Lie] = SHAPES,
+    shapes: tuple[Lie, ...] = SHAPES,
 ) -> tuple[float, float] | None:
     """Return the least and the largest half-width to expect of a group with so few to so many rows, of one column.
 
