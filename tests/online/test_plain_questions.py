@@ -258,3 +258,14 @@ def test_a_quotient_of_nothing_and_nothing_is_free_and_has_no_value():
     assert "free" in str(curator.quote(question, within=50))
     answer = curator.ask(question, within=50)
     assert (answer.value.value, answer.price.share) == (None, 0)
+
+
+@pytest.mark.parametrize("accountant", ACCOUNTANTS)
+def test_what_is_asked_twice_in_one_call_is_measured_once(accountant):
+    once, twice = opened(flags(), accountant), opened(flags(), accountant)
+    (alone,) = once.ask_many(["SELECT avg(x), count(*) FROM t"], epsilon=1, max_price=1)
+    first, second = twice.ask_many(["SELECT avg(x), count(*) FROM t"] * 2, epsilon=1, max_price=1)
+    assert first is second
+    assert first.price.share == alone.price.share == twice.budget.spent
+    again = twice.ask_many(["SELECT avg(x), count(*) FROM t"] * 2, epsilon=1, max_price=1)
+    assert {one.source for one in again} == {"replayed"}

@@ -126,15 +126,17 @@ class Curator:
         `max_price` is for all of them together.
         """
         listed, request = _several(questions), self._request(within, confidence, epsilon, max_price, fresh=fresh)
+        once = _each_once(listed)
         asked = []
-        for number, question in enumerate(listed):
+        for number, question in enumerate(once):
             asked.append(self.read(question))
             if progress is not None:
-                progress(number + 1, len(listed))
+                progress(number + 1, len(once))
         if not asked:
             return ()
         with self._held(key):
-            return self._answering.answers(tuple(asked), request, key)
+            answers = dict(zip(once, self._answering.answers(tuple(asked), request, key), strict=True))
+        return tuple(answers[question] for question in listed)
 
     def prepare(
         self,
@@ -154,7 +156,7 @@ class Curator:
             raise InvalidRequest("There is nothing to prepare. Write a list of the questions that are coming.")
         request = self._request(within, confidence, None, max_price)
         with self._held(key):
-            return self._answering.prepare(tuple(map(self.read, listed)), request, key)
+            return self._answering.prepare(tuple(map(self.read, _each_once(listed))), request, key)
 
     def quote(  # noqa: PLR0913  the surface of a question
         self,
@@ -174,7 +176,7 @@ class Curator:
         if not several:
             raise InvalidRequest("There is no question to quote. Write one, or a list of them.")
         request = self._request(within, confidence, epsilon, max_price, fresh=fresh)
-        return self._answering.offer(tuple(map(self.read, several)), request)
+        return self._answering.offer(tuple(map(self.read, _each_once(several))), request)
 
     def choose(
         self,
@@ -309,3 +311,11 @@ def _several(questions: object) -> tuple[object, ...]:
     if isinstance(questions, str | Query) or not isinstance(questions, Iterable):
         raise InvalidRequest("Several questions are a list: write [question], or use `ask` for one.")
     return tuple(questions)
+
+
+def _each_once(questions: tuple[object, ...]) -> tuple[object, ...]:
+    """Return questions without repetitions, in their order: what is asked twice in one call is measured once."""
+    try:
+        return tuple(dict.fromkeys(questions))
+    except TypeError:  # something that is no question: reading it says so
+        return questions
