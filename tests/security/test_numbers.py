@@ -244,7 +244,7 @@ def test_n8_a_price_without_an_exact_meaning_is_refused_and_nothing_is_charged(w
 
 
 @pytest.mark.parametrize(
-    "written", [math.nan, -1, 0, math.inf, "nan%", "-1%", "", "0%", "1e-400%", True, [50], "x"], ids=repr
+    "written", [math.nan, -1, 0, math.inf, "nan%", "-1%", "", "0%", "1e-400%", True, [50, 50], "x"], ids=repr
 )
 def test_n8_a_tolerance_without_a_meaning_is_refused_and_nothing_is_charged(written: object):
     asked = scene.of(scene.CROWD)

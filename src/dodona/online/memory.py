@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -42,7 +42,8 @@ class Memory:
         self._rows: Callable[[], int | None] | None = rows
         self._ledger, self._domain = ledger, domain
         self._of = (dataset, version)
-        self._blocks: defaultdict[tuple[bool, str], list[Told]] = defaultdict(list)  # counts apart from all others
+        self._blocks: defaultdict[str, list[Told]] = defaultdict(list)
+        self._place: dict[str, int] = {}  # of a receipt, among the releases
         self._waiting: defaultdict[bool, list[tuple[Block, Told, str | None]]] = defaultdict(list)
         self._expected: dict[str, Measurement | Residuals] = {}
         self._read = 0
@@ -72,19 +73,26 @@ class Memory:
     def recall(self, query: Query) -> list[list[Told] | None]:
         """Return for each block all that was told of it, the first release first; None where it was never told."""
         with self.lock:
-            if self._waiting:
-                for kind in {_is_count(block) for block in query.blocks}:
-                    self._name(kind)
-            if not self._blocks:
+            if not self.tells:
                 return [None] * len(query.blocks)
-            named = zip(query.blocks, block_digests(query), strict=True)
-            return [self._blocks.get((_is_count(block), known)) for block, known in named]
+            digests = tuple(block_digests(query))
+            needed = Counter(digests)  # a question may have one block in several places
+            for kind in (True, False):  # a count may have been asked as a sum; but sums take long, so they come last
+                self._name(kind)
+                found = [self._blocks.get(known) for known in digests]
+                if all(
+                    own is not None and len(own) >= needed[known] for own, known in zip(found, digests, strict=True)
+                ):
+                    break
+            return found
 
     def _name(self, kind: bool) -> None:  # noqa: FBT001  a key
-        """Put the blocks of a kind where their digests find them: it takes long for sums, which few ask about."""
-        waiting = self._waiting.pop(kind, ())
-        for block, told, known in waiting:
-            self._blocks[kind, known or block_digest(block, self._domain)].append(told)
+        """Put the blocks of a kind where their digests find them."""
+        for block, told, known in self._waiting.pop(kind, ()):
+            same = self._blocks[known or block_digest(block, self._domain)]
+            same.append(told)
+            if len(same) > 1:
+                same.sort(key=lambda one: self._place[one.receipt])
 
     def expect(self, receipt: str, measured: Measurement | Residuals) -> None:
         """Take what was just released, so that it need not be read back from its spelling."""
@@ -114,6 +122,7 @@ class Memory:
             if isinstance(measured, Residuals):
                 self.knowledge.learn_residuals(receipt, measured, values)
                 continue
+            self._place[receipt.id] = self._read
             start, blocks = 0, measured.query.blocks
             # What a receipt was for is the digest of its query, which is that of its block where there is just one.
             known = receipt.purpose if len(blocks) == 1 else None
