@@ -42,7 +42,7 @@ def test_n1_every_count_and_sum_is_a_whole_number_of_steps(neighbours: Neighbour
     asked = scene.of(scene.CROWD, neighbours, delta=delta)
     question = asked.read("SELECT count(*), sum(stay), sum(age * 1000) FROM stays WHERE sex = 'female'")
     units = [block.unit for block in question.query.blocks]
-    for answer in asked.ask_many([question] * 100, epsilon=100):  # type: ignore[list-item]
+    for answer in asked.ask_many([question] * 100, epsilon=100, fresh=True):  # type: ignore[list-item]
         assert all(type(value) is int for value in list(answer.measured.values))
         for cell, unit in zip(answer.rows[0].estimates, units, strict=True):
             assert isinstance(cell.value, int | Fraction)
@@ -61,7 +61,7 @@ def test_n1_n2_no_bit_of_the_double_that_is_shown_tells_more_than_the_price(neig
         told: list[float] = []
         for _ in range(20):
             asked = scene.of(rows, neighbours, delta=delta)
-            answers = asked.ask_many([asked.read(text)] * times, epsilon=times)  # type: ignore[list-item]
+            answers = asked.ask_many([asked.read(text)] * times, epsilon=times, fresh=True)  # type: ignore[list-item]
             told += [float(answer.value) for answer in answers]
         outputs.append(np.array(told).view(np.int64))
     event = charged(asked._dataset.ledger)

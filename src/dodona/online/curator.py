@@ -126,7 +126,7 @@ class Curator:
         `max_price` is for all of them together.
         """
         listed, request = _several(questions), self._request(within, confidence, epsilon, max_price, fresh=fresh)
-        once = _each_once(listed)
+        once = listed if fresh else _each_once(listed)
         asked = []
         for number, question in enumerate(once):
             asked.append(self.read(question))
@@ -135,8 +135,11 @@ class Curator:
         if not asked:
             return ()
         with self._held(key):
-            answers = dict(zip(once, self._answering.answers(tuple(asked), request, key), strict=True))
-        return tuple(answers[question] for question in listed)
+            answers = self._answering.answers(tuple(asked), request, key)
+        if len(once) == len(listed):
+            return answers
+        of = dict(zip(once, answers, strict=True))
+        return tuple(of[question] for question in listed)
 
     def prepare(
         self,
@@ -176,7 +179,8 @@ class Curator:
         if not several:
             raise InvalidRequest("There is no question to quote. Write one, or a list of them.")
         request = self._request(within, confidence, epsilon, max_price, fresh=fresh)
-        return self._answering.offer(tuple(map(self.read, _each_once(several))), request)
+        once = several if fresh else _each_once(several)
+        return self._answering.offer(tuple(map(self.read, once)), request)
 
     def choose(
         self,
@@ -314,7 +318,10 @@ def _several(questions: object) -> tuple[object, ...]:
 
 
 def _each_once(questions: tuple[object, ...]) -> tuple[object, ...]:
-    """Return questions without repetitions, in their order: what is asked twice in one call is measured once."""
+    """Return questions without repetitions, in their order: what is asked twice in one call is measured once.
+
+    With fresh noise each of them is measured, as it was asked for.
+    """
     try:
         return tuple(dict.fromkeys(questions))
     except TypeError:  # something that is no question: reading it says so

@@ -83,7 +83,7 @@ class Asked:
             if len(asked) == self.times == 1:
                 answers: tuple[Answer, ...] = (curator.ask(self.texts[0], epsilon=1, key=key),)
             else:
-                answers = curator.ask_many(asked * self.times, epsilon=self.times, key=key)  # type: ignore[arg-type]
+                answers = curator.ask_many(asked * self.times, epsilon=self.times, key=key, fresh=True)  # type: ignore[arg-type]
         except SourceFailed:
             return [(_FAILED,) * (self.width * len(asked))] * self.times
         runs = zip(*[iter(answers)] * len(asked), strict=True)
