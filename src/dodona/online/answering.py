@@ -376,7 +376,7 @@ class Answering:
     def _expected(
         self, asked: Sequence[Resolved], found: Sequence[Held | None], order: Order | None, request: Request
     ) -> Iterator[Expected]:
-        """Yield what to expect of each column; of several questions, the first ten."""
+        """Yield what to expect of each column, of the first ten as a range; of several questions, the first ten."""
         start = 0
         for one, held in islice(zip(asked, found, strict=True), _SHOWN):
             question = one.question
@@ -393,7 +393,10 @@ class Answering:
             with self._memory.lock:
                 forecaster = Forecaster(self._memory.follow(), self._dataset.schema.unit.size)
                 shaped = shaped_columns(question)
-                yield from [forecaster.expected(question, *column, noises, request) for column in shaped]
+                yield from [
+                    forecaster.expected(question, *column, noises, request, ranges=place < _SHOWN)
+                    for place, column in enumerate(shaped)
+                ]
 
     def _explained(self, price: Price, left: Fraction, asked: Sequence[Resolved], request: Request) -> list[str]:
         """Return whether the price fits what is left, in words; where it does not, what becomes of the question."""

@@ -73,17 +73,19 @@ class Forecaster:
     size: int
     """The declared number of rows."""
 
-    def expected(
+    def expected(  # noqa: PLR0913  all that a forecast depends on
         self,
         question: Question,
         column: Column,
         shape: Mapping[int, float],
         noises: tuple[Noise, ...],
         request: Request,
+        *,
+        ranges: bool = True,
     ) -> Expected:
-        """Return what to expect of a column that is measured with these noises."""
+        """Return what to expect of a column that is measured with these noises; a range takes a while to foresee."""
         own, used = alone(question, column, tuple(shape)), tuple(noises[block] for block in shape)
-        counted = _counted(question, column.expression)
+        counted = _counted(question, column.expression) if ranges else None
         if counted is None:
             return Expected(column.name, error_of(own, used, confidence=request.confidence, rows=self.size))
         sizes = self._sizes(counted, column.expression, question.query.domain)

@@ -18,7 +18,7 @@ from dodona.online.knowledge import Knowledge
 from dodona.query.canonical import block_digest, block_digests
 from dodona.query.query import Block, Query
 from dodona.query.spelling import from_json
-from dodona.query.weight import Constant
+from dodona.query.weight import Cases, Constant
 from dodona.trusted.faults import SourceFailed
 
 
@@ -77,7 +77,8 @@ class Memory:
                 return [None] * len(query.blocks)
             digests = tuple(block_digests(query))
             needed = Counter(digests)  # a question may have one block in several places
-            for kind in (True, False):  # a count may have been asked as a sum; but sums take long, so they come last
+            # A count may have been asked as a sum of cases. Sums of values take long to name: counts leave them alone.
+            for kind in (True,) if all(map(_counts, query.blocks)) else (True, False):
                 self._name(kind)
                 found = [self._blocks.get(known) for known in digests]
                 if all(
@@ -128,7 +129,7 @@ class Memory:
             known = receipt.purpose if len(blocks) == 1 else None
             for block, noise in zip(blocks, measured.noises, strict=True):
                 told = Told(values[start : start + block.values], noise, receipt.id)
-                self._waiting[_is_count(block)].append((block, told, known))
+                self._waiting[_counts(block)].append((block, told, known))
                 start += block.values
             self.knowledge.learn(receipt, measured, values)
 
@@ -147,8 +148,9 @@ class Memory:
         return Measurement(query, noises_from(release.mechanism)) if residuals is None else residuals
 
 
-def _is_count(block: Block) -> bool:
-    return isinstance(block.weight, Constant)
+def _counts(block: Block) -> bool:
+    """Return whether a block is a count, or may have the meaning of one."""
+    return isinstance(block.weight, Constant | Cases)
 
 
 def _drawn(measured: Measurement | Residuals) -> Draws:
