@@ -45,6 +45,7 @@ path = "stays.ledger"
 [defaults]
 within = "1%"
 confidence = 0.95
+max_price = "25%"                       # what one call may take of the budget; 2% unless said
 
 [[analysts]]
 name = "{ANALYST}"
