@@ -39,10 +39,10 @@ def values(done: Tour) -> list[float]:
 
 
 @pytest.mark.slow
-def test_two_runs_agree_in_charges_and_truths_and_differ_in_values(two) -> None:
+def test_two_runs_agree_in_charges_and_differ_in_values(two) -> None:
     (one, _), (other, _) = two
     assert one.shares == other.shares
-    assert [judged.truth for judged in one.judged] == [judged.truth for judged in other.judged]
+    assert len(one.judged) == len(other.judged)  # which rows of a patient count is chosen anew with each ledger
     # Counts have noise of scale 20 and more: that half of a hundred pairs coincide has no chance.
     same = sum(first == second for first, second in zip(values(one), values(other), strict=True))
     assert same < len(values(one)) / 2
@@ -73,7 +73,7 @@ def test_all_is_asked_and_three_answers_are_free(two) -> None:
     assert [one.title for one in done.told if one.share == 0] == free
     assert done.told[-2].judged[0].estimate == done.told[0].judged[0].estimate
     assert "There is no column `aeg`. Write `age`" in shown
-    assert "ask for that, or for less. Nothing was charged" in shown
+    assert "ask for that, or for less. Nothing was charged" in " ".join(shown.split())
     assert f"{len(questions.BATCH)}/{len(questions.BATCH)}" in shown
 
 
