@@ -8,6 +8,7 @@ MAKEFLAGS += --no-print-directory
 
 PYTHON ?= python3
 WORKERS ?= 2
+SINCE ?=
 
 # Tools are called as `python -m tool`: scripts in .venv/bin do not work everywhere when the path of
 # the checkout has spaces in it.
@@ -38,8 +39,8 @@ lint: $(READY)  ## format, lint, types and layers
 	@$(RUN) -m mypy
 	@$(RUN) -c "from importlinter.cli import lint_imports_command as c; c()"
 
-check: lint  ## lint and the fast tests; before every commit
-	@$(RUN) -m pytest -n $(WORKERS) --dist worksteal -m "not slow and not soak"
+check: lint  ## lint and the fast tests that the change reaches, nearest first, for a minute; before every commit
+	@$(RUN) -m pytest -n $(WORKERS) --dist load --maxschedchunk 1 -q --reach="$(SINCE)" --seconds 60 -m "not slow and not soak"
 
 soak: $(READY)  ## run the tests that need full counts, and write all figures to docs/measured.md
 	@$(RUN) -m pytest -n $(WORKERS) --dist worksteal -m soak

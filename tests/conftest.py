@@ -6,6 +6,8 @@ import pytest
 
 from tests.house.forks import Run, forks
 
+pytest_plugins = ["tests.house.reach"]
+
 
 @pytest.fixture(scope="session")
 def forked() -> Iterator[Run]:

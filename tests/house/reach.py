@@ -1,0 +1,128 @@
+"""The tests that a change can reach, nearest first: what `make check` runs.
+
+A test is reached where its file imports a changed file, or imports what imports it, however far. The distance is the
+number of imports between them, and the nearest tests run first; those that time leaves over are skipped, and said so.
+
+    python -m pytest --reach            # what is not committed, or else the last commit
+    python -m pytest --reach=main       # all that differs from a branch
+"""
+
+import ast
+import subprocess
+import time
+from collections import defaultdict
+from collections.abc import Iterable
+from pathlib import Path
+
+import pytest
+
+from tests.house.tree import ROOT, SOURCE, module_path, python_files
+
+_PYTHON = ("src", "tests", "benchmarks", "demo")
+_PAGES = frozenset((".md", ".toml", ".yml", ".txt", ".in"))
+_FAR = 1 << 10
+
+
+def imported(path: Path) -> set[Path]:
+    """The files of this project that a file imports, anywhere in it, or names in a string as a module."""
+    found: set[Path] = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        match node:
+            case ast.Import(names):
+                found |= {_file(alias.name) for alias in names}
+            case ast.ImportFrom(str(module), names):
+                found |= {_file(module), *(_file(f"{module}.{alias.name}") for alias in names)}
+            case ast.Constant(str(text)) if text.startswith("dodona.") and text.replace(".", "").isidentifier():
+                found.add(_file(text))
+    return {own for own in found if own is not None and own.is_file()} - {path}
+
+
+def distances(changed: Iterable[Path], graph: dict[Path, set[Path]]) -> dict[Path, int]:
+    """How many imports each file is away from the nearest changed one; files that none of them reaches are left out."""
+    importers: defaultdict[Path, set[Path]] = defaultdict(set)
+    for path, own in graph.items():
+        for other in own:
+            importers[other].add(path)
+    found = dict.fromkeys(changed, 0)
+    edge = list(found)
+    while edge:
+        following = []
+        for path in edge:
+            for importer in importers[path]:
+                if importer not in found:
+                    found[importer] = found[path] + 1
+                    following.append(importer)
+        edge = following
+    return found
+
+
+def changed_files(since: str) -> list[Path]:
+    """What differs from a reference; without one, what is not committed, or else what the last commit changed."""
+    if since:
+        names = _git("diff", "--name-only", since)
+    else:
+        names = [line[3:].split(" -> ")[-1].strip('"') for line in _git("status", "--porcelain", "-uall")]
+        names = names or _git("diff", "--name-only", "HEAD~1")
+    return [ROOT / name for name in names]
+
+
+def reached(since: str) -> dict[Path, int]:
+    """The distance of each file that a change reaches."""
+    changed = changed_files(since)
+    graph = {path: imported(path) for folder in _PYTHON for path in python_files(ROOT / folder)}
+    for path in graph:  # shared fixtures are imported by no line of the tests that use them
+        graph[path] |= {own for folder in path.parents if (own := folder / "conftest.py").is_file()} - {path}
+    found = distances([path for path in changed if path.suffix == ".py"], graph)
+    if any(path.suffix in _PAGES for path in changed):
+        found |= {path: 1 for path in python_files(ROOT / "tests" / "house") if path not in found}
+    return found
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the two options."""
+    group = parser.getgroup("reach")
+    group.addoption("--reach", nargs="?", const="", default=None, metavar="REF", help="only tests a change reaches")
+    group.addoption("--seconds", type=float, default=None, help="skip what has not begun after so many seconds")
+
+
+_FOUND = pytest.StashKey[dict[Path, int]]()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Find out what is reached, once."""
+    since = config.getoption("--reach")
+    if since is not None:
+        config.stash[_FOUND] = reached(since)
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Leave out files that are not reached."""
+    found = config.stash.get(_FOUND, None)
+    return True if found is not None and collection_path.suffix == ".py" and collection_path not in found else None
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Put the nearest first."""
+    found = config.stash.get(_FOUND, {})
+    items.sort(key=lambda item: found.get(item.path, _FAR))
+
+
+_BEGAN = time.monotonic()
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Skip what would begin too late."""
+    seconds = item.config.getoption("--seconds")
+    if seconds is not None and time.monotonic() - _BEGAN > seconds:
+        pytest.skip(f"farther from the change than {seconds:g} seconds reach; `make test` runs it")
+
+
+def _file(module: str) -> Path:
+    if module.split(".")[0] == "dodona":
+        return module_path(module, SOURCE)
+    return module_path(module, ROOT)
+
+
+def _git(*arguments: str) -> list[str]:
+    done = subprocess.run(["git", *arguments], cwd=ROOT, capture_output=True, text=True, check=True)  # noqa: S607
+    return done.stdout.splitlines()
