@@ -34,7 +34,7 @@ def imported(path: Path) -> set[Path]:
                 found |= {_file(module), *(_file(f"{module}.{alias.name}") for alias in names)}
             case ast.Constant(str(text)) if text.startswith("dodona.") and text.replace(".", "").isidentifier():
                 found.add(_file(text))
-    return {own for own in found if own is not None and own.is_file()} - {path}
+    return {own for own in found if own.is_file()} - {path}
 
 
 def distances(changed: Iterable[Path], graph: dict[Path, set[Path]]) -> dict[Path, int]:
@@ -118,7 +118,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 
 def _file(module: str) -> Path:
-    if module.split(".")[0] == "dodona":
+    if module.partition(".")[0] == "dodona":
         return module_path(module, SOURCE)
     return module_path(module, ROOT)
 
