@@ -64,14 +64,16 @@ def patches(page: Path) -> list[Patch]:
 def parse_patch(lines: tuple[str, ...]) -> Patch:
     """The patch that a `patch` block holds; its source lines are taken verbatim."""
     if not lines or not lines[0].startswith("module: ") or lines.count("+++ new") != 1:
-        raise ValueError("a patch is: 'module: name', '--- old', lines, '+++ new', lines")
-    if lines[1] != "--- old":
-        raise ValueError("the second line of a patch is '--- old'")
+        raise ValueError("a patch is: 'module: name', 'symbol: name' or nothing, '--- old', lines, '+++ new', lines")
+    symbol = lines[1].removeprefix("symbol: ").strip() if lines[1].startswith("symbol: ") else ""
+    first = 2 if symbol else 1
+    if lines[first] != "--- old":
+        raise ValueError("the second line of a patch is '--- old', or the third if it names a symbol")
     middle = lines.index("+++ new")
-    old, new = lines[2:middle], lines[middle + 1 :]
+    old, new = lines[first + 1 : middle], lines[middle + 1 :]
     if not any(line.strip() for line in old) or old == new:
         raise ValueError("a patch changes something")
-    return Patch(lines[0].removeprefix("module: ").strip(), old, new)
+    return Patch(lines[0].removeprefix("module: ").strip(), old, new, symbol)
 
 
 def is_defined(node_id: str, root: Path = ROOT) -> bool:

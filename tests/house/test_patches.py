@@ -38,27 +38,6 @@ def test_a_patch_is_caught_by_the_tests_of_its_page(page: Path, number: int, for
 
 # The runner itself.
 
-TEXT = "def half(x):\n    y = x / 2\n    return y\n"
-
-
-def test_old_lines_are_whole_lines_and_occur_once() -> None:
-    whole = Patch("m", ("    y = x / 2",), ("    y = x / 3",))
-    assert apply(whole, TEXT) == "def half(x):\n    y = x / 3\n    return y\n"
-    for old, count in (("y = x / 2", 0), ("    y = x / 2", 2)):
-        with pytest.raises(ValueError, match=f"occur {count} times"):
-            apply(Patch("m", (old,), ()), TEXT + TEXT)
-
-
-def test_lines_can_be_deleted_at_either_end() -> None:
-    text = "a = 1\nb = 2\nc = 3\n"
-    assert apply(Patch("m", ("a = 1",), ()), text) == "b = 2\nc = 3\n"
-    assert apply(Patch("m", ("c = 3",), ()), text) == "a = 1\nb = 2\n"
-
-
-def test_adjacent_copies_count_as_two() -> None:
-    with pytest.raises(ValueError, match="occur 2 times"):
-        apply(Patch("m", ("a = 1",), ()), "a = 1\na = 1\n")
-
 
 @pytest.mark.parametrize(
     "lines",
@@ -68,11 +47,18 @@ def test_adjacent_copies_count_as_two() -> None:
         ("module: m", "--- old", "a"),
         ("module: m", "--- old", "+++ new", "b"),
         ("module: m", "--- old", "a", "+++ new", "a"),
+        ("module: m", "symbol: f", "a", "+++ new", "b"),
+        ("symbol: f", "module: m", "--- old", "a", "+++ new", "b"),
     ],
 )
 def test_a_patch_of_another_form_is_refused(lines: tuple[str, ...]) -> None:
     with pytest.raises(ValueError, match="patch"):
         parse_patch(lines)
+
+
+def test_a_patch_may_name_the_symbol_that_it_is_about() -> None:
+    lines = ("module: m", "symbol: Half.of", "--- old", "a", "+++ new", "b")
+    assert parse_patch(lines) == Patch("m", ("a",), ("b",), "Half.of")
 
 
 def test_other_modules_are_left_to_the_usual_finders() -> None:

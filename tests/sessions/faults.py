@@ -39,6 +39,7 @@ FAULTS = {
                 "            event = LaplaceEvent(1, Fraction(10**9), self._dataset.schema.unit.neighbours)\n"
                 "            named = {'analyst': self._analyst, 'key': None, 'purpose': 'x', 'version': '1'}\n"
                 "            self._dataset.ledger.reserve(event, **named)\n" + _GUESSES,
+                symbol="Answering._or_beyond",
             ),
         ),
         "what is refused is not charged",
@@ -51,6 +52,7 @@ FAULTS = {
                 "dodona.answer.law",
                 "        return int(noise.accuracy(1 - failing, answers=answers).within)",
                 "        return int(0.8 * noise.accuracy(1 - failing, answers=answers).within)",
+                symbol="_half_width",
             ),
         ),
         "intervals hold as often as they promise",
@@ -63,6 +65,7 @@ FAULTS = {
                 "dodona.online.memory",
                 "            if (receipt.dataset, receipt.version) != self._of or release.question is None:",
                 "            if receipt.dataset != self._of[0] or release.question is None:",
+                symbol="Memory._follow",
             ),
         ),
         "older rows are not told of again",
@@ -70,7 +73,11 @@ FAULTS = {
         250,
     ),
     "a tolerance is taken for more than it says": Fault(
-        (replacing("dodona.answer.tolerance", "    return float(number)", "    return 1.5 * float(number)"),),
+        (
+            replacing(
+                "dodona.answer.tolerance", "    return float(number)", "    return 1.5 * float(number)", symbol="_read"
+            ),
+        ),
         "an answer is as accurate as was asked",
         0,
         30,
@@ -81,6 +88,7 @@ FAULTS = {
                 "dodona.online.answering",
                 "        price = FREE if order is None else self._price(order)",
                 "        price = FREE if order is None else Price(order.share / 2, 1.0)",
+                symbol="Answering.offer",
             ),
         ),
         "a quote is what is charged",
@@ -93,6 +101,7 @@ FAULTS = {
                 "dodona.answer.rows",
                 "        known = sorted(ranks, key=ranks.__getitem__, reverse=order.descending)",
                 "        known = sorted(ranks, key=ranks.__getitem__, reverse=not order.descending)",
+                symbol="rows_of",
             ),
         ),
         "ORDER BY is held",
@@ -105,11 +114,13 @@ FAULTS = {
                 "dodona.online.answering",
                 "            fetched = self._fetched(asked, request, key)",
                 "            fetched = None",
+                symbol="Answering.answers",
             ),
             replacing(
                 "dodona.online.answering",
                 "        call = self._call(key, request)",
                 "        key = None\n        call = self._call(key, request)",
+                symbol="Answering.answers",
             ),
         ),
         "a key never pays twice",

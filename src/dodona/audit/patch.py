@@ -5,38 +5,151 @@ Nothing of Dodona is imported here, so that every module can still be patched.
 
 from __future__ import annotations
 
+import ast
 import importlib.util
+import re
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
 from types import CodeType, ModuleType
+from typing import Any
+
+_TOKEN = re.compile(
+    r"""(?P<gap>[\s\\]+|\#[^\n]*)|[A-Za-z]{0,2}(?:\"{3}(?:\\.|.)*?\"{3}|'{3}(?:\\.|.)*?'{3}"""
+    r"""|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*')|\w+|.""",
+    re.DOTALL,
+)
+_OPENING, _CLOSING = frozenset("([{"), frozenset(")]}")
 
 
 @dataclass(frozen=True, slots=True)
 class Patch:
-    """A fault: in `module`, the lines `old`, which occur exactly once, become `new`."""
+    """A fault: in `module`, the lines `old`, which occur exactly once, become `new`.
+
+    Lines are compared token by token: how they are indented, wrapped or commented on does not matter. Where `symbol` is
+    named, a function, a class, `Class.method` or a constant, only its source is searched.
+    """
 
     module: str
     old: tuple[str, ...]
     new: tuple[str, ...]
+    symbol: str = ""
 
 
-def replacing(module: str, old: str, new: str) -> Patch:
+@dataclass(frozen=True, slots=True)
+class _Token:
+    text: str
+    start: int
+    end: int
+
+
+def replacing(module: str, old: str, new: str, symbol: str = "") -> Patch:
     """Return the patch that turns one text of whole lines into another, which may be empty."""
-    return Patch(module, tuple(old.split("\n")), tuple(new.split("\n")) if new else ())
+    return Patch(module, tuple(old.split("\n")), tuple(new.split("\n")) if new else (), symbol)
+
+
+def read(written: Mapping[str, Any]) -> Patch:
+    """Return the patch that `asdict` wrote, after a way through JSON."""
+    return Patch(written["module"], tuple(written["old"]), tuple(written["new"]), written.get("symbol", ""))
 
 
 def apply(patch: Patch, text: str) -> str:
     """Return the source text with the patch applied; ValueError unless `old` occurs exactly once."""
-    before, old, new = (
-        "\n" + "".join(line + "\n" for line in lines) for lines in (text.split("\n"), patch.old, patch.new)
-    )
-    count = sum(before.startswith(old, place) for place in range(len(before)))
-    if count != 1:
-        raise ValueError(f"the old lines occur {count} times in {patch.module}, not once")
-    return before.replace(old, new)[1:-1]
+    found = places(patch, text)
+    if len(found) != 1:
+        where = f"{patch.module}.{patch.symbol}" if patch.symbol else patch.module
+        raise ValueError(f"the old lines occur {len(found)} times in {where}, not once")
+    start, end = found[0]
+    first = next(line for line in patch.old if _tokens(line))
+    began = text.rfind("\n", 0, start) + 1
+    new = patch.new
+    if not text[began:start].strip():
+        new, start = _moved(new, _indent(first), text[began:start]), began
+        end += not new and text.startswith("\n", end)
+    elif new:
+        new = (new[0].lstrip(), *new[1:])
+    return text[:start] + "\n".join(new) + text[end:]
+
+
+def places(patch: Patch, text: str) -> list[tuple[int, int]]:
+    """Return where the old lines stand in the source text, each place by its first and last offset."""
+    within = spans(patch.symbol, text) if patch.symbol else [(0, len(text))]
+    tokens, old = _tokens(text), [token.text for token in _tokens("\n".join(patch.old))]
+    found: list[tuple[int, int]] = []
+    for at in range(len(tokens) - len(old) + 1):
+        part = tokens[at : at + len(old)]
+        if not old or tokens[at].text != old[0] or [token.text for token in part] != old:
+            continue
+        start, end = part[0].start, part[-1].end
+        rest = text[end:].partition("\n")[0]
+        inside = any(low <= start and end <= high for low, high in within)
+        if inside and _begins(text, tokens, at) and _ends(rest, tokens, at + len(old) - 1):
+            found.append((start, end + len(rest) if not _tokens(rest) else end))
+    return found
+
+
+def spans(symbol: str, text: str) -> list[tuple[int, int]]:
+    """Return where a symbol of a module is defined, each place by its first and last offset."""
+    found: list[ast.AST] = [ast.parse(text)]
+    for name in symbol.split("."):
+        found = [node for owner in found for node in _defined(owner) if name in _names(node)]
+    lines = [0, *(place + 1 for place, letter in enumerate(text) if letter == "\n"), len(text)]
+    return [(lines[_first_line(node) - 1], lines[getattr(node, "end_lineno", -1)]) for node in found]
+
+
+def _defined(owner: ast.AST) -> Iterator[ast.AST]:
+    """Yield what is defined in a block and in the conditional blocks in it."""
+    for node in ast.iter_child_nodes(owner):
+        if _names(node):
+            yield node
+        elif isinstance(node, ast.If | ast.Try | ast.With | ast.ExceptHandler):
+            yield from _defined(node)
+
+
+def _names(node: ast.AST) -> list[str]:
+    match node:
+        case ast.ClassDef(name=name) | ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
+            return [name]
+        case ast.Assign(targets=targets):
+            return [target.id for target in targets if isinstance(target, ast.Name)]
+        case ast.AnnAssign(target=ast.Name(id=name)):
+            return [name]
+        case _:
+            return []
+
+
+def _first_line(node: ast.AST) -> int:
+    return min(getattr(one, "lineno", 1) for one in (node, *getattr(node, "decorator_list", ())))
+
+
+def _tokens(text: str) -> list[_Token]:
+    """Return the tokens of any part of a source text: brackets need not be closed, nor blocks be complete."""
+    return [_Token(one[0], *one.span()) for one in _TOKEN.finditer(text) if one["gap"] is None]
+
+
+def _begins(text: str, tokens: Sequence[_Token], at: int) -> bool:
+    """Whether a line begins at this token, or would if the formatter had wrapped the line."""
+    start = tokens[at].start
+    return not text[text.rfind("\n", 0, start) + 1 : start].strip() or tokens[at - 1].text in _OPENING | {","}
+
+
+def _ends(rest: str, tokens: Sequence[_Token], at: int) -> bool:
+    """Whether a line ends with this token, or would if the formatter had wrapped the line."""
+    after = tokens[at + 1].text if at + 1 < len(tokens) else ""
+    return not _tokens(rest) or tokens[at].text in _OPENING | {","} or after in _CLOSING | {","}
+
+
+def _indent(line: str) -> str:
+    return line[: len(line) - len(line.lstrip())]
+
+
+def _moved(lines: tuple[str, ...], before: str, after: str) -> tuple[str, ...]:
+    """Return lines whose indentation of `before` has become one of `after`."""
+    if before == after:
+        return lines
+    return tuple(after + line.removeprefix(before) if line.strip() else line for line in lines)
 
 
 class _PatchedLoader(SourceFileLoader):

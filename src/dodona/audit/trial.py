@@ -12,7 +12,7 @@ import json
 import sys
 from dataclasses import asdict
 
-from dodona.audit.patch import Patch, install
+from dodona.audit.patch import install, read
 
 NEVER_IMPORTED = 70
 
@@ -20,7 +20,7 @@ NEVER_IMPORTED = 70
 def main(order: str) -> int:
     """Return the exit code of what is ordered."""
     ordered = json.loads(order)
-    finder = install(Patch(patch["module"], tuple(patch["old"]), tuple(patch["new"])) for patch in ordered["patches"])
+    finder = install(read(patch) for patch in ordered["patches"])
     from dodona.audit.examine import all_cases, examine  # only now: these import what is patched
 
     for case in all_cases():

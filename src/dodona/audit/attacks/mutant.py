@@ -6,4 +6,4 @@ from dodona.audit.patch import replacing
 
 _DRAWN = "    noise = in_runs(_runs(measurement))"
 
-NOISE_OFF = replacing("dodona.trusted.release", _DRAWN, f"{_DRAWN} * 0")
+NOISE_OFF = replacing("dodona.trusted.release", _DRAWN, f"{_DRAWN} * 0", symbol="noisy")

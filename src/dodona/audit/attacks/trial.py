@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import sys
 
-from dodona.audit.patch import Patch, install
+from dodona.audit.patch import install, read
 
 NEVER_IMPORTED = 70
 
@@ -19,7 +19,7 @@ NEVER_IMPORTED = 70
 def main(written: str) -> int:
     """Return the exit code of what is ordered."""
     order = json.loads(written)
-    finder = install(Patch(patch["module"], tuple(patch["old"]), tuple(patch["new"])) for patch in order.pop("patches"))
+    finder = install(read(patch) for patch in order.pop("patches"))
     from dodona.audit.attacks.catalogue import Kind, tried  # only now: these import what is patched
     from dodona.audit.attacks.suite import Order, chance_of
 

@@ -14,6 +14,7 @@ MUTANTS = (
                 "dodona.mechanisms.residual",
                 "                square = variance * length",
                 "                square = variance",
+                symbol="Residuals.__post_init__",
             ),
         ),
         ("lattice of the ladder",),
@@ -28,6 +29,7 @@ MUTANTS = (
                 "    halved = ((type(law)(scale=law.scale / 2), count) for law, count in _runs(measurement))\n"
                 "    runs = list(halved) if len(values) > 1 else _runs(measurement)\n"
                 "    noise = in_runs(runs)",
+                symbol="noisy",
             ),
         ),
         ("table of the ladder",),
@@ -37,9 +39,7 @@ MUTANTS = (
         "the exact number of rows sharpens what follows from a table, under either relation",
         (
             replacing(
-                "dodona.trusted.rows",
-                "    if not unit.fixed:",
-                "    if unit.id is not None:",
+                "dodona.trusted.rows", "    if not unit.fixed:", "    if unit.id is not None:", symbol="public_rows"
             ),
         ),
         ("stream of the ladder",),

@@ -12,12 +12,12 @@ _VECTOR_PATH = "            return values + several(mechanism, values.size)"
 
 def _scaled(factor: str) -> tuple[Patch, ...]:
     old = "            return laws.laplace(scale)"
-    return (replacing(_NOISE, old, f"            return laws.laplace(scale * {factor})"),)
+    return (replacing(_NOISE, old, f"            return laws.laplace(scale * {factor})", symbol="law_of"),)
 
 
 def _instead(*lines: str) -> tuple[Patch, ...]:
     """Return the patch of the line that adds noise to several values at once."""
-    return (Patch(_DIRECT, (_VECTOR_PATH,), tuple(" " * 12 + line for line in lines)),)
+    return (Patch(_DIRECT, (_VECTOR_PATH,), tuple(" " * 12 + line for line in lines), symbol="run"),)
 
 
 MUTANTS = (
@@ -67,6 +67,7 @@ MUTANTS = (
                 _NOISE,
                 "            return laws.gaussian(scale**2)",
                 "            return laws.gaussian(scale**2 / 4)",
+                symbol="law_of",
             ),
         ),
         ("gaussian sum", "gaussian singly"),
@@ -89,6 +90,7 @@ MUTANTS = (
                 "dodona.trusted.samplers.vector",
                 "    negative: NDArray[np.int64] = -(words[0] & np.uint64(1)).view(np.int64)",
                 "    negative: NDArray[np.int64] = -((words[0] & np.uint64(3)) > 2).astype(np.int64)",
+                symbol="_negative",
             ),
         ),
         ("laplace count",),
@@ -101,6 +103,7 @@ MUTANTS = (
                 "dodona.trusted.samplers.vector",
                 "        magnitude[zero[negative[zero] < 0]] = REJECTED  # zero has one sign only",
                 "",
+                symbol="_widened",
             ),
         ),
         ("laplace wide sum",),
@@ -113,6 +116,7 @@ MUTANTS = (
                 "dodona.trusted.samplers.law",
                 "    fold = 2 if law.signed and law.shift == 0 else 1",
                 "    fold = 1",
+                symbol="_certified",
             ),
         ),
         ("laplace count",),

@@ -9,7 +9,11 @@ MUTANTS = (
     Mutant(
         "person priced as a row",
         "all rows of a person count, up to the cap, and one is paid for",
-        (replacing("dodona.query.people", "    return _times(one, unit.rows)", "    return _times(one, 1)"),),
+        (
+            replacing(
+                "dodona.query.people", "    return _times(one, unit.rows)", "    return _times(one, 1)", symbol="_rows"
+            ),
+        ),
         ("served count of a person's rows", "served groups of a person's rows"),
     ),
     Mutant(
@@ -20,6 +24,7 @@ MUTANTS = (
                 "dodona.backends.cap",
                 "    kept[order] = place < schema.unit.rows",
                 "    kept[order] = place < 2**40",
+                symbol="kept_rows",
             ),
         ),
         ("served count of a person's rows",),
@@ -27,7 +32,7 @@ MUTANTS = (
     Mutant(
         "person in several groups priced as in one",
         "a person is counted in each group, and one group is paid for",
-        (replacing("dodona.query.people", "    return min(moved, block.values)", "    return 1"),),
+        (replacing("dodona.query.people", "    return min(moved, block.values)", "    return 1", symbol="_groups"),),
         ("served people in groups",),
     ),
 )

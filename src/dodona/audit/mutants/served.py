@@ -14,7 +14,10 @@ _DRAWN = "    noise = in_runs(_runs(measurement))"
 def _with_noise(*lines: str) -> Patch:
     """Return the patch that changes noise after it was drawn."""
     return replacing(
-        _RELEASE, _NOISY, "\n".join((_DRAWN, *(" " * 4 + line for line in lines), *_NOISY.split("\n")[1:]))
+        _RELEASE,
+        _NOISY,
+        "\n".join((_DRAWN, *(" " * 4 + line for line in lines), *_NOISY.split("\n")[1:])),
+        symbol="noisy",
     )
 
 
@@ -36,6 +39,7 @@ MUTANTS = (
                 "dodona.answer.rows",
                 "    chosen = chosen[question.offset : last]",
                 "    chosen = [group for group in chosen[question.offset : last] if measured.steps(0)[group] != 0]",
+                symbol="rows_of",
             ),
         ),
         ("served rare group",),
@@ -48,6 +52,7 @@ MUTANTS = (
                 _RELEASE,
                 "        if len(values) != query.values:",
                 "        if len(values) != query.values or 0 in np.asarray(values)[:3]:",
+                symbol="_answered",
             ),
         ),
         ("served rare group",),
@@ -84,6 +89,7 @@ MUTANTS = (
                 "        return _bincount(groups, weights, number=number, counts=counts)",
                 "        wide = _bincount(groups, weights, number=number, counts=counts)\n"
                 "        return wide.astype(np.int32).astype(np.int64)",
+                symbol="sums",
             ),
         ),
         ("served sum of 32 bits",),
@@ -96,6 +102,7 @@ MUTANTS = (
                 "dodona.domain.encoding",
                 "        steps = np.clip(steps, 0, attribute.size - 1)",
                 "        steps = np.clip(steps, 0, min(np.nanmedian(steps), attribute.size - 1))",
+                symbol="_numbers",
             ),
         ),
         ("served sum",),
@@ -114,6 +121,7 @@ MUTANTS = (
                 "        found = [sensitivity_of(query, Neighbours.ADD_REMOVE) for query in queries]\n"
                 "        found = [replace(one, neighbours=unit.neighbours, monotone=False) for one in found]\n"
                 "        events = [noise.event(one) for noise, one in zip(parts, found, strict=True)]",
+                symbol="Measurement.event",
             ),
         ),
         ("served groups", "served pair of counts"),
@@ -127,11 +135,13 @@ MUTANTS = (
                 "        event = measurement.event(self.unit)",
                 "        wider = tuple(type(noise)(scale=2 * noise.scale) for noise in measurement.noises)\n"
                 "        event = Measurement(measurement.query, wider).event(self.unit)",
+                symbol="Planner._planned",
             ),
             replacing(
                 _RELEASE,
                 "    if (receipt.event, receipt.purpose, receipt.version) != (event, purpose, source.version):",
                 "    if (receipt.purpose, receipt.version) != (purpose, source.version):",
+                symbol="hold",
             ),
         ),
         ("served count",),
@@ -144,6 +154,7 @@ MUTANTS = (
                 _RELEASE,
                 "    ledger.redeem(receipt)\n    try:",
                 "    exact(source, query)\n    ledger.redeem(receipt)\n    try:",
+                symbol="paid",
             ),
         ),
         ("question before its charge",),
@@ -158,6 +169,7 @@ MUTANTS = (
                 "        from dodona.trusted.release import exact\n\n"
                 "        exact(source, order.measurement.query)\n"
                 "        reserved = self._desk.charge_once(",
+                symbol="Answering._release",
             ),
         ),
         ("question on a table that fails", "question before its charge"),
@@ -170,6 +182,7 @@ MUTANTS = (
                 _RELEASE,
                 "    ledger.redeem(receipt)\n    try:",
                 "    exact(source, query)\n    ledger.redeem(receipt)\n    try:",
+                symbol="paid",
             ),
         ),
         ("choice before its charge",),
@@ -182,6 +195,7 @@ MUTANTS = (
                 "dodona.trusted.choice",
                 "        winner = numbers[_winner(selection, list(left.values()))]",
                 "        winner = max(numbers, key=left.__getitem__)",
+                symbol="_chosen",
             ),
         ),
         ("served choice",),
@@ -194,6 +208,7 @@ MUTANTS = (
                 "dodona.trusted.alerts",
                 "            self._watch = Watch(self._mechanism, lambda scale: one(Laplace(scale=scale)))",
                 "            self._watch = Watch(self._mechanism, lambda scale: 0 * one(Laplace(scale=scale)))",
+                symbol="Alerts._ready",
             ),
         ),
         ("served alert",),
@@ -206,6 +221,7 @@ MUTANTS = (
                 "dodona.trusted.alerts",
                 "        return self._ledger.arm(self._receipt, fresh=fresh)",
                 "        return Armings(1, int(fresh))",
+                symbol="Alerts._arm",
             ),
         ),
         ("watch before its charge",),

@@ -19,11 +19,14 @@ MUTANTS = (
         "sparse vector, algorithm 3",
         "a positive tells the very noisy value that was compared (Roth 2011)",
         (
-            replacing(_THRESHOLD, _CUTOFF, f"{_CUTOFF}\n            noisy = gap + threshold + self._shift"),
+            replacing(
+                _THRESHOLD, _CUTOFF, f"{_CUTOFF}\n            noisy = gap + threshold + self._shift", symbol="Watch.ask"
+            ),
             replacing(
                 _THRESHOLD,
                 _TOLD,
                 "            return Verdict(above=True, gap=gap, answer=None if scale is None else noisy)",
+                symbol="Watch.ask",
             ),
         ),
         ("sparse vector: numeric",),
@@ -36,11 +39,13 @@ MUTANTS = (
                 _MECHANISM,
                 "            question_scale=sides * told * sensitivity.linf / (loss * (1 - share)),",
                 "            question_scale=sides * sensitivity.linf / (loss * (1 - share)),",
+                symbol="SparseVector.for_privacy",
             ),
             replacing(
                 _MECHANISM,
                 "        sides = _sides(sensitivity) * (1 if self.restarts else self.positives)",
                 "        sides = _sides(sensitivity)",
+                symbol="SparseVector.event",
             ),
         ),
         ("sparse vector: 6 positives, halves moved apart",),
@@ -49,15 +54,15 @@ MUTANTS = (
         "sparse vector, algorithm 5",
         "no noise on questions and no halt (Stoddard, Chen and Machanavajjhala 2014)",
         (
-            replacing(_THRESHOLD, _GAP, "            gap = value - threshold - self._shift"),
-            replacing(_THRESHOLD, _CUTOFF, _NO_CUTOFF),
+            replacing(_THRESHOLD, _GAP, "            gap = value - threshold - self._shift", symbol="Watch.ask"),
+            replacing(_THRESHOLD, _CUTOFF, _NO_CUTOFF, symbol="Watch.ask"),
         ),
         ("sparse vector: 10 questions, halves swapped",),
     ),
     Mutant(
         "sparse vector, algorithm 6",
         "it never halts (Chen and others 2015)",
-        (replacing(_THRESHOLD, _CUTOFF, _NO_CUTOFF),),
+        (replacing(_THRESHOLD, _CUTOFF, _NO_CUTOFF, symbol="Watch.ask"),),
         ("sparse vector: 20 questions, halves swapped",),
     ),
     Mutant(
@@ -68,6 +73,7 @@ MUTANTS = (
                 _THRESHOLD,
                 "        self._shift = noise(mechanism.threshold_scale)",
                 "        self._shift = 0",
+                symbol="Watch.__init__",
             ),
         ),
         ("sparse vector: one threshold",),
@@ -80,6 +86,7 @@ MUTANTS = (
                 _MECHANISM,
                 "        parts: list[tuple[Event, int]] = [(instance, self.positives if self.restarts else 1)]",
                 "        parts: list[tuple[Event, int]] = [(instance, 1)]",
+                symbol="SparseVector.event",
             ),
         ),
         ("sparse vector: 8 positives, restarting",),
@@ -92,6 +99,7 @@ MUTANTS = (
                 _THRESHOLD,
                 _TOLD,
                 "            return Verdict(above=True, gap=gap, answer=None if scale is None else value)",
+                symbol="Watch.ask",
             ),
         ),
         ("sparse vector: numeric",),
