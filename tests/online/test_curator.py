@@ -1,10 +1,14 @@
 from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
 
+import pandas as pd
 import pytest
 
+import dodona
 from dodona.accounting.event import LaplaceEvent, Together
+from dodona.domain.attribute import Integer
 from dodona.domain.neighbours import Neighbours
+from dodona.domain.schema import Schema
 from dodona.errors import InvalidRequest
 from dodona.ledger.faults import AnswerInterrupted, BudgetExhausted, KeyReused, NotPermitted
 from dodona.policy import Analyst, Budget
@@ -121,6 +125,60 @@ def test_many_questions_are_one_charge_and_are_told_again_one_by_one():
         again = asked.ask(query, within=50)
         assert (again.source, again.value.value) == ("replayed", answer.value.value)
     assert kept.state().charges == 1
+
+
+def test_a_batch_with_a_price_is_told_again_and_one_of_its_questions_for_a_price_that_buys_no_more():
+    kept = ledger()
+    asked = curator(kept=kept)
+    texts = ["SELECT avg(stay), count(*) FROM stays", "SELECT sex, sum(age), count(*) FROM stays GROUP BY sex"]
+    first = asked.ask_many(texts, epsilon="0.1", max_price=1)
+    again = asked.ask_many(texts, epsilon="0.1", max_price=1)
+    alone = asked.ask(texts[0], epsilon="0.02", max_price=1)
+    assert [answer.source for answer in (*again, alone)] == ["replayed"] * 3
+    assert [answer.rows for answer in again] == [answer.rows for answer in first]
+    assert alone.rows[0].estimates[1].value == first[0].rows[0].estimates[1].value
+    sharper = asked.ask(texts[0], epsilon="0.1", max_price=1)  # all of the price is for this one
+    assert sharper.source == "measured"
+    assert sharper.rows[0].estimates[1].within < first[0].rows[0].estimates[1].within
+
+
+def test_questions_of_one_batch_that_mean_the_same_are_measured_once():
+    kept = ledger()
+    asked = curator(kept=kept)
+    texts = [
+        OLD,
+        "SELECT count(1) AS n FROM stays WHERE NOT age < 65",
+        "SELECT sum(CASE WHEN age > 64 THEN 1 ELSE 0 END) FROM stays",
+    ]
+    price = asked.quote(OLD, within=40).price.share
+    assert asked.quote(texts, within=40).price.share == price
+    answers = asked.ask_many(texts, within=40, key="several")
+    assert len({answer.value.value for answer in answers}) == 1
+    assert [answer.columns for answer in answers] == [("count",), ("n",), ("sum",)]
+    assert kept.state().spent == price
+    assert asked.ask_many(texts, within=40, key="several")[2].value == answers[2].value
+    fresh = asked.ask_many(texts, within=40, fresh=True, max_price=1)
+    assert fresh[0].price.share > 2 * price
+    assert len({answer.receipt for answer in fresh}) == 1
+
+
+def test_questions_of_one_batch_that_differ_in_their_unit_or_their_tolerance_are_two():
+    asked = curator()
+    texts = ["SELECT sum(stay) AS a FROM stays", "SELECT sum(2 * stay) AS b FROM stays"]
+    one, two = (answer.value for answer in asked.ask_many(texts, within=4000, max_price=1))
+    assert max(one.within, two.within) <= 4000
+    counts = [OLD.replace("count(*)", f"count(*) AS {name}") for name in "ab"]
+    one, two = (answer.value for answer in asked.ask_many(counts, within={"a": 30, "b": 60}, max_price=1))
+    assert one.within <= 30
+
+
+@pytest.mark.filterwarnings("ignore:The ledger is in memory")
+def test_a_count_is_told_again_from_a_sum_of_zeros_and_ones():
+    frame = pd.DataFrame({"ill": [0, 1, 1, 0] * 50})
+    told = dodona.open(frame, schema=Schema.of("t", Integer("ill", 0, 1), size=200), budget=Budget(100))
+    first = told.ask("SELECT sum(ill) FROM t", within=10)
+    again = told.ask("SELECT count(*) FROM t WHERE ill = 1", within=10)
+    assert (again.source, again.value.value) == ("replayed", first.value.value)
 
 
 def test_a_batch_of_different_aggregates_has_one_receipt():

@@ -19,7 +19,7 @@ import numpy as np
 from tests.house.tree import ROOT
 from tests.sessions.run import Broken, Found, Sample, run
 from tests.sessions.session import session
-from tests.sessions.shrink import script, shrunk
+from tests.sessions.shrink import broken, script, shrunk
 
 FIGURES = ROOT / "build" / "sessions.json"
 """Where the soak leaves what it counted, for docs/measured.md."""
@@ -167,12 +167,16 @@ class _Here:
 
 
 def explained(found: Batch, *, most: int = 5, small: bool = True) -> list[str]:
-    """Return the first session of each kind of failure as Python, shrunk."""
+    """Return the first session of each kind of failure as Python, shrunk; as it was where it does not fail again."""
     seen: dict[tuple[str, str], int] = {}
     for seed, invariant, detail in sorted(found.broken):
         seen.setdefault((invariant, detail[:40]), seed)
     texts = []
     for (invariant, detail), seed in [*seen.items()][:most]:
         whole = session(seed)
-        texts.append(script(shrunk(whole, invariant) if small else whole, Broken(invariant, detail)))
+        again = broken(whole) if small else None
+        if again is not None and again.invariant == invariant:
+            texts.append(script(*shrunk(whole, again)))
+        else:
+            texts.append(script(whole, Broken(invariant, detail)))
     return texts

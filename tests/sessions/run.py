@@ -64,6 +64,8 @@ if TYPE_CHECKING:
     from dodona.online.curator import Curator
 
 Got = TypeVar("Got")
+Batch = tuple[Question, ...]
+"""Questions that are asked together; mostly one."""
 CONFIDENCE = 0.95
 _CELLS = 6
 """Of one answer, so many cells are looked at: more cost time."""
@@ -74,9 +76,16 @@ class Broken(Exception):
     """An invariant does not hold."""
 
     def __init__(self, invariant: str, detail: str, step: int = -1) -> None:
-        """Keep the name of the invariant, and what was seen."""
+        """Keep the name of the invariant, what was seen, and at which step."""
         super().__init__(f"{invariant}: {detail}")
         self.invariant, self.detail, self.step = invariant, detail, step
+        self.further: tuple[str, ...] = ()
+        """What that step asked on its own account, as Python."""
+
+    @property
+    def kind(self) -> tuple[str, str]:
+        """The invariant, and the class of the error that broke it: what a smaller session must break too."""
+        return self.invariant, "" if self.__cause__ is None else type(self.__cause__).__name__
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +119,7 @@ def run(session: Session) -> Found:
                 try:
                     player.step(step)
                 except Broken as broken:
-                    broken.step = number
+                    broken.step, broken.further = number, tuple(player.further)
                     raise
             return player.finish()
         finally:
@@ -126,12 +135,13 @@ def documented() -> frozenset[str]:
 
 @dataclass(frozen=True, slots=True)
 class _Told:
-    """What was answered to a question."""
+    """What was answered to questions that were asked together."""
 
     cells: tuple[Any, ...]
     charges: int
     """How many charges there were then."""
-    source: str
+    certain: bool
+    """Whether it does not hang on a check, which may end, or on a model."""
 
 
 class _Player:
@@ -139,7 +149,8 @@ class _Player:
         self.dataset, self.folder, self.found = session.dataset, folder, Found()
         self.rows = table(session.dataset)
         self.random = chances.Random(session.seed)  # noqa: S311  which of several cells is looked at
-        self.told: dict[tuple[Question, Request], _Told] = {}
+        self.told: dict[tuple[Batch, Request], _Told] = {}
+        self.further: list[str] = []
         self.keyed: dict[tuple[str, int], tuple[Any, ...]] = {}
         self.candidates: dict[tuple[str, str], list[Sample]] = {}
         self.curators: dict[int, Curator] = {}
@@ -240,6 +251,7 @@ class _Player:
 
     def step(self, step: Step) -> None:
         self.found.counts[f"step: {type(step).__name__}"] += 1
+        self.further.clear()
         match step:
             case Ask():
                 self.ask(step)
@@ -322,6 +334,7 @@ class _Player:
         key: str | None = None,
         analyst: int = 0,
         tested: bool = True,
+        alone: bool = True,
     ) -> None:
         """Hold what was answered against what was asked, what was answered before, and the truth."""
         self.found.counts[f"rung: {answer.source}"] += 1
@@ -341,7 +354,8 @@ class _Player:
         if key is not None:
             self.keyed.setdefault((key, analyst), _values(shown))
         self.accurate(asked, request, answer)
-        self.same(asked, request, answer, shown)
+        if alone:
+            self.same((asked,), request, (answer,))
         self.views(answer)
         if not self.dataset.crowded:
             self.cover(asked, request, answer, tested=tested)
@@ -428,18 +442,18 @@ class _Player:
             whole *= float(max(*(abs(own.factor * end + own.shift) for end in ends), steps))
         return whole * float(within.rstrip("%")) / 100
 
-    def same(self, asked: Question, request: Request, answer: Answer, shown: tuple[Any, ...]) -> None:
-        """Hold a question that was answered before to the same answer, for nothing."""
-        charges = self.charges()
+    def same(self, asked: Batch, request: Request, answers: Sequence[Answer]) -> None:
+        """Hold what was asked before to the same answers, for nothing."""
+        charges, shown = self.charges(), tuple(map(cells, answers))
         before = self.told.get((asked, request))
-        if before is not None and before.source not in {"confirmed", "model"}:
-            if answer.price.share:
-                raise Broken(
-                    "what was answered is told again for nothing", f"{answer.source}, {float(answer.price.share)}"
-                )
+        if before is not None and before.certain:
+            price = max(answer.price.share for answer in answers)
+            if price:
+                raise Broken("what was answered is told again for nothing", f"{answers[0].source}, {float(price)}")
             if before.charges == charges and not alike(before.cells, shown):
                 raise Broken("what is told again is the same", f"{before.cells} -> {shown}")
-        self.told[asked, request] = _Told(shown, charges, answer.source)
+        certain = all(answer.source not in {"confirmed", "model"} for answer in answers)
+        self.told[asked, request] = _Told(shown, charges, certain)
 
     def charges(self) -> int:
         return self.state(next(iter(self.curators.values()))).charges
@@ -514,14 +528,18 @@ class _Player:
             self.as_quoted(offer, answers)
         if len(answers) != len(texts):
             raise Broken("every question of a batch is answered", f"{len(answers)} of {len(texts)}")
+        # A price is that of all questions together: for the same price, one of them alone is more accurate.
+        alone = step.request.epsilon is None or len(set(texts)) == 1
         looked = self.random.randrange(len(answers))
         for number, (own, answer) in enumerate(zip(step.questions, answers, strict=True)):
             if number != looked:
                 self.shape(own, answer)
                 self.accurate(own, step.request, answer)
                 self.found.counts[f"rung: {answer.source}"] += 1
-            elif (own, step.request) not in self.told:  # a batch may buy what one of its questions would not
-                self.look(own, step.request, answer)
+            elif ((own,), step.request) not in self.told:  # a batch may buy what one of its questions would not
+                self.look(own, step.request, answer, alone=alone)
+        if not alone:
+            self.same(step.questions, step.request, answers)
 
     def prepare(self, step: Prepare) -> None:
         texts, arguments = [own.text(self.dataset) for own in step.questions], step.request.arguments()
@@ -605,6 +623,7 @@ class _Player:
             (Aggregate("count"),), where if step.question.where is None else And((step.question.where, where))
         )
         text, arguments = asked.text(self.dataset), step.request.arguments()
+        self.further.append(written([text], step.request, step.analyst))
         answer = self.charged_as(step.analyst, lambda one: one.ask(text, **arguments))
         if answer is not None:
             self.look(asked, step.request, answer, analyst=step.analyst, tested=False)
@@ -643,28 +662,31 @@ class _Player:
         """Close and open again; what was answered before is the same to a curator that knows nothing but the ledger."""
         if self.dataset.door == "memory":
             return
-        now = {
-            asked: self.charged_as(
-                0, lambda one, asked=asked: one.ask(asked[0].text(self.dataset), **asked[1].arguments())
-            )
-            for asked, told in [*self.told.items()][-3:]
-            if told.source not in {"confirmed", "model"}
-        }
+        asked = [one for one, told in [*self.told.items()][-3:] if told.certain]
+        self.further += [written([own.text(self.dataset) for own in several], request) for several, request in asked]
+        first = [self.again(*one) for one in asked]
         before = self.state(self.curator(0))
-        for asked, answer in now.items():
-            if answer is None or answer.price.share:
-                raise Broken("what was answered is told again for nothing", f"{asked[0].text(self.dataset)}: {answer}")
         self.close()
         after = self.state(self.curator(0))
         if (before.spent, before.head, before.charges) != (after.spent, after.head, after.charges):
             raise Broken("a ledger that is opened again is the same", f"{before} -> {after}")
-        for (asked, request), answer in now.items():
-            text = asked.text(self.dataset)
-            again = self.charged_as(0, lambda one, text=text, request=request: one.ask(text, **request.arguments()))
-            if answer is None or again is None or again.price.share:
-                raise Broken("what was answered is told again for nothing", f"{text}: {again}")
-            if not alike(cells(answer), cells(again)):
-                raise Broken("what is derived follows from the ledger", f"{text}: {cells(answer)} -> {cells(again)}")
+        for one, told in zip(asked, first, strict=True):
+            again = self.again(*one)
+            if not alike(told, again):
+                raise Broken("what is derived follows from the ledger", f"{one[0]}: {told} -> {again}")
+
+    def again(self, asked: Batch, request: Request) -> tuple[Any, ...]:
+        """Return the cells of answers that were told before, for nothing."""
+        texts, arguments = [own.text(self.dataset) for own in asked], request.arguments()
+        before = self.state(self.curator(0))
+        answers = self.call(
+            0, lambda one: one.ask_many(texts, **arguments) if len(texts) > 1 else (one.ask(texts[0], **arguments),)
+        )
+        if answers is None or any(answer.price.share for answer in answers):
+            told = None if answers is None else next(answer for answer in answers if answer.price.share)
+            raise Broken("what was answered is told again for nothing", f"{'; '.join(texts)}: {told}")
+        self.paid(before, self.state(self.curator(0)), Fraction(0), "told again")
+        return tuple(map(cells, answers))
 
     def renew(self) -> None:
         """Change the rows and raise the version; the budget goes on, and older answers are not told again."""
@@ -712,6 +734,13 @@ class _Player:
         if got.exit_code == 0:
             said = json.loads(got.stdout)
             self.paid(before, after, Fraction(said["price"]["share"]), said["source"])
+
+
+def written(texts: Sequence[str], request: Request, analyst: int = 0) -> str:
+    """Return a call as Python."""
+    said = "".join(f", {name}={value!r}" for name, value in request.arguments().items())
+    asked = f"ask({texts[0]!r}" if len(texts) == 1 else f"ask_many({list(texts)!r}"
+    return f"print(t{analyst}.{asked}{said}))"
 
 
 def cells(answer: Answer) -> tuple[Any, ...]:

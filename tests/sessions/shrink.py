@@ -48,23 +48,33 @@ def broken(session: Session, tries: int = TRIES) -> Broken | None:
         except Broken as found:
             return found
         except Exception as fault:  # noqa: BLE001  the smaller session may make no sense to this driver
-            return Broken("the driver", f"{type(fault).__name__}: {fault}")
+            found = Broken("the driver", f"{type(fault).__name__}: {fault}")
+            found.__cause__ = fault
+            return found
     return None
 
 
-def shrunk(session: Session, invariant: str, *, fails: Callable[[Session], Broken | None] = broken) -> Session:
-    """Return a small session that breaks the same invariant; as small as there was time for."""
+def shrunk(
+    session: Session, found: Broken, *, fails: Callable[[Session], Broken | None] = broken
+) -> tuple[Session, Broken]:
+    """Return a small session that breaks the same invariant alike, and how; as small as there was time for."""
     limit = time.process_time() + SECONDS
+    session = _until(session, found)
     while True:
         for smaller in candidates(session):
             if time.process_time() > limit:
-                return session
-            found = fails(smaller)
-            if found is not None and found.invariant == invariant:
-                session = smaller
+                return session, found
+            again = fails(smaller)
+            if again is not None and again.kind == found.kind:
+                session, found = _until(smaller, again), again
                 break
         else:
-            return session
+            return session, found
+
+
+def _until(session: Session, found: Broken) -> Session:
+    """Return a session without what comes after the step that broke."""
+    return session if found.step < 0 else replace(session, steps=session.steps[: found.step + 1])
 
 
 def candidates(session: Session) -> Iterator[Session]:
@@ -239,8 +249,10 @@ def script(session: Session, found: Broken) -> str:
         analysts = ", ".join(f"Analyst({name!r}, {share!r})" for name, share in dataset.analysts)
         lines.append(f"dodona.create_ledger('t.ledger', schema=schema, budget=budget, analysts=[{analysts}])")
     lines.append(_opening(dataset, 0))
-    for step in session.steps:
-        lines += _lines(step, dataset)
+    for number, step in enumerate(session.steps):
+        further = list(found.further) if number == found.step else []
+        lines += [*further, *_lines(step, dataset), *further] if isinstance(step, Reopen) else _lines(step, dataset)
+        lines += further if isinstance(step, Drill) else []
     return "\n".join(lines)
 
 
@@ -306,7 +318,7 @@ def _lines(step: Step, dataset: Dataset) -> list[str]:
             opened = f"weights = {who}.weights(questions=10, epsilon={step.epsilon!r}, columns={list(step.columns)})"
             return [*lines, opened, *(f"print(weights.ask({text!r}))" for text in texts)]
         case Drill():
-            return [*lines, f"print({who}.ask({texts[0]!r}{said}))  # then: the count of the {step.into} of its groups"]
+            return [*lines, f"print({who}.ask({texts[0]!r}{said}))  # then the count of the {step.into} of its groups"]
         case _:
             started = f"from concurrent.futures import ThreadPoolExecutor; pool = ThreadPoolExecutor({len(texts)})"
             return [*lines, started, f"print(*pool.map(lambda text: {who}.ask(text{said}), {texts}))"]

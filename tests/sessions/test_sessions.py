@@ -18,8 +18,8 @@ from tests.house.tree import ROOT
 from tests.sessions.faults import FAULTS
 from tests.sessions.figures import FIGURES, batch, explained, tail
 from tests.sessions.question import Aggregate, Question
-from tests.sessions.run import Broken, Sample
-from tests.sessions.session import Ask, Request, Session, session
+from tests.sessions.run import Broken, Sample, run
+from tests.sessions.session import Ask, Reopen, Request, Session, Wrong, session
 from tests.sessions.shrink import script, shrunk
 
 SESSIONS = 10
@@ -74,13 +74,45 @@ def test_a_failing_session_shrinks_to_its_one_guilty_step_and_prints_python_that
     column = replace(next(own for own in session(3).dataset.columns), name="guilty")
     whole = replace(whole, dataset=replace(whole.dataset, columns=(*whole.dataset.columns, column)))
     whole = replace(whole, steps=(*whole.steps, guilty, *session(13).steps[:2]))
-    small = shrunk(whole, "it", fails=fails)
+    small, found = shrunk(whole, Broken("it", "fails"), fails=fails)
     assert small.steps == (Ask(Question((Aggregate("avg", "guilty"),)), Request(epsilon="1")),)
     assert [own.name for own in small.dataset.columns] == ["guilty"]
     assert small.dataset.rows == 0
-    text = script(small, Broken("it", "fails"))
+    text = script(small, found)
     assert text.splitlines()[-1] == "print(t0.ask('SELECT avg(guilty) FROM t', epsilon='1', max_price='100%'))"
     compile(text, "script", "exec")
+
+
+def test_a_batch_with_a_price_is_not_held_to_what_one_of_its_questions_would_get_for_it_alone():
+    for seed in (5_000_149, 5_000_108):
+        run(session(seed))
+
+
+def test_a_session_that_fails_when_it_is_opened_again_prints_what_was_asked_again_and_nothing_after():
+    asked = Ask(Question((Aggregate("count"),)), Request(epsilon="1"))
+    whole = replace(session(12), steps=(asked, Reopen(), Wrong("")))
+
+    def fails(found: Session) -> Broken | None:
+        if asked not in found.steps or Reopen() not in found.steps:
+            return None
+        broken = Broken("it", "fails", found.steps.index(Reopen()))
+        broken.further = (f"print({len(found.steps)})",)
+        return broken
+
+    first = fails(whole)
+    assert first is not None
+    small, found = shrunk(whole, first, fails=fails)
+    assert small.steps == (asked, Reopen())
+    lines = script(small, found).splitlines()
+    assert [lines[-4], lines[-3], lines[-1]] == ["print(2)", "t0.close()", "print(2)"]
+
+
+def test_another_error_is_another_failure():
+    one, other = Broken("no error but refusals", "x"), Broken("no error but refusals", "x")
+    one.__cause__, other.__cause__ = ValueError(), KeyError()
+    assert one.kind != other.kind
+    whole = session(12)
+    assert shrunk(whole, one, fails=lambda _: other)[0] == whole
 
 
 def test_a_tail_is_that_of_the_binomial_law():

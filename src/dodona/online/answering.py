@@ -32,6 +32,7 @@ from dodona.online.finding import Finder, Held
 from dodona.online.follower import Follower
 from dodona.online.forecast import Forecaster
 from dodona.online.memory import Memory
+from dodona.online.once import each_once
 from dodona.online.planning import Planner, epsilon_alone, shaped_columns
 from dodona.online.preparation import Prepared
 from dodona.online.reading import read_release
@@ -91,24 +92,26 @@ class Answering:
 
     def answers(self, asked: tuple[Question, ...], request: Request, key: str | None) -> tuple[Answer, ...]:
         """Return the answers to questions by the cheapest way that is accurate enough; one charge, or none."""
+        once, places = each_once(asked, request)
         if key is not None:
-            fetched = self._fetched(asked, request, key)
+            fetched = self._fetched(once, request, key)
             if fetched is not None:
-                return self._answered(fetched, request)
+                return self._answered(_spread(fetched, asked, places), request)
         call = self._call(key, request)
-        resolved = self._resolved(asked, request)
+        resolved = self._resolved(once, request)
         found = self._all_found(resolved, request)
         missing = _missing(resolved, found)
         if missing:
             bought = iter(self._or_beyond(missing, request, call))
             found = [next(bought) if held is None else held for held in found]
-        charged = any(held is not None and held.price.share > 0 for held in found)
+        known = [held for held in found if held is not None]
+        charged = any(held.price.share > 0 for held in known)
         with paid() if charged else nullcontext():
-            return self._answered([held for held in found if held is not None], request)
+            return self._answered(_spread(known, asked, places), request)
 
     def prepare(self, asked: tuple[Question, ...], request: Request, key: str | None) -> Prepared:
         """Buy the cheapest measurement that all questions follow from; those that do already cost nothing."""
-        looks, resolved = 0, self._resolved(asked, request)
+        looks, resolved = 0, self._resolved(each_once(asked, request)[0], request)
         while True:
             call = self._call(key, request, looks)
             looks += 1
@@ -124,7 +127,7 @@ class Answering:
 
     def offer(self, asked: tuple[Question, ...], request: Request) -> Offer:
         """Return what questions would cost; nothing is spent."""
-        resolved = self._resolved(asked, request)
+        resolved = self._resolved(each_once(asked, request)[0], request)
         found = self._all_found(resolved, request)
         missing = _missing(resolved, found)
         left = self._dataset.ledger.left(analyst=self._analyst)
@@ -449,6 +452,14 @@ class Answering:
 
 def _questions(asked: Sequence[Resolved]) -> tuple[Question, ...]:
     return tuple([one.question for one in asked])
+
+
+def _spread(found: Sequence[Held], asked: Sequence[Question], places: Sequence[int]) -> list[Held]:
+    """Return what is known of each question, from what is known of those that differ in meaning."""
+    if len(found) == len(asked):
+        return list(found)
+    spread = [(found[place], question) for place, question in zip(places, asked, strict=True)]
+    return [replace(held, measured=replace(held.measured, question=question)) for held, question in spread]
 
 
 def _missing(asked: Sequence[Resolved], found: Sequence[Held | None]) -> list[Resolved]:

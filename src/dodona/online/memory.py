@@ -18,7 +18,7 @@ from dodona.online.knowledge import Knowledge
 from dodona.query.canonical import block_digest, block_digests
 from dodona.query.query import Block, Query
 from dodona.query.spelling import from_json
-from dodona.query.weight import Cases, Constant
+from dodona.query.weight import Cases, Constant, Value, extremes
 from dodona.trusted.faults import SourceFailed
 
 
@@ -149,8 +149,9 @@ class Memory:
 
 
 def _counts(block: Block) -> bool:
-    """Return whether a block is a count, or may have the meaning of one."""
-    return isinstance(block.weight, Constant | Cases)
+    """Return whether a block is a count, or may have the meaning of one: a sum of zeros and ones has it."""
+    weight = block.weight
+    return isinstance(weight, Constant | Cases) or (isinstance(weight, Value) and extremes(weight) == (0, 1))
 
 
 def _drawn(measured: Measurement | Residuals) -> Draws:
