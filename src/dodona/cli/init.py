@@ -41,7 +41,7 @@ def init(  # noqa: PLR0913  each is an option
 ) -> None:
     """Draft a dataset file from a table. The rows are read, by you and for you; nothing is served from a draft."""
     with told():
-        from dodona.opening.draft import Wishes, default_output, drafted
+        from dodona.opening.draft import Wishes, default_output, drafted, drafted_before
         from dodona.opening.draft_text import FileExists, write
         from dodona.opening.place import found_place, inspected
 
@@ -52,7 +52,7 @@ def init(  # noqa: PLR0913  each is an option
             raise FileExists(str(path))
         opened = inspected(place)
         try:
-            draft = drafted(opened, place, wishes)
+            draft = drafted(opened, place, wishes, earlier=drafted_before(place, path.parent))
         finally:
             opened.close()
         write(draft, path)
@@ -119,7 +119,8 @@ def _unit(draft: Draft) -> list[str]:
         return [told_size, "Each row is protected by itself. If a person may have several rows, write --id COLUMN."]
     guess = " Guessed by its name: check that it tells people apart." if unit["id"].told else ""
     capped = (
-        f" Chosen with noise (epsilon {float(CAP_EPSILON):g}): all rows of about 19 in 20 people count. Decide."
+        f" Chosen with noise (epsilon {float(CAP_EPSILON):g}, which the ledger begins with): all rows of about 19 in "
+        "20 people count. Decide."
         if unit["rows"].told
         else ""
     )

@@ -99,6 +99,7 @@ def _plans(pot: PotState) -> Table:
 
 
 _WHAT: dict[str, Callable[[dict[str, object]], str]] = {
+    "created": lambda fields: _earlier(fields.get("earlier")),
     "charged": lambda fields: (
         f"{fields['analyst'] or 'anyone'} on {fields['dataset']}, {_event(fields['event'])}{_served(fields)}"
     ),
@@ -113,6 +114,13 @@ _WHAT: dict[str, Callable[[dict[str, object]], str]] = {
     "stopped": lambda fields: str(fields["analyst"]),
     "declared": lambda fields: str(fields["dataset"]),
 }
+
+
+def _earlier(listed: object) -> str:
+    """Return what was spent before there was a ledger."""
+    if not isinstance(listed, list):
+        return ""
+    return "spent before: " + "; ".join(f"{purpose}, {_event(event)}" for purpose, event in listed)
 
 
 def _event(fields: object) -> str:

@@ -44,14 +44,22 @@ class Account:
         The whole is asked first, then the analyst's share of it.
         """
         purse = self._purse(analyst)
+        if purse is None:
+            self.count(event)
+            return
+        if self.filter.after(self.spent, event) is None:
+            raise exhausted(self.filter, self.spent, event, of="the dataset")
+        own = purse.filter.after(purse.spent, event)
+        if own is None:
+            raise exhausted(purse.filter, purse.spent, event, of=f"{purse.analyst.name}")
+        self.count(event)
+        self.purses[purse.analyst.name] = replace(purse, spent=own)
+
+    def count(self, event: Event) -> None:
+        """Count an event that is nobody's own, or refuse it."""
         total = self.filter.after(self.spent, event)
         if total is None:
             raise exhausted(self.filter, self.spent, event, of="the dataset")
-        if purse is not None:
-            own = purse.filter.after(purse.spent, event)
-            if own is None:
-                raise exhausted(purse.filter, purse.spent, event, of=f"{purse.analyst.name}")
-            self.purses[purse.analyst.name] = replace(purse, spent=own)
         self.spent = total
         self.events[event] += 1
 

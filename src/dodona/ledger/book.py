@@ -88,6 +88,9 @@ class Book:
         self.cap_key = _cap_key(first, created)
         whole = kept_filter(created.budget, created.order, created.limit)
         self.account = Account(created.budget, whole, Pot(Pair(*created.budget.plans)))
+        for _, event in created.earlier:
+            self._same_relation(event.neighbours)
+            self.account.count(event)
         for analyst in created.analysts:
             self.account.admit(analyst)
         self.charges: dict[str, Charge] = {}
@@ -243,11 +246,14 @@ class Book:
     def _spendable(self, entry: Charged | Opened, neighbours: Neighbours) -> None:
         """Refuse what no account could make right: the end, the other relation, a key that is taken."""
         self.hold_open()
+        self._same_relation(neighbours)
+        if entry.key is not None and (entry.analyst, entry.key) in self.keys:
+            raise InvalidArgument("key", entry.key, "a key names one question or one plan, once")
+
+    def _same_relation(self, neighbours: Neighbours) -> None:
         if neighbours is not self.created.neighbours:
             accepted = f"this ledger counts under {self.created.neighbours.value}; the two relations are never mixed"
             raise InvalidArgument("event", neighbours.value, accepted)
-        if entry.key is not None and (entry.analyst, entry.key) in self.keys:
-            raise InvalidArgument("key", entry.key, "a key names one question or one plan, once")
 
     def _redeem(self, entry: Redeemed) -> None:
         charge = self.charges.get(entry.receipt)

@@ -19,7 +19,7 @@ _SPENDING = frozenset({"charged", "opened"})
 
 @dataclass(frozen=True, slots=True)
 class Burndown:
-    """Shares left, one a charge, plan or act that changed them; the first is before anything was spent."""
+    """Shares left, one a charge, plan or act that changed them; the first is when the ledger was created."""
 
     whole: tuple[float, ...]
     analysts: dict[str, tuple[float | None, ...]]

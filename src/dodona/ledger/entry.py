@@ -13,6 +13,8 @@ from dodona.policy import Analyst, Budget
 FORMAT = 1
 CAP_KEY_BYTES = 32
 
+Earlier = tuple[str, Event]
+"""What was spent before there was a ledger: on what, in words, and the event."""
 Parts = tuple[tuple[Event, int], ...]
 """The events of a plan, and how often each may be asked for."""
 
@@ -34,6 +36,8 @@ class Created:
     format: int = FORMAT
     cap_key: str | None = field(default=None, repr=False)
     """What chooses which rows of a person count, in hexadecimal digits; None in ledgers of earlier versions."""
+    earlier: tuple[Earlier, ...] = ()
+    """What was spent before there was a ledger, and counts from the start."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,12 +10,13 @@ from dodona.errors import InvalidArgument, InvalidRequest
 from dodona.exact import Exact
 from dodona.ledger.book import Book
 from dodona.ledger.chain import NOTHING, Line, line_after
-from dodona.ledger.entry import CAP_KEY_BYTES, Created, Recovered
+from dodona.ledger.entry import CAP_KEY_BYTES, Created, Earlier, Recovered
 from dodona.ledger.faults import LedgerOfAnother, LedgerRolledBack, LedgerUnreadable
 from dodona.ledger.head import Head, Mark
 from dodona.ledger.keeper import Clock, Keeper, contains, utc
 from dodona.ledger.kept import PATIENCE, KeptLedger
 from dodona.ledger.limits import raised_budget, raised_limit
+from dodona.ledger.spelling import checked_event
 from dodona.ledger.store import Store
 from dodona.ledger.wording import worded
 from dodona.policy import Analyst, Budget
@@ -32,6 +33,8 @@ class Terms:
     analysts: tuple[Analyst, ...] = ()
     cap_key: bytes | None = field(default=None, repr=False)
     """Random bytes that choose which rows of a person count. They are drawn above, as nothing is drawn here."""
+    earlier: tuple[Earlier, ...] = ()
+    """What was spent before there was a ledger: its first line holds it, so that nothing comes in between."""
 
 
 def first_line(terms: Terms, *, clock: Clock = utc) -> Line:
@@ -43,6 +46,10 @@ def first_line(terms: Terms, *, clock: Clock = utc) -> Line:
         if len(terms.cap_key) != CAP_KEY_BYTES:
             raise InvalidArgument("cap_key", "<key>", f"give {CAP_KEY_BYTES} bytes")
         created = replace(created, cap_key=terms.cap_key.hex())
+    if terms.earlier:
+        for _, event in terms.earlier:
+            checked_event(event)
+        created = replace(created, earlier=tuple((worded("purpose", words), event) for words, event in terms.earlier))
     line = line_after(-1, NOTHING, created, time=clock().isoformat())
     Book(line, created)
     return line

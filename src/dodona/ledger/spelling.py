@@ -20,6 +20,7 @@ from dodona.ledger.entry import (
     Closed,
     Created,
     Declared,
+    Earlier,
     Entry,
     Opened,
     Parts,
@@ -147,7 +148,9 @@ def _act_fields(entry: Raised | Recovered | Admitted | Stopped | Declared | Clos
 
 def _created_fields(entry: Created) -> Fields:
     budget = entry.budget
-    keyed = {} if entry.cap_key is None else {"cap_key": entry.cap_key}  # so that older lines keep their hash
+    further: Fields = {} if entry.cap_key is None else {"cap_key": entry.cap_key}  # so that older lines keep their hash
+    if entry.earlier:
+        further["earlier"] = [[purpose, _event_fields(event)] for purpose, event in entry.earlier]
     return {
         "entry": "created",
         "format": entry.format,
@@ -158,7 +161,7 @@ def _created_fields(entry: Created) -> Fields:
         "order": None if entry.order is None else str(entry.order),
         "limit": entry.limit,
         "analysts": [[analyst.name, str(analyst.share)] for analyst in entry.analysts],
-    } | keyed
+    } | further
 
 
 def _created(fields: Fields) -> Created:
@@ -172,7 +175,12 @@ def _created(fields: Fields) -> Created:
         tuple(Analyst(name, share) for name, share in fields["analysts"]),
         _whole(fields["format"]),
         _cap_key(fields["cap_key"]) if "cap_key" in fields else None,
+        tuple(_earlier(*own) for own in fields["earlier"]) if "earlier" in fields else (),
     )
+
+
+def _earlier(purpose: object, event: Fields) -> Earlier:
+    return _text(purpose), _event(_dumps(event))
 
 
 def _cap_key(value: object) -> str:

@@ -109,7 +109,10 @@ class Desk:
         best: Callable[[Fraction], Best | None],
         why: Callable[[], str] = lambda: "",
     ) -> None:
-        """Refuse a price above the most that the call may take; `why` returns words about how it comes about."""
+        """Refuse a price above the most that the call may take; `why` returns words about how it comes about.
+
+        Theorem: release
+        """
         if price <= most:
             return
         left = self.dataset.ledger.left(analyst=self.analyst)

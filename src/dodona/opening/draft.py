@@ -16,11 +16,15 @@ from typing import TYPE_CHECKING
 from dodona.backends.profile import Profile, counted, crowds, profiled
 from dodona.domain.naming import is_name
 from dodona.domain.neighbours import Neighbours
+from dodona.domain.plain import plain
 from dodona.domain.unit import MOST_ROWS
 from dodona.errors import InvalidArgument, InvalidRequest
 from dodona.exact import whole
+from dodona.opening.file import DatasetFile, drafts_fit
 from dodona.opening.guess import Declared, Guess, Key, LeftOut, guessed, is_id, is_person, quoted
-from dodona.opening.rounding import CAP_SCALE, CAPS, about, cap_scores
+from dodona.opening.rounding import CAP_EPSILON, CAP_SCALE, CAPS, about, cap_scores
+from dodona.opening.secret import VARIABLE
+from dodona.policy import Budget
 from dodona.trusted.choice import draft_choice
 
 if TYPE_CHECKING:
@@ -66,6 +70,8 @@ class Draft:
     place: Place
     unit: tuple[Key, ...]
     budget: tuple[Key, ...]
+    drafted: tuple[Fraction, ...]
+    """The ε of each private choice that this draft, and earlier ones of the same rows, took."""
     columns: tuple[Guess, ...]
     rows: int
     """Exactly how many there are: for the owner's screen."""
@@ -81,8 +87,8 @@ class Draft:
         return tuple(column for column in self.columns if isinstance(column, LeftOut))
 
 
-def drafted(table: Inspection, place: Place, wishes: Wishes) -> Draft:
-    """Return a draft for a table."""
+def drafted(table: Inspection, place: Place, wishes: Wishes, *, earlier: tuple[Fraction, ...] = ()) -> Draft:
+    """Return a draft for a table; `earlier` is what drafts of the same rows took before."""
     if wishes.id is not None and wishes.id not in table.columns:
         named = ", ".join(name for name in table.columns if is_id(name)) or "none that looks like it"
         raise InvalidArgument("id", wishes.id, f"write a column of the table; it has {named}")
@@ -95,13 +101,48 @@ def drafted(table: Inspection, place: Place, wishes: Wishes) -> Draft:
             "No column of the table holds anything that a draft could declare. Write the file by hand."
         )
     size = rows if wishes.neighbours == Neighbours.REPLACE.value else about(rows)
+    delta = wishes.delta or _delta(size)
+    spent = (*earlier, CAP_EPSILON) if person is not None and wishes.rows is None else earlier
+    if spent:  # before anything is chosen
+        _hold_budget(Budget(wishes.epsilon, delta), spent)
+    listed = ", ".join(quoted(plain(epsilon)) for epsilon in spent)
     return Draft(
         place=place,
         unit=_unit(table, person, wishes, max(1, size)),
-        budget=(Key("epsilon", quoted(wishes.epsilon)), Key("delta", quoted(wishes.delta or _delta(size)))),
+        budget=(
+            Key("epsilon", quoted(wishes.epsilon)),
+            Key("delta", quoted(delta)),
+            *((Key("drafted", f"[{listed}]"),) if spent else ()),
+        ),
+        drafted=spent,
         columns=columns,
         rows=rows,
     )
+
+
+def drafted_before(place: Place, folder: Path) -> tuple[Fraction, ...]:
+    """Return what drafts of the same rows in a folder took: the most that one says, as each counts those before it."""
+    found = tuple[Fraction, ...]()
+    for path in sorted(folder.glob("*.toml")):
+        try:
+            file = DatasetFile.draft(path)
+        except InvalidRequest:  # another file, or one that was not finished
+            continue
+        same = file.source == place.path if file.source.startswith(VARIABLE) else _same(file.rows, Path(place.path))
+        if same and (file.source_table or file.schema.table) == (place.source_table or place.table):
+            found = max(found, file.drafted, key=sum)
+    return found
+
+
+def _same(one: Path, other: Path) -> bool:
+    return one.absolute().resolve() == other.absolute().resolve()
+
+
+def _hold_budget(budget: Budget, spent: tuple[Fraction, ...]) -> None:
+    """Refuse to choose a cap that the budget could not pay for."""
+    if not drafts_fit(budget, spent):
+        accepted = "drafts take more than the whole of it: write more, or name the cap with --rows"
+        raise InvalidArgument("epsilon", str(budget.epsilon), accepted)
 
 
 def _guess(table: Inspection, profile: Profile, person: str | None) -> Guess:

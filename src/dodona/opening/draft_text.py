@@ -28,6 +28,10 @@ _MAX_PRICE = """\
 # What one question may take of the budget; --max-price or max_price= allows one call more. How accurate answers are
 # where a question does not say is chosen so that a count takes little; within = "1%" would fix it.
 """
+_DRAFTED = """\
+# What was spent on choosing the cap on rows, one number for each draft of these rows: the ledger begins with it. If you
+# make another draft elsewhere, add its number here; if you set the cap by what is known without the data, take it out.
+"""
 _SIZE = """\
 # About how many rows there are: public, the 100% of a tolerance in percent.
 """
@@ -59,7 +63,7 @@ def written(draft: Draft, path: Path) -> str:
         f"format = 1\ndataset = {quoted(path.stem)}\n",
         _table(("source",), source, told),
         _table(("unit",), draft.unit, told, remarks={"rows": _PERSON, "size": _SIZE}),
-        _table(("budget",), draft.budget, told),
+        _table(("budget",), draft.budget, told, remarks={"drafted": _DRAFTED}),
         _table(("ledger",), [Key("path", quoted(f"{path.stem}.ledger"))], told),
         _table(("defaults",), [Key("max_price", '"2%"')], told, remarks={"max_price": _MAX_PRICE}),
         *(_table(("columns", column.name), column.keys, told) for column in draft.declared),

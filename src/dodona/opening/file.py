@@ -8,13 +8,15 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-from dodona.accounting.filter import Accountant
+from dodona.accounting.event import ExponentialEvent
+from dodona.accounting.filter import Accountant, Spent
 from dodona.backends.delimited import PLAIN, CsvFormat
+from dodona.domain.neighbours import Neighbours
 from dodona.domain.reading import read_schema
 from dodona.domain.schema import Schema
 from dodona.domain.written import Written
 from dodona.errors import InvalidArgument
-from dodona.exact import share_of
+from dodona.exact import exact, share_of
 from dodona.ledger.opening import Terms
 from dodona.ledger.place import address_of
 from dodona.online.after import After
@@ -26,6 +28,9 @@ from dodona.trusted.source import fresh_key
 _KINDS = ("parquet", "csv", "duckdb", "postgres", "spark")
 _ACCOUNTANTS = tuple(accountant.value for accountant in Accountant)
 _LOWEST, _HIGHEST = Fraction(0), Fraction(10**4)
+_SMALLEST = Fraction(1, 10**12)
+_MOST_DRAFTS = 100
+_DRAFTED = "the cap on rows, chosen for the draft"
 _SURE = Fraction(1, 10**9)
 _WEEK = 7 * 24 * 3600
 _TIMEOUT = 300
@@ -52,6 +57,8 @@ class DatasetFile:
     kept: str | None
     """Where the rows of people that count are kept, once found: a table, or for Spark a folder."""
     budget: Budget
+    drafted: tuple[Fraction, ...]
+    """The ε of each private choice that drafting took: the ledger begins with them."""
     after: After
     """What becomes of questions that the budget cannot buy."""
     analysts: tuple[Analyst, ...]
@@ -90,6 +97,9 @@ class DatasetFile:
             budget=self.budget,
             analysts=self.analysts,
             cap_key=fresh_key(),
+            earlier=tuple(
+                (_DRAFTED, ExponentialEvent(epsilon, self.schema.unit.neighbours)) for epsilon in self.drafted
+            ),
         )
 
     @property
@@ -155,6 +165,7 @@ def _read(root: Written, path: Path) -> DatasetFile | None:
         version=version,
         kept=kept,
         budget=budget[0],
+        drafted=budget[2],
         after=budget[1],
         analysts=analysts,
         ledger=ledger[0],
@@ -240,7 +251,7 @@ def _spark(source: Written) -> str | None:
     return _address(source, example='url = "env:STAYS_SPARK"') if source.has("url") else ""
 
 
-def _budget(root: Written) -> tuple[Budget, After] | None:
+def _budget(root: Written) -> tuple[Budget, After, tuple[Fraction, ...]] | None:
     budget = root.table("budget", example='[budget] with epsilon = "1" and delta = "1e-6"')
     if budget is None:
         return None
@@ -248,11 +259,46 @@ def _budget(root: Written) -> tuple[Budget, After] | None:
     delta = budget.exact("delta", example='delta = "1e-6"', lower=_LOWEST, upper=Fraction(1), default=_LOWEST)
     accountant = budget.choice("accountant", _ACCOUNTANTS, default=default_accountant(delta or _LOWEST).value)
     after = budget.choice("after", ("refuse", "model"), default="refuse")
+    drafted = _drafted(budget)
     budget.close()
-    if epsilon is None or delta is None or accountant is None or after is None:
+    if epsilon is None or delta is None or accountant is None or after is None or drafted is None:
         return None
     made = budget.make(lambda: Budget(epsilon, delta, accountant))
-    return None if made is None else (made, "model" if after == "model" else "refuse")
+    if made is None:
+        return None
+    if not drafts_fit(made, drafted):
+        budget.note("drafted", "takes more than the whole budget; write a larger epsilon, or decide on unit.rows alone")
+    return made, "model" if after == "model" else "refuse", drafted
+
+
+def _drafted(budget: Written) -> tuple[Fraction, ...] | None:
+    """Return the ε of each private choice that drafting took."""
+    if not budget.has("drafted"):
+        return ()
+    example = 'drafted = ["0.1"]'
+    listed = budget.items("drafted", example=example)
+    if listed is not None and len(listed) > _MOST_DRAFTS:
+        budget.note("drafted", f"is too long; write at most {_MOST_DRAFTS} numbers, as in {example}")
+        return None
+    found = list[Fraction]()
+    for place, value in enumerate(listed or ()):
+        try:
+            number = value if isinstance(value, str | int | Decimal) else ""
+            found.append(exact(number, argument="drafted", lower=_SMALLEST, upper=_HIGHEST))
+        except InvalidArgument as fault:
+            budget.note(("drafted", place), f"is no epsilon of a draft: {fault.accepted}; here {example}")
+    return None if listed is None or len(found) < len(listed) else tuple(found)
+
+
+def drafts_fit(budget: Budget, drafted: tuple[Fraction, ...]) -> bool:
+    """Return whether a budget can pay for what drafting took."""
+    paying, spent = budget.filter(), Spent()
+    for epsilon in drafted:
+        after = paying.after(spent, ExponentialEvent(epsilon, Neighbours.ADD_REMOVE))  # under both it costs the same
+        if after is None:
+            return False
+        spent = after
+    return True
 
 
 def _ledger(root: Written) -> tuple[str, str | None] | None:

@@ -5,6 +5,11 @@ from __future__ import annotations
 import datetime as dt
 from fractions import Fraction
 
+from dodona.accounting.event import ExponentialEvent
+from dodona.domain.neighbours import Neighbours
+from dodona.mechanisms.exponential import Exponential
+from dodona.query.sensitivity import Sensitivity
+
 _POINTS = 1_000
 _FINEST_POWER = Fraction(1, 16)  # finer powers of two have too many digits to be called round
 _FEW = 10
@@ -85,6 +90,17 @@ def cap_scores(crowds: list[tuple[int, int]]) -> list[int]:
     """
     people = sum(number for _, number in crowds)
     return [-abs(_FULLY * sum(number for own, number in crowds if own > size) - people) for size in CAPS]
+
+
+def cap_event(neighbours: Neighbours) -> ExponentialEvent:
+    """Return what one choice of a cap costs, which the ledger begins with.
+
+    >>> cap_event(Neighbours.ADD_REMOVE).epsilon == CAP_EPSILON
+    True
+
+    Theorem: choice-privacy
+    """
+    return Exponential(scale=CAP_SCALE).event(Sensitivity.scores(_FULLY, neighbours))
 
 
 def _power_of_ten(number: Fraction) -> Fraction:

@@ -71,8 +71,8 @@ def _winner(selection: Scored, scores: list[int]) -> int:
 def draft_choice(scores: Sequence[int], rarities: Sequence[int], *, scale: Fraction) -> int:
     """Return the place of one candidate, with a chance in proportion to exp(score/scale)/rarity.
 
-    It is for drafts, which an owner makes before there is a ledger: nothing is charged, and the draft says what it
-    costs. Rarities are public.
+    It is for drafts, which an owner makes before there is a ledger: the draft says what it costs, and the ledger that
+    is made for it begins with that. Rarities are public.
 
     Theorem: choice-privacy
     """

@@ -16,6 +16,7 @@ from dodona.domain.neighbours import Neighbours
 
 _REACH = 200
 _SHARE = 20
+_BUSY, _MANY = 100, 5  # people who have more rows than count, and rows of the one who comes
 _PEOPLE = "SELECT count(DISTINCT who) FROM stays"
 _BY_SEX = "SELECT sex, count(DISTINCT who) FROM stays GROUP BY sex"
 
@@ -30,8 +31,20 @@ def cases() -> Iterator[Case]:
         groups = asked(texts=(GROUPS,), tables=spread, read=_two, width=2)
         yield served_case("groups of a person's rows", groups, DIFFERENCE, pair(_REACH), share=_SHARE)
         yield served_case("count of people", asked(texts=(_PEOPLE,), tables=busy), VALUE, share=_SHARE)
+        others = asked(texts=(COUNT,), tables=_among_busy(neighbours))
+        yield served_case("rows of others", others, VALUE, share=_SHARE)
         sexes = asked(texts=(_BY_SEX,), tables=spread, read=_two, width=2)
         yield served_case("people in groups", sexes, DIFFERENCE, pair(_REACH), share=_SHARE)
+
+
+def _among_busy(neighbours: Neighbours) -> Tables:
+    """Return neighbours in which many people have more rows than count, half of them of women.
+
+    The new person comes before all others, and whose rows count of the others must not hang on that.
+    """
+    crowd: Rows = tuple(_row(sex, f"{who}") for who in range(_BUSY) for sex in ("female", "male") * 2)
+    gone: Rows = () if neighbours is Neighbours.ADD_REMOVE else (_row("male", "busy"),)
+    return (*gone, *crowd), (*(_row("male", "busy"),) * _MANY, *crowd)
 
 
 def _two(answer: Answer) -> tuple[int, ...]:

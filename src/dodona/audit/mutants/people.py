@@ -30,6 +30,30 @@ MUTANTS = (
         ("served count of a person's rows",),
     ),
     Mutant(
+        "cap lowered by others",
+        "as soon as one person has far more rows than count, fewer rows of everybody do",
+        (
+            replacing(
+                "dodona.backends.cap",
+                "    kept[order] = place < schema.unit.rows",
+                "    kept[order] = place < schema.unit.rows - (rows.max() > 2 * schema.unit.rows)",
+            ),
+        ),
+        ("served rows of others",),
+    ),
+    Mutant(
+        "hash counts the equal rows of others",
+        "rows are numbered from person to person, so that one person moves the hashes of everybody",
+        (
+            replacing(
+                "dodona.backends.cap",
+                "        equal = equal + 1 if row == before else 1",
+                "        equal += 1",
+            ),
+        ),
+        ("served rows of others",),
+    ),
+    Mutant(
         "person in several groups priced as in one",
         "a person is counted in each group, and one group is paid for",
         (replacing("dodona.query.people", "    return min(moved, block.values)", "    return 1", symbol="_groups"),),
