@@ -31,7 +31,8 @@ from dodona.query.expression import (
     Total,
     Variation,
 )
-from dodona.query.query import Query
+from dodona.query.predicate import EVERYTHING
+from dodona.query.query import Cases, Key, Query
 from dodona.query.question import Column, Question
 from dodona.query.weight import extremes
 
@@ -163,37 +164,65 @@ def span(
     if not isinstance(expression, Mean | Variation | Quantile):
         return None
     failing, (few, many) = failure(confidence), (max(own, 1.0) for own in rows)
-    found = [
-        [_width(expression, _imagined(question, expression, noises, own, shape), failing, MOSTLY) for shape in shapes]
-        for own in dict.fromkeys((many, few))
-    ]
-    return min(found[0]), max(found[-1])
+    ends = [[(own, shape) for shape in shapes] for own in dict.fromkeys((many, few))]
+    if isinstance(expression, Quantile):
+        found = [
+            [_width(expression, _imagined(question, expression, noises, *one), failing, MOSTLY) for one in end]
+            for end in ends
+        ]
+        return min(found[0]), max(found[-1])
+    together = _widths(
+        expression, _imagined_all(question, expression, noises, [one for end in ends for one in end]), failing
+    )
+    return min(together[: len(shapes)]), max(together[-len(shapes) :])
+
+
+def _widths(expression: Expression, imagined: Measured, failing: float) -> list[float]:
+    """Return the half-widths of all groups that were imagined."""
+    band = evaluate(expression, imagined, failing)
+    away = np.maximum(band.high - band.value, band.value - band.low)
+    found: list[float] = np.where(np.isnan(band.value), np.inf, away).tolist()
+    return found
 
 
 def _width(expression: Expression, imagined: Measured, failing: float, times: float = SELDOM) -> float:
     """Return the half-width of what was imagined."""
     if isinstance(expression, Quantile):
         return step_of(expression, imagined) * foreseen(expression, imagined, failing, times=times)
-    band = evaluate(expression, imagined, failing)
-    value, low, high = band.value.item(), band.low.item(), band.high.item()
-    return math.inf if math.isnan(value) else max(high - value, value - low)
+    return _widths(expression, imagined, failing)[0]
 
 
 def _imagined(
     question: Question, expression: Expression, noises: tuple[Noise, ...], rows: float, shape: Lie | None = None
 ) -> Measured:
-    """Return what one group of so many rows would be measured as, without noise.
+    """Return what one group of so many rows would be measured as, without noise."""
+    return _imagined_all(question, expression, noises, [(rows, shape)])
 
-    Without a shape values are where averages and totals are told worst, and spread evenly for all else.
+
+def _imagined_all(
+    question: Question, expression: Expression, noises: tuple[Noise, ...], groups: Sequence[tuple[float, Lie | None]]
+) -> Measured:
+    """Return what groups would be measured as, without noise: each of so many rows, with values in some shape.
+
+    Without a shape values are where averages and totals are told worst, and spread evenly for all else. What is asked
+    of several groups is evaluated at once.
     """
     own = len(question.keys)
-    blocks = tuple(replace(block, keys=block.keys[own:]) for block in question.query.blocks)
-    query = Query(question.query.domain, blocks)
-    steps: dict[int, list[int]] = {}
-    _fill(expression, query, rows, steps, shape)
-    values = [value for number, block in enumerate(blocks) for value in steps.get(number, [0] * block.values)]
-    alone = replace(question, query=query, keys=(), having=None, order=(), limit=None, offset=0)
-    return Measured(alone, np.asarray(values, dtype=np.int64), noises)
+    query = Query(
+        question.query.domain, tuple(replace(block, keys=block.keys[own:]) for block in question.query.blocks)
+    )
+    found: list[list[int]] = [[] for _ in query.blocks]
+    for rows, shape in groups:
+        steps: dict[int, list[int]] = {}
+        _fill(expression, query, rows, steps, shape)
+        for number, block in enumerate(query.blocks):
+            found[number] += steps.get(number, [0] * block.values)
+    keys: tuple[Key, ...] = ()
+    if len(groups) > 1:
+        keys = (Cases(tuple((str(place), EVERYTHING) for place in range(len(groups) - 1)), ""),)
+        query = Query(query.domain, tuple(replace(block, keys=(*keys, *block.keys)) for block in query.blocks))
+    alone = replace(question, query=query, keys=keys, having=None, order=(), limit=None, offset=0)
+    return Measured(alone, np.asarray([value for values in found for value in values], dtype=np.int64), noises)
 
 
 def _fill(expression: Expression, query: Query, rows: float, steps: dict[int, list[int]], shape: Lie | None) -> None:

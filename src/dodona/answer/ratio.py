@@ -22,6 +22,8 @@ _PAIR = 2
 _TINY = 1e-12
 _SMALL = 1e-5
 _BEYOND = 40
+_FEW = 1 << 12
+_Pair = tuple["NDArray[np.float64]", "NDArray[np.float64]"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,8 +84,9 @@ def bounded(ratio: Ratio, *, lower: float, upper: float, failing: float) -> Band
         known = inside | first | last
         low_from = np.where(inside, point, np.where(last, upper, lower))
         high_from = np.where(inside, point, np.where(first, lower, upper))
-        low = np.where(first | ~known, lower, _edge(ratio, ends[0], low_from, failing))
-        high = np.where(last | ~known, upper, _edge(ratio, ends[1], high_from, failing))
+        low_edge, high_edge = _edges(ratio, ends, (low_from, high_from), failing)
+        low = np.where(first | ~known, lower, low_edge)
+        high = np.where(last | ~known, upper, high_edge)
         guess = np.where((ratio.below > 0) & np.isfinite(point), point, (low + high) / 2)
     return Band(np.clip(guess, low, high), low, high)
 
@@ -109,6 +112,15 @@ def unbounded(ratio: Ratio, *, failing: float) -> Band:
                 outer = start + sign * stride
             ends.append(np.where(endless, sign * np.inf, _edge(ratio, outer, start, failing)))
     return Band(point, ends[0], ends[1])
+
+
+def _edges(ratio: Ratio, outer: _Pair, inner: _Pair, failing: float) -> _Pair:
+    """Return both edges; those of few groups are looked for together, as each step costs as much as for one."""
+    if len(ratio.above) > _FEW:
+        return _edge(ratio, outer[0], inner[0], failing), _edge(ratio, outer[1], inner[1], failing)
+    twice = Ratio(np.tile(ratio.above, 2), np.tile(ratio.below, 2), ratio.parts)
+    low, high = np.split(_edge(twice, np.concatenate(outer), np.concatenate(inner), failing), 2)
+    return low, high
 
 
 def _edge(ratio: Ratio, outer: NDArray[np.float64], inner: NDArray[np.float64], failing: float) -> NDArray[np.float64]:

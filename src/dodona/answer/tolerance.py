@@ -84,7 +84,7 @@ def tolerance(question: Question, column: Column, within: Tolerance | PerColumn,
     is 1 for a share of counts, 100 for one in percent, and the largest |value| for a sum over a count. What only HAVING
     or ORDER BY reads is as accurate, as a part of its whole, as the most accurate column that is shown.
     """
-    if len(question.columns) == 1 and column is question.columns[0] and not isinstance(within, PerColumn):
+    if not isinstance(within, PerColumn) and any(column is one for one in question.columns):
         return _read(question, column, within, size)  # nearly all questions
     shown = [one for one in _estimates(question) if not isinstance(one.expression, Certain)]
     if column not in question.columns and shown:

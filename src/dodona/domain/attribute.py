@@ -61,6 +61,10 @@ class Category:
         _fill(self, landing=declaration.label_code(otherwise, labels=self.labels), otherwise=otherwise)
         _fill(self, source=checked_source(source, name=self.name))
 
+    def __hash__(self) -> int:
+        """Return that of the name: labels may be thousands, and attributes are looked up all the time."""
+        return hash(self.name)
+
     @property
     def size(self) -> int:
         """How many values there are, without `<missing>` and `<outside>`."""
@@ -109,6 +113,10 @@ class Integer:
         _fill(self, landing=code, otherwise=None if code is None else least + code)
         _divide(self, bins)
         _fill(self, source=checked_source(source, name=self.name))
+
+    def __hash__(self) -> int:
+        """Return that of the name."""
+        return hash(self.name)
 
     @property
     def size(self) -> int:
@@ -173,6 +181,10 @@ class Number:
         _divide(self, bins)
         _fill(self, source=checked_source(source, name=self.name))
 
+    def __hash__(self) -> int:
+        """Return that of the name."""
+        return hash(self.name)
+
     @property
     def size(self) -> int:
         """How many points the grid has from lower to upper."""
@@ -215,6 +227,10 @@ class Date:
         _divide(self, bins)
         _fill(self, source=checked_source(source, name=self.name))
 
+    def __hash__(self) -> int:
+        """Return that of the name."""
+        return hash(self.name)
+
     @property
     def size(self) -> int:
         """How many days there are."""
@@ -242,6 +258,10 @@ class Boolean:
             self, name=checked_name(name, argument="name"), landing=code, otherwise=None if code is None else code == 1
         )
         _fill(self, source=checked_source(source, name=self.name))
+
+    def __hash__(self) -> int:
+        """Return that of the name."""
+        return hash(self.name)
 
     @property
     def size(self) -> int:

@@ -25,6 +25,10 @@ class Domain:
         if len({name.casefold() for name in self._by_name}) != len(self.attributes):
             raise InvalidArgument("attributes", self.names, "write each name once; capitals make no difference")
 
+    def __hash__(self) -> int:
+        """Return that of the names: every query has a domain, and it is looked up all the time."""
+        return hash(tuple(self._by_name))
+
     @property
     def names(self) -> tuple[str, ...]:
         """The names, in order."""

@@ -40,6 +40,10 @@ class Partition:
         if self.further not in {0, 2}:
             raise InvalidArgument("further", self.further, "write further(attribute): 2, or 0 where there are none")
 
+    def __hash__(self) -> int:
+        """Return one that does not read the groups, which may be millions: they are compared where it is the same."""
+        return hash((self.attribute, self.size, len(self.cuts)))
+
     @classmethod
     def of(cls, attribute: Attribute) -> Self:
         """Return the declared bins, or one group for each value where none are declared."""

@@ -26,7 +26,7 @@ from dodona.online.beyond import Beyond, best, explained
 from dodona.online.buying import Buyer, Order
 from dodona.online.chance import paid
 from dodona.online.confirming import Confirmer
-from dodona.online.demand import Resolved
+from dodona.online.demand import Aim, Resolved
 from dodona.online.desk import Best, Desk, dear_for_its_epsilon, too_dear
 from dodona.online.finding import Finder, Held
 from dodona.online.follower import Follower
@@ -149,8 +149,8 @@ class Answering:
         )
 
     def _resolved(self, asked: Sequence[Question], request: Request) -> list[Resolved]:
-        size = self._dataset.schema.unit.size
-        return [Resolved(question, request, size=size) for question in asked]
+        aim = Aim(request, size=self._dataset.schema.unit.size)
+        return [Resolved(question, aim) for question in asked]
 
     def _all_found(self, asked: Sequence[Resolved], request: Request) -> list[Held | None]:
         """Return for each question what its answer is, where it is free."""
@@ -253,7 +253,7 @@ class Answering:
             yield from read_release(bought.released, _questions(missing), bought.price)
             return
         with paid():
-            learned = self._all_found(missing, request)
+            learned = self._finder.find(missing)  # a bundle is bought for counts alone
         for one, known in zip(missing, learned, strict=True):
             held = self._paid_for(one) if known is None else known
             yield held.bought(bought.released.receipt, bought.price, reused=before)

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 _LOOKED_AT = 256  # rows
+_FIRST, _FURTHER = 512, 4  # questions, and times as many
 _EXACT = 1 << 24
 
 
@@ -103,18 +104,32 @@ class Buyer:
             kinds = distinct(wanted)
             best = self._cheapest([*self.rule.whole(kinds, self._accounts())])
             best = best if best is not None and self.rule.answers(best, kinds) else None
-        if best is not None and self.share(best.event) <= self._at_least(questions, request, wanted):
+        if best is not None and self._is_cheaper(self.share(best.event), questions, request, wanted):
             return self._bundled(best)
         alone = self.alone(questions, request)
         return alone if best is None or self.share(best.event) > alone.share else self._bundled(best)
 
-    def _at_least(self, questions: Sequence[Question], request: Request, wanted: Sequence[Wanted]) -> Fraction:
-        """Return what single answers cost at least together: one row is in some of them, as a look at a few rows shows.
+    def _is_cheaper(
+        self, share: Fraction, questions: Sequence[Question], request: Request, wanted: Sequence[Wanted]
+    ) -> bool:
+        """Return whether single answers are seen to cost as much: the first of them do, or all that are looked at.
 
         To price very many of them exactly takes long, and where a bundle costs less than this it need not be done.
         """
         loosest = max(range(len(questions)), key=lambda place: wanted[place].room)
         alone = self.planner.plan((questions[loosest],), request).share
+        looked_at = _FIRST
+        while looked_at < len(questions):
+            if share <= self._at_least(questions[:looked_at], alone):
+                return True
+            looked_at *= _FURTHER
+        return share <= self._at_least(questions, alone)
+
+    def _at_least(self, questions: Sequence[Question], alone: Fraction) -> Fraction:
+        """Return what single answers cost at least together: one row is in some of them, as a look at a few rows shows.
+
+        Each of them costs at least what the cheapest does.
+        """
         members = _membership(self.rule.domain, [question.query.blocks[0] for question in questions])
         counted = members.sum(axis=0)
         if self.rule.unit.neighbours is Neighbours.ADD_REMOVE:

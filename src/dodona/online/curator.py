@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from fractions import Fraction
 from html import escape
@@ -126,7 +126,7 @@ class Curator:
         `max_price` is for all of them together.
         """
         listed, request = _several(questions), self._request(within, confidence, epsilon, max_price, fresh=fresh)
-        once = listed if fresh else _each_once(listed)
+        once, places = (listed, range(len(listed))) if fresh else _each_once(listed)
         asked = []
         for number, question in enumerate(once):
             asked.append(self.read(question))
@@ -136,10 +136,7 @@ class Curator:
             return ()
         with self._held(key):
             answers = self._answering.answers(tuple(asked), request, key)
-        if len(once) == len(listed):
-            return answers
-        of = dict(zip(once, answers, strict=True))
-        return tuple(of[question] for question in listed)
+        return answers if len(once) == len(listed) else tuple([answers[place] for place in places])
 
     def prepare(
         self,
@@ -159,7 +156,7 @@ class Curator:
             raise InvalidRequest("There is nothing to prepare. Write a list of the questions that are coming.")
         request = self._request(within, confidence, None, max_price)
         with self._held(key):
-            return self._answering.prepare(tuple(map(self.read, _each_once(listed))), request, key)
+            return self._answering.prepare(tuple(map(self.read, _each_once(listed)[0])), request, key)
 
     def quote(  # noqa: PLR0913  the surface of a question
         self,
@@ -179,7 +176,7 @@ class Curator:
         if not several:
             raise InvalidRequest("There is no question to quote. Write one, or a list of them.")
         request = self._request(within, confidence, epsilon, max_price, fresh=fresh)
-        once = several if fresh else _each_once(several)
+        once = several if fresh else _each_once(several)[0]
         return self._answering.offer(tuple(map(self.read, once)), request)
 
     def choose(
@@ -317,12 +314,14 @@ def _several(questions: object) -> tuple[object, ...]:
     return tuple(questions)
 
 
-def _each_once(questions: tuple[object, ...]) -> tuple[object, ...]:
-    """Return questions without repetitions, in their order: what is asked twice in one call is measured once.
+def _each_once(questions: tuple[object, ...]) -> tuple[tuple[object, ...], Sequence[int]]:
+    """Return questions without repetitions, in their order, and the place of each: asked twice, it is measured once.
 
     With fresh noise each of them is measured, as it was asked for.
     """
     try:
-        return tuple(dict.fromkeys(questions))
+        known: dict[object, int] = {}
+        places = [known.setdefault(question, len(known)) for question in questions]
+        return tuple(known), places
     except TypeError:  # something that is no question: reading it says so
-        return questions
+        return questions, range(len(questions))

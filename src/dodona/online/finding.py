@@ -56,9 +56,12 @@ class Finder:
         """Return for each question its values, if all its blocks are known accurately enough."""
         demanded = [one.demands or () for one in asked]
         with self.memory.lock:
-            known = iter(self._known(asked, demanded))
+            known = self._known(asked, demanded)
+            if not self.memory.knowledge.combines and not any(known):
+                return [None] * len(asked)
+        blocks = iter(known)
         return [
-            self._held(one.question, own, [*islice(known, len(own))]) for one, own in zip(asked, demanded, strict=True)
+            self._held(one.question, own, [*islice(blocks, len(own))]) for one, own in zip(asked, demanded, strict=True)
         ]
 
     def find_anyhow(self, asked: Resolved) -> Held | None:
@@ -116,7 +119,7 @@ class Finder:
         Blocks stand one question after the other. What was released meanwhile is read once for all of them.
         """
         blocks = [demand for own in demanded for demand in own]
-        if any(may_be_exact(demand.block) for demand in blocks):
+        if not self.memory.begun and any(may_be_exact(demand.block) for demand in blocks):
             self.memory.begin()
         knowledge = self.memory.follow()
         found: list[Told | Found | None] = [None] * len(blocks)

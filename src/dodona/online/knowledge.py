@@ -115,6 +115,11 @@ class Knowledge:
         purchase = Purchase.of_residuals(measured, receipt.purpose)
         self.asked.bought(purchase, Facet(widest, tuple(1 for _ in widest)), receipt.event)
 
+    @property
+    def combines(self) -> bool:
+        """Whether there are single answers to be put together."""
+        return self._combined > 0
+
     def facet(self, block: Block) -> Facet | None:
         """Return the classes that a block is a count over."""
         return facet_of(block, self.domain)
@@ -123,6 +128,11 @@ class Knowledge:
         """Return what `tell` returns of each block; all products are looked up in the lattice together."""
         found: list[Found | None] = [None] * len(wanted)
         some = len(self.lattice) > 1  # more than the number of rows
+        if not some and not self.tables:
+            for place, (own, facet) in enumerate(zip(wanted, facets, strict=True)):
+                if facet is None or not facet.sets:
+                    found[place] = self.tell(own.block, facet, own.met)
+            return found
         products = {place: facet for place, facet in enumerate(facets) if facet is not None and facet.sets}
         told = self.lattice.tell_all([*products.values()]) if some else [None] * len(products)
         known = dict(zip(products, told, strict=True))
@@ -132,7 +142,7 @@ class Knowledge:
                 follows = _of_lattice(one)
                 known_well = own.met(follows)
                 found[place] = follows if known_well else self.tell(own.block, facet, own.met, beside_lattice=True)
-            elif some or self.tables or place not in known:
+            else:
                 found[place] = self.tell(own.block, facet, own.met)
         return found
 
@@ -155,7 +165,7 @@ class Knowledge:
 
         It is the slow way, and the only one that may be gone while another thread adds to what is known.
         """
-        if isinstance(block.weight, People) or self._combined == 0 or block.values > _MOST_VALUES:
+        if isinstance(block.weight, People) or not self.combines or block.values > _MOST_VALUES:
             return None
         derived = self._derivation.derive(Query(self.domain, (block,)))
         if derived is None:

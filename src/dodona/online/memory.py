@@ -133,6 +133,11 @@ class Memory:
                 start += block.values
             self.knowledge.learn(receipt, measured, values)
 
+    @property
+    def begun(self) -> bool:
+        """Whether the number of rows was read, or found to be no public one."""
+        return self._rows is None
+
     def begin(self) -> None:
         """Read the number of rows, once, where it is public: before the first release, and for those who ask for it."""
         if self._rows is not None:

@@ -115,8 +115,10 @@ class Planner:
     def _rooms(self, asked: tuple[Question, ...], request: Request) -> list[float | None]:
         """Return how far off, in steps, the noise of each question with a single total may be; None for the others.
 
-        Only its weight and its unit decide; of many questions most share these, and their tolerance is read once.
+        Only its weight and its unit decide, where no tolerance is for a column by name; of many questions most share
+        these, and their tolerance is read once.
         """
+        within = _within(request)
         known: dict[tuple[int, int], float] = {}
         found: list[float | None] = []
         for question in asked:
@@ -125,9 +127,9 @@ class Planner:
                 found.append(None)
                 continue
             same = (id(block.weight), id(block.unit))  # both live as long as the question does
-            room = known.get(same)
+            room = None if isinstance(within, PerColumn) else known.get(same)
             if room is None:
-                room = tolerance(question, question.columns[0], _within(request), size=self.unit.size)
+                room = tolerance(question, question.columns[0], within, size=self.unit.size)
                 room = known[same] = room / float(block.unit)
             found.append(room)
         return found

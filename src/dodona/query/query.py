@@ -55,6 +55,10 @@ class Block:
     unit: Fraction = Fraction(1)
     """What one step is worth in the answer's own unit."""
 
+    def __hash__(self) -> int:
+        """Return one without the unit, which the weight nearly always decides: fractions are slow to hash."""
+        return hash((self.where, self.keys, self.weight))
+
     @property
     def values(self) -> int:
         """How many answers it has: one for each group, in row-major order of the keys."""
