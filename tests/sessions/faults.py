@@ -112,7 +112,7 @@ FAULTS = {
         (
             replacing(
                 "dodona.online.answering",
-                "            fetched = self._fetched(asked, request, key)",
+                "            fetched = self._fetched(once, request, key)",
                 "            fetched = None",
                 symbol="Answering.answers",
             ),

@@ -604,7 +604,8 @@ class Plan:
         while left:
             ready = next((one for one in left if not before[one] & set(left) - {one}), None)
             if ready is None:
-                self.errors.append(f"{target}: {left} need each other while they are imported")
+                self.notes.append(f"{target}: {left} need each other while they are imported: kept in the order given")
+                ready = left[0]
                 return [*done, *left]
             done.append(ready)
             left.remove(ready)
