@@ -483,6 +483,10 @@ class Plan:
             module, name = self.final(Symbol(bound.module, bound.name))
             if module == target:
                 return []
+            spare = f"{module.rpartition('.')[2]}_{name.strip('_')}"
+            if not bound.alias and name != local and file.names.inner(name, hard=True):
+                self.notes.append(f"aliased in {target}: {name} of {module} is {spare}; a parameter is called so")
+                return [(("from", module, name), spare, spare)]
             return [(("from", module, name), bound.alias or name, f"{module.rpartition('.')[2]}_{name.strip('_')}")]
         if bound.kind == "module":
             found = []
@@ -490,6 +494,12 @@ class Plan:
                 if module != target:
                     parent, _, last = module.rpartition(".")
                     kept = bound.alias if self.target[bound.module] == module else ""
+                    sources = [self.files[one] for one in self.order[target] if one in self.files]
+                    if not bound.alias and last != local and any(one.names.inner(last) for one in sources):
+                        self.notes.append(
+                            f"aliased in {target}: {module} is {local} as before; {last} is a local name there"
+                        )
+                        kept = local
                     found.append((("from", parent, last), kept or last, f"{last}_of_{parent.rpartition('.')[2]}"))
             return found
         if bound.kind == "foreign":

@@ -60,7 +60,7 @@ def mentions(
             parts, prefix = ["dodona", *folder.strip("/").split("/")], root or ""
         if last in (None, "*"):
             name = ".".join(parts)
-            if not any(other.startswith(name + ".") for other in plan.files):
+            if name in ("dodona", "tests") or not any(other.startswith(name + ".") for other in plan.files):
                 continue
             new = plan.package_target(name)
             if new is None:
