@@ -79,6 +79,15 @@ def _left(plan: Plan, target: str) -> bool:
     return not any(other.startswith(target + ".") for other in plan.order if plan.order[other])
 
 
+def _emptied(plan: Plan, target: str) -> bool:
+    """Whether a package has a docstring alone, and all that was in it has gone elsewhere."""
+    file = plan.files.get(target)
+    if file is None or not file.package or plan.order[target] != [target] or file.chunks or file.headers:
+        return False
+    inner = [name for name in plan.files if name.startswith(target + ".")]
+    return bool(inner) and not any(other.startswith(target + ".") for name in inner for other in (plan.target[name],))
+
+
 def texts(plan: Plan) -> dict[Path, str]:
     """Every file as it is afterwards."""
     editors = {name: Editor(plan, file) for name, file in plan.files.items()}
@@ -96,7 +105,7 @@ def texts(plan: Plan) -> dict[Path, str]:
     found: dict[Path, str] = {}
     for target in plan.order:
         sources = [name for name in plan.order[target] if name in plan.files]
-        if not sources:
+        if not sources or _emptied(plan, target):
             continue
         if shaped[target]:
             found[new_path(plan, target)] = assembled(plan, target, editors, strings)
@@ -195,6 +204,7 @@ def _worded_page(text: str, old: str, new: str) -> str:
 
 def write(plan: Plan, files: dict[Path, str]) -> None:
     """Put the new files in the place of the old ones."""
+    folders = {file.path.parent for file in plan.files.values()}
     old_docs = {name: file.doc for name, file in plan.files.items() if file.package and file.doc}
     for file in plan.files.values():
         if file.path not in files:
@@ -221,7 +231,7 @@ def write(plan: Plan, files: dict[Path, str]) -> None:
         folder = path.parent
         while path.parts[0] in ("src", "tests") and folder.parts and folder not in (Path("src"), Path("tests")):
             init = plan.root / folder / "__init__.py"
-            if not init.exists() and path.suffix == ".py":
+            if not init.exists() and path.suffix == ".py" and folder not in folders:
                 name = ".".join(folder.parts[1:] if folder.parts[0] == "src" else folder.parts)
                 doc = next(
                     (old_docs[old] for old in old_docs if plan.package_target(old) == name and old not in plan.order),
