@@ -233,6 +233,8 @@ class Editor:
             self.put(*self.names.span(node), "pass")
         else:
             start, end = self.whole(node)
+            while body is not self.names.tree.body and self.file.text.startswith("\n", end):
+                end += 1  # no blank line is left where the import was
             self.put(start, end, "")
 
     def imports_inside(self) -> None:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import ast
 import builtins
+import re
 import tomllib
 from collections import defaultdict
 from dataclasses import dataclass, field
+from fnmatch import fnmatch
 from pathlib import Path
+from typing import Any
 
 from tools.restructure.scopes import Names, Ref
 
@@ -483,6 +486,10 @@ class Plan:
             module, name = self.final(Symbol(bound.module, bound.name))
             if module == target:
                 return []
+            spare = f"{module.rpartition('.')[2]}_{name.strip('_')}"
+            if not bound.alias and name != local and file.names.inner(name, hard=True):
+                self.notes.append(f"aliased in {target}: {name} of {module} is {spare}; a parameter is called so")
+                return [(("from", module, name), spare, spare)]
             return [(("from", module, name), bound.alias or name, f"{module.rpartition('.')[2]}_{name.strip('_')}")]
         if bound.kind == "module":
             found = []
@@ -490,6 +497,12 @@ class Plan:
                 if module != target:
                     parent, _, last = module.rpartition(".")
                     kept = bound.alias if self.target[bound.module] == module else ""
+                    sources = [self.files[one] for one in self.order[target] if one in self.files]
+                    if not bound.alias and last != local and any(one.names.inner(last) for one in sources):
+                        self.notes.append(
+                            f"aliased in {target}: {module} is {local} as before; {last} is a local name there"
+                        )
+                        kept = local
                     found.append((("from", parent, last), kept or last, f"{last}_of_{parent.rpartition('.')[2]}"))
             return found
         if bound.kind == "foreign":
@@ -552,6 +565,32 @@ class Plan:
         else:
             new = self.target[module]
         return ".".join([new, *rest])
+
+    # --- words and paths
+
+    def worded(self, how: dict[str, Any], path: str) -> bool:
+        """Whether a rename of a word applies to a file, by its new path."""
+        patterns = [how["in"]] if isinstance(how["in"], str) else how["in"]
+        return any(one == "*" or fnmatch(path, one) for one in patterns)
+
+    def in_words(self, text: str, module: str) -> str:
+        """Lines of code of a new module with its words renamed."""
+        for old, how in self.map.get("words", {}).items():
+            if self.worded(how, str(self.path(module))):
+                text = re.sub(rf"(?<!\w){re.escape(old)}(?!\w)", how["to"], text)
+        return text
+
+    def path(self, target: str) -> Path:
+        """The file of a module afterwards."""
+        root = Path("src") if target.startswith("dodona") else Path()
+        package = any(other.startswith(target + ".") and self.order[other] for other in self.order)
+        old = self.files.get(target)
+        if old is not None and self.order[target] == [target]:
+            return old.path  # untouched: a package that has nothing but its own file stays one
+        folder = root.joinpath(*target.split("."))
+        if any(name in self.files and self.files[name].package for name in self.order[target]):
+            package = package or len(self.order[target]) == 1
+        return folder / "__init__.py" if package else folder.with_suffix(".py")
 
     # --- order and cycles
 

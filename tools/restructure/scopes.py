@@ -66,12 +66,17 @@ class Names(ast.NodeVisitor):
             self.lines.append(self.lines[-1] + len(line))
         self.raw = text.splitlines(keepends=True)
         self.module = self.scope = Scope("module", None)
+        self.scopes: list[Scope] = []
         self.refs: list[Ref] = []
         self.nested: list[tuple[ast.Import | ast.ImportFrom, Scope, list[ast.stmt]]] = []
         """Imports in functions, with the block they stand in."""
         self.late = 0
         for node in self.tree.body:
             self.visit(node)
+
+    def inner(self, name: str, *, hard: bool = False) -> bool:
+        """Whether a name is bound somewhere below the module; if `hard`, by a parameter or the like."""
+        return any(name in (scope.hard if hard else scope.bound) for scope in self.scopes)
 
     def at(self, line: int, column: int) -> int:
         """The offset of a place that ast tells."""
@@ -157,6 +162,7 @@ class Names(ast.NodeVisitor):
             self.visit(one)
         self.definition(node)
         outer, self.scope = self.scope, Scope("class", self.scope)
+        self.scopes.append(self.scope)
         for one in node.body:
             self.visit(one)
         self.scope = outer
@@ -181,6 +187,7 @@ class Names(ast.NodeVisitor):
         for one in every:
             self.annotation(one.annotation)
         outer, self.scope = self.scope, Scope("function", self.scope)
+        self.scopes.append(self.scope)
         for one in every:
             self.bind(one.arg, hard=True)
         self.late += 1
@@ -193,6 +200,7 @@ class Names(ast.NodeVisitor):
         generators = node.generators  # type: ignore[attr-defined]
         self.visit(generators[0].iter)
         outer, self.scope = self.scope, Scope("comprehension", self.scope)
+        self.scopes.append(self.scope)
         for place, one in enumerate(generators):
             self.visit(one.target)
             if place:

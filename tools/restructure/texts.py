@@ -60,7 +60,7 @@ def mentions(
             parts, prefix = ["dodona", *folder.strip("/").split("/")], root or ""
         if last in (None, "*"):
             name = ".".join(parts)
-            if not any(other.startswith(name + ".") for other in plan.files):
+            if name in ("dodona", "tests") or not any(other.startswith(name + ".") for other in plan.files):
                 continue
             new = plan.package_target(name)
             if new is None:
@@ -234,11 +234,10 @@ def patched(plan: Plan, editors: dict[str, Editor], patch: Patch) -> Patch:
     if not kept or equal != set(range(len(tokens))):
         loose = {key: text for key, text in names.items() if not any(text == one.text for one in kept)}
         out = rewritten(out, loose)
+    lines = plan.in_words(applied(old, edits), module)
+    after = plan.in_words(imports_in(plan, out), module)
     return Patch(
-        module,
-        tuple(applied(old, edits).split("\n")),
-        tuple(imports_in(plan, out).split("\n")) if patch.new else (),
-        symbol,
+        module, tuple(lines.split("\n")), tuple(after.split("\n")) if patch.new else (), plan.in_words(symbol, module)
     )
 
 
@@ -380,7 +379,9 @@ def mutants(plan: Plan, editors: dict[str, Editor]) -> dict[str, list[Edit]]:
             raw = file.text[start:end]
             # Each quoted part of an implicit concatenation is a line or a part of one.
             new = "".join(
-                piece if not piece.strip() or piece[0] not in "\"'f" else _literal(plan, piece, names)
+                piece
+                if not piece.strip() or piece[0] not in "\"'f"
+                else _literal(plan, piece, names, hits[0][3].module)
                 for piece in re.split(r"(\"(?:\\.|[^\"\\])*\"|'(?:\\.|[^'\\])*')", raw)
             )
             if new != raw and not any(one.start < end and start < one.end for one in edits):
@@ -389,10 +390,10 @@ def mutants(plan: Plan, editors: dict[str, Editor]) -> dict[str, list[Edit]]:
     return found
 
 
-def _literal(plan: Plan, piece: str, names: dict[tuple[str, ...], str]) -> str:
+def _literal(plan: Plan, piece: str, names: dict[tuple[str, ...], str], module: str) -> str:
     quote = piece[0]
     if quote == "f":
         return piece
     inner = piece[1:-1]
     parts = inner.split("\\n")
-    return quote + "\\n".join(imports_in(plan, rewritten(part, names)) for part in parts) + quote
+    return quote + "\\n".join(plan.in_words(imports_in(plan, rewritten(part, names)), module) for part in parts) + quote
