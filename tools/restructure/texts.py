@@ -80,6 +80,10 @@ def mentions(
     return found
 
 
+_TELLING = re.compile(r"_?[a-z]+(_[a-z0-9]+)+|[A-Z][a-z]+([A-Z][a-z]+)+")  # what is no word of everyday English
+_ABOUT_CODE = ("docs/theory/*", "docs/adr/*", "docs/sources.md", "docs/how-it-works.md", "CONTRIBUTING.md")
+
+
 def renamed_words(plan: Plan) -> dict[str, str]:
     """Bare names that pages may use: renamed symbols of which there is only one."""
     homes: dict[str, set[str]] = {}
@@ -87,7 +91,9 @@ def renamed_words(plan: Plan) -> dict[str, str]:
         if file.name.startswith("dodona"):
             for name in file.defs:
                 homes.setdefault(name, set()).add(plan.final(Symbol(file.name, name))[1])
-    return {name: next(iter(new)) for name, new in homes.items() if len(new) == 1 and new != {name}}
+    return {
+        name: next(iter(new)) for name, new in homes.items() if len(new) == 1 and new != {name} and _TELLING.fullmatch(name)
+    }
 
 
 def python_strings(plan: Plan, file: File, taken: list[Edit]) -> list[Edit]:
@@ -108,7 +114,8 @@ def python_strings(plan: Plan, file: File, taken: list[Edit]) -> list[Edit]:
             short=token.type == tokenize.COMMENT or token.string.startswith('"""'),
             where=str(file.path),
         )
-        found += bare_words(bare, file.text, low, high)
+        if token.type == tokenize.COMMENT or token.string.startswith('"""'):
+            found += bare_words(bare, file.text, low, high)
     free = []
     for one in found:
         if not any(other.start < one.end and one.start < other.end for other in [*taken, *free]):
@@ -234,10 +241,11 @@ def patched(plan: Plan, editors: dict[str, Editor], patch: Patch) -> Patch:
     if not kept or equal != set(range(len(tokens))):
         loose = {key: text for key, text in names.items() if not any(text == one.text for one in kept)}
         out = rewritten(out, loose)
-    lines = plan.in_words(applied(old, edits), module)
-    after = plan.in_words(imports_in(plan, out), module)
     return Patch(
-        module, tuple(lines.split("\n")), tuple(after.split("\n")) if patch.new else (), plan.in_words(symbol, module)
+        module,
+        tuple(applied(old, edits).split("\n")),
+        tuple(imports_in(plan, out).split("\n")) if patch.new else (),
+        symbol,
     )
 
 
@@ -257,7 +265,8 @@ def page(plan: Plan, editors: dict[str, Editor], path: Path, text: str) -> str:
             edits += [
                 one
                 for one in bare_words(plan.bare, whole, 0, len(whole))
-                if not any(e.start < one.end and one.start < e.end for e in edits)
+                if any(path.match(own) for own in _ABOUT_CODE)
+                and not any(e.start < one.end and one.start < e.end for e in edits)
             ]  # type: ignore[attr-defined]
             out.append(applied(whole, edits))
             plain.clear()
@@ -379,9 +388,7 @@ def mutants(plan: Plan, editors: dict[str, Editor]) -> dict[str, list[Edit]]:
             raw = file.text[start:end]
             # Each quoted part of an implicit concatenation is a line or a part of one.
             new = "".join(
-                piece
-                if not piece.strip() or piece[0] not in "\"'f"
-                else _literal(plan, piece, names, hits[0][3].module)
+                piece if not piece.strip() or piece[0] not in "\"'f" else _literal(plan, piece, names)
                 for piece in re.split(r"(\"(?:\\.|[^\"\\])*\"|'(?:\\.|[^'\\])*')", raw)
             )
             if new != raw and not any(one.start < end and start < one.end for one in edits):
@@ -390,10 +397,10 @@ def mutants(plan: Plan, editors: dict[str, Editor]) -> dict[str, list[Edit]]:
     return found
 
 
-def _literal(plan: Plan, piece: str, names: dict[tuple[str, ...], str], module: str) -> str:
+def _literal(plan: Plan, piece: str, names: dict[tuple[str, ...], str]) -> str:
     quote = piece[0]
     if quote == "f":
         return piece
     inner = piece[1:-1]
     parts = inner.split("\\n")
-    return quote + "\\n".join(plan.in_words(imports_in(plan, rewritten(part, names)), module) for part in parts) + quote
+    return quote + "\\n".join(imports_in(plan, rewritten(part, names)) for part in parts) + quote
