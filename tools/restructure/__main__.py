@@ -169,7 +169,7 @@ def _worded(plan: Plan, path: Path, text: str, own: dict[str, Any]) -> str:
             else:
                 plan.notes.append(f"look at {path}:{token.start[0]}: the string {token.string} was not renamed")
         elif token.type in (tokenize.STRING, tokenize.COMMENT):
-            within(at, r"`[^`\n]+`", rf"(?<![\w/])(?:{every})(?![\w/])")
+            within(at, r"`[^`\n]+`|(?m:^\s*(?:>>>|\.\.\.) .*$)", rf"(?<![\w/])(?:{every})(?![\w/])")
     return applied(text, edits)
 
 

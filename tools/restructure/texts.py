@@ -100,6 +100,8 @@ def python_strings(plan: Plan, file: File, taken: list[Edit]) -> list[Edit]:
             continue
         lines = file.names.lines
         low, high = lines[token.start[0] - 1] + token.start[1], lines[token.end[0] - 1] + token.end[1]
+        if ">>>" in token.string:
+            found += doctests(plan, file.text, low, high, file_names(plan, file))
         found += mentions(
             plan,
             file.text,
@@ -114,6 +116,51 @@ def python_strings(plan: Plan, file: File, taken: list[Edit]) -> list[Edit]:
         if not any(other.start < one.end and one.start < other.end for other in [*taken, *free]):
             free.append(one)
     return free
+
+
+def doctests(plan: Plan, text: str, low: int, high: int, names: dict[tuple[str, ...], str]) -> list[Edit]:
+    """The edits of the lines of examples: imports, and the names that the file or these imports bind."""
+    found: list[Edit] = []
+    names = dict(names)
+    for line in re.finditer(r"^([ \t]*)(>>>|\.\.\.) (.*)$", text[low:high], re.MULTILINE):
+        code = line[3]
+        if re.match(r"from (?:dodona|tests)[\w.]* import [^(]+$", code):
+            made = []
+            for local, bound in plan.bounds(ast.parse(code).body[0]):  # type: ignore[arg-type]
+                if bound.kind == "symbol":
+                    module, new = plan.final(Symbol(bound.module, bound.name))
+                elif bound.kind == "module":
+                    module, _, new = plan.target[bound.module].rpartition(".")
+                else:
+                    module, new = bound.module, bound.name
+                if not bound.alias and new != local:
+                    names[local,] = new
+                made.append((module, new + (f" as {bound.alias}" if bound.alias else "")))
+            new_lines = [
+                f"from {one} import {', '.join(new for module, new in made if module == one)}"
+                for one in dict.fromkeys(m for m, _ in made)
+            ]
+            written = f"\n{line[1]}{line[2]} ".join(new_lines)
+        else:
+            written = rewritten(code, names)
+            written = applied(written, mentions(plan, written, short=False))
+        if written != code:
+            found.append(Edit(low + line.start(3), low + line.end(3), written))
+    return found
+
+
+def file_names(plan: Plan, file: File) -> dict[tuple[str, ...], str]:
+    """What the module's own names are called afterwards, where that differs."""
+    found: dict[tuple[str, ...], str] = {}
+    for name in [*file.defs, *file.imports]:
+        new = plan.final(Symbol(file.name, name))[1]
+        if (
+            new != name
+            and file.imports.get(name, None) is None
+            or (name in file.imports and file.imports[name].kind == "symbol" and new != name)
+        ):
+            found[name,] = new
+    return found
 
 
 def bare_words(bare: dict[str, str], text: str, low: int, high: int) -> list[Edit]:
@@ -300,7 +347,11 @@ def python_block(plan: Plan, text: str, where: str) -> str:
     try:
         file = plan.add(where, Path(where), text)
     except SyntaxError:
-        return applied(text, mentions(plan, text, where=where))
+        edits = doctests(plan, text, 0, len(text), {})
+        rest = mentions(plan, text, where=where)
+        return applied(
+            text, edits + [one for one in rest if not any(e.start < one.end and one.start < e.end for e in edits)]
+        )
     plan.bindings(file)
     plan.target[where] = where
     plan.order[where] = [where]
