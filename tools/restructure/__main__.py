@@ -287,7 +287,7 @@ def main(arguments: list[str]) -> int:
         print("the tree has changes that are not committed")
         return 2
     plan = Plan(ROOT, Path(names[0]))
-    if plan.errors:
+    if any(one.startswith("unknown") or "mapped twice" in one for one in plan.errors) or (plan.errors and not dry):
         report(plan, {})
         return 1
     files = texts(plan)
