@@ -16,6 +16,7 @@ import sys
 import tokenize
 from fnmatch import fnmatch
 from pathlib import Path
+from typing import Any
 
 from tools.restructure.edit import Edit, Editor, applied, assembled
 from tools.restructure.plan import Plan
@@ -57,28 +58,6 @@ def code_lines(text: str) -> int:
     return len(lines - docs)
 
 
-def new_path(plan: Plan, target: str) -> Path:
-    """The file of a module afterwards."""
-    root = Path("src") if target.startswith("dodona") else Path()
-    kept = [name for name in plan.order[target] if name in plan.files]
-    package = any(other.startswith(target + ".") and _stays(plan, other) for other in plan.order)
-    package = package or any(plan.files[name].package and name == target for name in kept) and not _left(plan, target)
-    folder = root.joinpath(*target.split("."))
-    return folder / "__init__.py" if package else folder.with_suffix(".py")
-
-
-def _stays(plan: Plan, target: str) -> bool:
-    return any(
-        name in plan.files and (plan.files[name].chunks or plan.files[name].headers or target == name)
-        for name in plan.order[target]
-    )
-
-
-def _left(plan: Plan, target: str) -> bool:
-    """Whether a package has nothing left in it but what was mapped onto its own name."""
-    return not any(other.startswith(target + ".") for other in plan.order if plan.order[other])
-
-
 def _emptied(plan: Plan, target: str) -> bool:
     """Whether a package has a docstring alone, and all that was in it has gone elsewhere."""
     file = plan.files.get(target)
@@ -108,14 +87,14 @@ def texts(plan: Plan) -> dict[Path, str]:
         if not sources or _emptied(plan, target):
             continue
         if shaped[target]:
-            found[new_path(plan, target)] = assembled(plan, target, editors, strings)
+            found[plan.path(target)] = assembled(plan, target, editors, strings)
         else:
             file = plan.files[sources[0]]
             text = applied(file.text, [*editors[file.name].edits, *strings[file.name]])
             if target in plan.docs and file.doc:
                 text = text.replace(file.doc, f'"""{plan.docs[target]}"""', 1)
-            found[new_path(plan, target)] = text
-            if "__file__" in file.text and file.path != new_path(plan, target):
+            found[plan.path(target)] = text
+            if "__file__" in file.text and file.path != plan.path(target):
                 plan.notes.append(f"look at {file.path}: it has moved and uses __file__")
     for pattern in PAGES:
         for path in sorted(plan.root.glob(pattern)):
@@ -150,53 +129,73 @@ def _config(plan: Plan, text: str, path: Path) -> str:
         ]
         if hit and not any(e.start < one.end() and one.start() < e.end for e in edits):
             plan.notes.append(f"by hand: {path}: {one[1]} matched {[file.name for file in hit]}")
+    keys: set[str] = set()
+    for one in re.finditer(r'^"([^"\n]+)" = \[', text[:high], re.MULTILINE):
+        own = [e for e in edits if one.start() <= e.start < one.end()]
+        new = applied(text, own, *one.span(1))
+        if new in keys:
+            plan.notes.append(f"by hand: {path}: {one[1]} is {new} now, which is there already")
+            edits = [e for e in edits if e not in own]
+        keys.add(new)
     return applied(text, edits)
 
 
 def words(plan: Plan, files: dict[Path, str]) -> None:
-    """Rename words in all code, and in the inline code and patches of pages."""
-    for old, how in plan.map.get("words", {}).items():
-        where = how["in"]
-        patterns = [where] if isinstance(where, str) else where
-        for path, text in list(files.items()):
-            if path.suffix not in (".py", ".md"):
-                continue
-            if patterns != ["*"] and not any(fnmatch(str(path), one) for one in patterns):
-                continue
-            files[path] = _worded(text, old, how["to"]) if path.suffix == ".py" else _worded_page(text, old, how["to"])
+    """Rename words in all code, and in the inline code of pages. Patches have been done with their modules."""
+    for path, text in list(files.items()):
+        if path.suffix not in (".py", ".md"):
+            continue
+        own = {old: how for old, how in plan.map.get("words", {}).items() if plan.worded(how, str(path))}
+        if own:
+            files[path] = _worded(plan, path, text, own) if path.suffix == ".py" else _worded_page(text, own)
 
 
-def _worded(text: str, old: str, new: str) -> str:
+def _worded(plan: Plan, path: Path, text: str, own: dict[str, Any]) -> str:
     lines = [0]
     for line in text.splitlines(keepends=True):
         lines.append(lines[-1] + len(line))
     edits = []
+    every = "|".join(map(re.escape, own))
+
+    def within(at: int, area: str, word: str) -> None:
+        for part in re.finditer(area, token.string):
+            for found in re.finditer(word, part[0]):
+                start = at + part.start() + found.start()
+                edits.append(Edit(start, start + len(found[0]), own[found[0]]["to"]))
+
     for token in tokenize.generate_tokens(io.StringIO(text).readline):
         at = lines[token.start[0] - 1] + token.start[1]
-        if token.type == tokenize.NAME and token.string == old:
-            edits.append(Edit(at, at + len(old), new))
+        if token.type == tokenize.NAME and token.string in own:
+            edits.append(Edit(at, at + len(token.string), own[token.string]["to"]))
         elif token.type == tokenize.STRING and re.match(r"[rR]?[fF]", token.string):
-            for part in re.finditer(r"\{[^{}]*\}", token.string):
-                for word in re.finditer(rf"(?<![\w'\"]){re.escape(old)}(?![\w'\"])", part[0]):
-                    start = at + part.start() + word.start()
-                    edits.append(Edit(start, start + len(old), new))
+            within(at, r"\{[^{}]*\}", rf"(?<![\w'\"])(?:{every})(?![\w'\"])")
+        elif token.type == tokenize.STRING and (word := token.string.strip("\"'")) in own:
+            if own[word].get("strings"):
+                edits.append(
+                    Edit(at + token.string.index(word), at + token.string.index(word) + len(word), own[word]["to"])
+                )
+            else:
+                plan.notes.append(f"look at {path}:{token.start[0]}: the string {token.string} was not renamed")
         elif token.type in (tokenize.STRING, tokenize.COMMENT):
-            for part in re.finditer(r"`[^`\n]+`", token.string):
-                for word in re.finditer(rf"(?<![\w/]){re.escape(old)}(?![\w/])", part[0]):
-                    start = at + part.start() + word.start()
-                    edits.append(Edit(start, start + len(old), new))
+            within(at, r"`[^`\n]+`|(?m:^\s*(?:>>>|\.\.\.) .*$)", rf"(?<![\w/])(?:{every})(?![\w/])")
     return applied(text, edits)
 
 
-def _worded_page(text: str, old: str, new: str) -> str:
-    word = re.compile(rf"(?<![\w/]){re.escape(old)}(?![\w/])")
-    out, inside = [], False
+def _worded_page(text: str, own: dict[str, Any]) -> str:
+    word = re.compile(rf"(?<![\w/])(?:{'|'.join(map(re.escape, own))})(?![\w/])")
+
+    def new(found: re.Match[str]) -> str:
+        return str(own[found[0]]["to"])
+
+    out: list[str] = []
+    fence = ""
     for line in text.split("\n"):
-        if line.lstrip().startswith("```"):
-            inside = not inside and re.match(r"\s*```(patch|python|py)\b", line) is not None
-        elif inside:
+        start = re.match(r"\s*```(\w*)", line)
+        if start is not None:
+            fence = "" if fence else start[1] or "text"
+        elif fence in ("python", "py"):
             line = word.sub(new, line)
-        else:
+        elif not fence:
             line = re.sub(r"`[^`\n]+`", lambda code: word.sub(new, code[0]), line)
         out.append(line)
     return "\n".join(out)
@@ -268,7 +267,7 @@ def report(plan: Plan, files: dict[Path, str]) -> None:
     print()
     changed = {target for target in plan.order if plan.order[target] != [target] and target.startswith("dodona")}
     for target in sorted(changed):
-        path = new_path(plan, target)
+        path = plan.path(target)
         if path in files:
             print(f"{code_lines(files[path]):6} {target}")
     for folder in ("src/dodona", "tests"):
@@ -296,7 +295,7 @@ def main(arguments: list[str]) -> int:
         print("the tree has changes that are not committed")
         return 2
     plan = Plan(ROOT, Path(names[0]))
-    if plan.errors:
+    if any(one.startswith("unknown") or "mapped twice" in one for one in plan.errors) or (plan.errors and not dry):
         report(plan, {})
         return 1
     files = texts(plan)

@@ -338,7 +338,7 @@ def section(doc: str) -> str:
     first = ast.literal_eval(doc).strip().split("\n")[0] if doc else ""
     if not first:
         return ""
-    lines = textwrap.wrap(f"--- {first} ---", 118)
+    lines = textwrap.wrap(f"--- {first} ---" if len(first) <= 110 else f"--- {first}", 118)
     return "\n".join(f"# {line}" for line in lines) + "\n"
 
 
@@ -368,6 +368,10 @@ def assembled(plan: Plan, target: str, editors: dict[str, Editor], strings: dict
     extra: list[str] = []
     bodies: list[str] = []
     doc = f'"""{plan.docs[target]}"""' if target in plan.docs else ""
+    home = [
+        one for one in plan.order[target] if one in plan.files and plan.target[one] == target and plan.files[one].doc
+    ]
+    first = home[0] if home and not doc else ""
     for place, source in enumerate(sources):
         file = plan.files[source]
         edits = [*editors[source].edits, *strings.get(source, [])]
@@ -391,12 +395,11 @@ def assembled(plan: Plan, target: str, editors: dict[str, Editor], strings: dict
         texts = [_chunk(file, chunk, edits) for chunk in own if not chunk.dropped]
         _lost(plan, file, target)
         if plan.target[source] == target and file.doc:
-            if not doc:
+            if source == first:
                 doc = applied(file.text, edits, *_doc_span(file))
-            else:
+            if source != first or place:
                 bodies.append("\n\n" + section(file.doc))
-        del place
-        bodies.append("".join(texts).strip("\n") if False else "".join(texts))
+        bodies.append("".join(texts))
     typed = {line: comment for line, comment in typed.items() if line not in run}
     if typed or extra:
         run.setdefault("from typing import TYPE_CHECKING", "")

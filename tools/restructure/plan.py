@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import ast
 import builtins
+import re
 import tomllib
 from collections import defaultdict
 from dataclasses import dataclass, field
+from fnmatch import fnmatch
 from pathlib import Path
+from typing import Any
 
 from tools.restructure.scopes import Names, Ref
 
@@ -563,6 +566,32 @@ class Plan:
             new = self.target[module]
         return ".".join([new, *rest])
 
+    # --- words and paths
+
+    def worded(self, how: dict[str, Any], path: str) -> bool:
+        """Whether a rename of a word applies to a file, by its new path."""
+        patterns = [how["in"]] if isinstance(how["in"], str) else how["in"]
+        return any(one == "*" or fnmatch(path, one) for one in patterns)
+
+    def in_words(self, text: str, module: str) -> str:
+        """Lines of code of a new module with its words renamed."""
+        for old, how in self.map.get("words", {}).items():
+            if self.worded(how, str(self.path(module))):
+                text = re.sub(rf"(?<!\w){re.escape(old)}(?!\w)", how["to"], text)
+        return text
+
+    def path(self, target: str) -> Path:
+        """The file of a module afterwards."""
+        root = Path("src") if target.startswith("dodona") else Path()
+        package = any(other.startswith(target + ".") and self.order[other] for other in self.order)
+        old = self.files.get(target)
+        if old is not None and self.order[target] == [target]:
+            return old.path  # untouched: a package that has nothing but its own file stays one
+        folder = root.joinpath(*target.split("."))
+        if any(name in self.files and self.files[name].package for name in self.order[target]):
+            package = package or len(self.order[target]) == 1
+        return folder / "__init__.py" if package else folder.with_suffix(".py")
+
     # --- order and cycles
 
     def sorted_sources(self, target: str) -> list[str]:
@@ -615,7 +644,6 @@ class Plan:
             ready = next((one for one in left if not before[one] & set(left) - {one}), None)
             if ready is None:
                 self.notes.append(f"{target}: {left} need each other while they are imported: kept in the order given")
-                ready = left[0]
                 return [*done, *left]
             done.append(ready)
             left.remove(ready)

@@ -16,7 +16,7 @@ from tools.restructure.plan import File, Plan, Symbol
 
 _DOTTED = re.compile(r"(?<![\w./-])(?:dodona|tests|benchmarks|demo)(?:\.[A-Za-z_]\w*)+")
 _TEST = re.compile(r"(?<![\w/.-])(tests/[\w/]+\.py)((?:::\w+)+)?")
-_PATH = re.compile(r"(?<![\w/.-])((?:src/)?dodona/)?((?:[a-z_]\w*/)+)(\*|[a-z_]\w*)?(\.py)?(?![\w/])")
+_PATH = re.compile(r"(?<![\w/.-])((?:src/)?dodona/)?((?:[a-z_]\w*/)+)(\*|[a-z_]\w*)?(\.py)?(?![\w/*])")
 _CODE = re.compile(r"`([^`\n]+)`")
 
 
@@ -106,6 +106,8 @@ def python_strings(plan: Plan, file: File, taken: list[Edit]) -> list[Edit]:
             continue
         lines = file.names.lines
         low, high = lines[token.start[0] - 1] + token.start[1], lines[token.end[0] - 1] + token.end[1]
+        if ">>>" in token.string:
+            found += doctests(plan, file.text, low, high, file_names(plan, file))
         found += mentions(
             plan,
             file.text,
@@ -121,6 +123,51 @@ def python_strings(plan: Plan, file: File, taken: list[Edit]) -> list[Edit]:
         if not any(other.start < one.end and one.start < other.end for other in [*taken, *free]):
             free.append(one)
     return free
+
+
+def doctests(plan: Plan, text: str, low: int, high: int, names: dict[tuple[str, ...], str]) -> list[Edit]:
+    """The edits of the lines of examples: imports, and the names that the file or these imports bind."""
+    found: list[Edit] = []
+    names = dict(names)
+    for line in re.finditer(r"^([ \t]*)(>>>|\.\.\.) (.*)$", text[low:high], re.MULTILINE):
+        code = line[3]
+        if re.match(r"from (?:dodona|tests)[\w.]* import [^(]+$", code):
+            made = []
+            for local, bound in plan.bounds(ast.parse(code).body[0]):  # type: ignore[arg-type]
+                if bound.kind == "symbol":
+                    module, new = plan.final(Symbol(bound.module, bound.name))
+                elif bound.kind == "module":
+                    module, _, new = plan.target[bound.module].rpartition(".")
+                else:
+                    module, new = bound.module, bound.name
+                if not bound.alias and new != local:
+                    names[local,] = new
+                made.append((module, new + (f" as {bound.alias}" if bound.alias else "")))
+            new_lines = [
+                f"from {one} import {', '.join(new for module, new in made if module == one)}"
+                for one in dict.fromkeys(m for m, _ in made)
+            ]
+            written = f"\n{line[1]}{line[2]} ".join(new_lines)
+        else:
+            written = rewritten(code, names)
+            written = applied(written, mentions(plan, written, short=False))
+        if written != code:
+            found.append(Edit(low + line.start(3), low + line.end(3), written))
+    return found
+
+
+def file_names(plan: Plan, file: File) -> dict[tuple[str, ...], str]:
+    """What the module's own names are called afterwards, where that differs."""
+    found: dict[tuple[str, ...], str] = {}
+    for name in [*file.defs, *file.imports]:
+        new = plan.final(Symbol(file.name, name))[1]
+        if (
+            new != name
+            and file.imports.get(name, None) is None
+            or (name in file.imports and file.imports[name].kind == "symbol" and new != name)
+        ):
+            found[name,] = new
+    return found
 
 
 def bare_words(bare: dict[str, str], text: str, low: int, high: int) -> list[Edit]:
@@ -241,11 +288,10 @@ def patched(plan: Plan, editors: dict[str, Editor], patch: Patch) -> Patch:
     if not kept or equal != set(range(len(tokens))):
         loose = {key: text for key, text in names.items() if not any(text == one.text for one in kept)}
         out = rewritten(out, loose)
+    lines = plan.in_words(applied(old, edits), module)
+    after = plan.in_words(imports_in(plan, out), module)
     return Patch(
-        module,
-        tuple(applied(old, edits).split("\n")),
-        tuple(imports_in(plan, out).split("\n")) if patch.new else (),
-        symbol,
+        module, tuple(lines.split("\n")), tuple(after.split("\n")) if patch.new else (), plan.in_words(symbol, module)
     )
 
 
@@ -309,7 +355,11 @@ def python_block(plan: Plan, text: str, where: str) -> str:
     try:
         file = plan.add(where, Path(where), text)
     except SyntaxError:
-        return applied(text, mentions(plan, text, where=where))
+        edits = doctests(plan, text, 0, len(text), {})
+        rest = mentions(plan, text, where=where)
+        return applied(
+            text, edits + [one for one in rest if not any(e.start < one.end and one.start < e.end for e in edits)]
+        )
     plan.bindings(file)
     plan.target[where] = where
     plan.order[where] = [where]
@@ -388,7 +438,9 @@ def mutants(plan: Plan, editors: dict[str, Editor]) -> dict[str, list[Edit]]:
             raw = file.text[start:end]
             # Each quoted part of an implicit concatenation is a line or a part of one.
             new = "".join(
-                piece if not piece.strip() or piece[0] not in "\"'f" else _literal(plan, piece, names)
+                piece
+                if not piece.strip() or piece[0] not in "\"'f"
+                else _literal(plan, piece, names, hits[0][3].module)
                 for piece in re.split(r"(\"(?:\\.|[^\"\\])*\"|'(?:\\.|[^'\\])*')", raw)
             )
             if new != raw and not any(one.start < end and start < one.end for one in edits):
@@ -397,10 +449,10 @@ def mutants(plan: Plan, editors: dict[str, Editor]) -> dict[str, list[Edit]]:
     return found
 
 
-def _literal(plan: Plan, piece: str, names: dict[tuple[str, ...], str]) -> str:
+def _literal(plan: Plan, piece: str, names: dict[tuple[str, ...], str], module: str) -> str:
     quote = piece[0]
     if quote == "f":
         return piece
     inner = piece[1:-1]
     parts = inner.split("\\n")
-    return quote + "\\n".join(imports_in(plan, rewritten(part, names)) for part in parts) + quote
+    return quote + "\\n".join(plan.in_words(imports_in(plan, rewritten(part, names)), module) for part in parts) + quote
