@@ -218,21 +218,18 @@ def _column(own: Column, number: int, random: np.random.Generator, *, texts: boo
     odd = random.random(number) * (1.0 if random.random() < 0.5 else 1e9)  # half of the columns are complete
     missing = odd < 0.05
     outside = (odd >= 0.05) & (odd < 0.1) & (own.kind in {"category", "date"} or (own.numeric and texts))
-    values = [own.value(int(code)) for code in codes]
-    shown: list[object] = []
-    for value, code, absent, foreign, chance in zip(
-        values, codes, missing, outside, random.random(number), strict=True
-    ):
-        if absent:
-            shown.append(None)
-        elif foreign:
-            shown.append(dt.date(1900, 1, 1) if own.kind == "date" else "zzz")
-        elif own.numeric:  # between two points of the grid, or beyond the bounds: 1024 is no grid's whole step
-            beyond = -7 if code == 0 and chance < 0.2 else 7 if code == own.size - 1 and chance < 0.2 else 0
-            inner = Fraction(int(chance * 1024), 1024) * own.step if own.kind == "number" else 0
-            shown.append(float(value + inner) + beyond if own.kind == "number" else value + beyond)  # type: ignore[operator, arg-type]
-        else:
-            shown.append(value)
+    chance = random.random(number)
+    known = {code: own.value(code) for code in np.unique(codes).tolist()}
+    shown: list[object] = [known[code] for code in codes.tolist()]
+    if own.numeric:  # between two points of the grid, or beyond the bounds: 1024 is no grid's whole step
+        inner = np.floor(chance * 1024) / 1024 * float(own.step) if own.kind == "number" else 0
+        beyond = 7 * ((codes == own.size - 1) & (chance < 0.2)) - 7 * ((codes == 0) & (chance < 0.2))
+        numbers = float(own.lower) + codes * float(own.step) + inner + beyond  # exact: all of them are dyadic
+        shown = numbers.tolist() if own.kind == "number" else numbers.astype(np.int64).tolist()
+    for place in np.flatnonzero(outside).tolist():
+        shown[place] = dt.date(1900, 1, 1) if own.kind == "date" else "zzz"
+    for place in np.flatnonzero(missing).tolist():
+        shown[place] = None
     landed = MISSING if own.otherwise is None else own.otherwise
     codes[missing] = landed
     codes[outside] = OUTSIDE if own.otherwise is None else own.otherwise

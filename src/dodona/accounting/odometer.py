@@ -39,10 +39,8 @@ def odometer(events: Mapping[Event, int], *, delta: Fraction) -> Fraction | None
     if delta > 0:
         if spent.events == 1:
             readings += [_first(event, delta * _FIRST) for event, times in events.items() if times]
-        readings += [
-            Fraction(order_epsilon(total, order=Fraction(order), delta=delta * _EACH))
-            for order, total in zip(_ORDERS, _totals(events), strict=True)
-        ]
+        totals = zip(_ORDERS, _totals(events), strict=True)
+        readings += [_reading(order, total, delta) for order, total in totals]
     return min(readings, default=None)
 
 
@@ -63,6 +61,12 @@ def _prices(event: Event) -> tuple[int, int | None]:
     """Return ρ and the pure loss in units, rounded up."""
     pure = event.epsilon
     return units.cost(event.rho()), None if pure is None else -(-pure.numerator * units.ONE // pure.denominator)
+
+
+@lru_cache(maxsize=1 << 10)
+def _reading(order: int, total: Fraction, delta: Fraction) -> Fraction:
+    """Return the ε that one order proves; a budget is looked at more often than it is charged."""
+    return Fraction(order_epsilon(total, order=Fraction(order), delta=delta * _EACH))
 
 
 @lru_cache(maxsize=1 << 10)

@@ -36,13 +36,14 @@ class Unreachable(Refused):
         super().__init__(f"{column!r} cannot be told that precisely; the best is within {best:.3g}. Ask for more.")
 
 
-def largest(error: Callable[[float], float], room: float, *, lower: float) -> float | None:
+def largest(error: Callable[[float], float], room: float, *, lower: float, first: float = 1.0) -> float | None:
     """Return nearly the largest factor whose error is within the room; None where even the lowest is not.
 
     Errors grow about as factors do, so a few steps of proportion come near. Those of quantiles grow in steps, and
-    where two factors have the same error, the middle comes next. Only factors that were tried are returned.
+    where two factors have the same error, the middle comes next. Only factors that were tried are returned. A first
+    one that is near saves steps.
     """
-    below, above, factor, before = lower, math.inf, 1.0, -1.0
+    below, above, factor, before = lower, math.inf, max(first, lower), -1.0
     for _ in range(_STEPS):
         found = error(factor)
         if found <= room:
