@@ -92,7 +92,7 @@ def test_whoever_agrees_pays_the_price_that_was_shown(dataset: Path) -> None:
 
 
 def test_a_price_above_the_highest_is_not_offered_and_one_who_said_yes_before_is_not_asked(dataset: Path) -> None:
-    code, shown = typed(dataset, "y\n", "--epsilon", "0.9")
+    code, shown = typed(dataset, "y\n", "--epsilon", "0.1", "--max-price", "1%")
     assert code != 0
     assert "Pay it?" not in shown
     assert state(dataset).charges == 0
