@@ -17,6 +17,8 @@ from dodona.ledger.state import BudgetState
 from dodona.opening import ledger_of
 from tests.opening.scene import written
 
+pytestmark = pytest.mark.slow
+
 OLD = "SELECT count(*) FROM stays WHERE age >= 65"
 PATIENCE = 60.0
 """Seconds after which a command is taken to hang, and is stopped."""
