@@ -71,7 +71,12 @@ def test_plans_that_leave_nothing_or_are_no_part_are_refused(plans: object):
         Budget(1, "1e-6", "renyi", plans=plans)
 
 
-@pytest.mark.parametrize("share", [0, -1, "3/2", "nan", None, "", True, 1e-320], ids=repr)
+@pytest.mark.parametrize("share", ["50%", " 50 % ", "1/2", 0.5, "0.5"])
+def test_a_share_may_be_a_percentage(share: object):
+    assert Analyst("ada", share).share == Fraction(1, 2)
+
+
+@pytest.mark.parametrize("share", ["0%", "101%", "%", "half%", 0, -1, "3/2", "nan", None, "", True, 1e-320], ids=repr)
 def test_a_share_is_a_part(share: object):
     with pytest.raises(InvalidArgument, match="share"):
         Analyst("ada", share)

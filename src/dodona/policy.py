@@ -7,7 +7,7 @@ from fractions import Fraction
 
 from dodona.accounting.filter import Accountant, Filter, budget_filter
 from dodona.errors import InvalidArgument
-from dodona.exact import Exact, exact
+from dodona.exact import Exact, exact, share_of
 
 _SMALLEST = Fraction(1, 10**12)
 _LARGEST = Fraction(10**4)
@@ -62,8 +62,8 @@ class Budget:
 class Analyst:
     """Someone who may ask, and the part of the budget that they may spend at most.
 
-    >>> Analyst("ada", "1/2").share
-    Fraction(1, 2)
+    >>> Analyst("ada", "1/2").share, Analyst("grace", "50%").share
+    (Fraction(1, 2), Fraction(1, 2))
     """
 
     name: str
@@ -72,7 +72,13 @@ class Analyst:
     def __init__(self, name: str, share: Exact = 1) -> None:
         """Take a printable name and a share above 0, up to 1; the shares of all analysts may add up to more."""
         object.__setattr__(self, "name", _name(name))
-        object.__setattr__(self, "share", exact(share, argument="share", lower=_SMALLEST, upper=Fraction(1)))
+        object.__setattr__(self, "share", _share(share))
+
+
+def _share(value: Exact) -> Fraction:
+    """Return the part that a percentage or a number means."""
+    found = share_of(value, argument="share")
+    return exact(found, argument="share", lower=_SMALLEST, upper=Fraction(1))
 
 
 def default_accountant(delta: Fraction) -> Accountant:

@@ -155,6 +155,51 @@ def test_a_day_means_one_thing() -> None:
     assert CsvFormat().day_text("1.2.2024") == "1.2.2024"
 
 
+PATTERNS = ["%Y%m%d", "%d.%m.%Y", "%Y/%m/%d", "%m-%d %Y", "%d. %m %Y", "%Y年%m月%d日", "%Y-%d-%m", "%d%m%Y"]
+
+
+@pytest.mark.parametrize(
+    ("pattern", "text", "day"),
+    [
+        ("%Y%m%d", "20240201", "2024-02-01"),
+        ("%Y%m%d", " 20240201 10:30", "2024-02-01"),
+        ("%Y%m%d", "2024021", "2024021"),
+        ("%Y%m%d", "2024-02-01", "2024-02-01"),
+        ("%d%m%Y", "01022024", "2024-02-01"),
+        ("%d.%m.%Y", "1.2.2024", "2024-02-01"),
+        ("%d.%m.%Y", "1/2/2024", "1/2/2024"),
+        ("%Y/%m/%d", "2024/2/1T10:00:00Z", "2024-02-01"),
+        ("%Y年%m月%d日", "2024年2月1日", "2024-02-01"),
+        ("%Y-%d-%m", "2024-01-02", "2024-02-01"),
+        ("%m-%d %Y", "2-1 2024", "2024-02-01"),
+    ],
+)
+def test_a_day_may_be_written_by_a_pattern(pattern: str, text: str, day: str) -> None:
+    assert CsvFormat(dates=pattern).day_text(text) == day
+
+
+@pytest.mark.parametrize("pattern", PATTERNS)
+def test_two_readings_of_days_by_a_pattern_agree(pattern: str, tmp_path: Path) -> None:
+    form, generator = CsvFormat(dates=pattern, separator=";"), np.random.default_rng(7)
+    found = [dt.date(2024, 1, 1) + dt.timedelta(days=int(own)) for own in generator.integers(366, size=200)]
+    texts = [own.strftime(pattern) for own in found] + DAYS + ["20240132", "x20240101", "2024 01 01", "1", " "]
+    path = tmp_path / "rows.csv"
+    path.write_text("d\n" + "".join(f"{text}\n" for text in texts), encoding="utf-8")
+    schema = Schema.of("t", Date("d", dt.date(2024, 1, 1), dt.date(2024, 12, 31)), size=99)
+    query = Query.marginal(schema.domain, "d")
+    read = values(DuckDBSource.csv(schema, path, form=form), query)
+    assert read == values(MemorySource(schema, {"d": [form.day_text(text) for text in texts]}), query)
+    assert sum(read[:366]) >= len(found)
+
+
+@pytest.mark.parametrize(
+    "wrong", ["", "%d.%m.%y", "%d.%m", "%d.%m.%Y.%Y", "%d]%m]%Y", "%d\\%m\\%Y", "%d%m%Y" + "x" * 50]
+)
+def test_what_is_no_pattern_of_days_is_refused(wrong: str) -> None:
+    with pytest.raises(InvalidArgument, match="dates"):
+        CsvFormat(dates=wrong)
+
+
 @pytest.mark.parametrize(
     "wrong",
     [

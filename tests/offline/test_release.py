@@ -66,7 +66,7 @@ BUDGETS = [
 @pytest.mark.parametrize("method", METHODS, ids=str)
 def test_a_release_spends_what_was_declared_and_no_more(method: Method, budget: Budget):
     curator = curator_of(budget=budget)
-    declared = declare(curator, TWO, share="1/2", method=method)
+    declared = declare(curator, TWO, share="50%", method=method)
     assert curator.budget.spent == 0
     model = release(curator, TWO, share="1/2", method=method)
     assert float(declared.share) == pytest.approx(0.5, rel=1e-6)

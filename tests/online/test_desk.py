@@ -9,6 +9,7 @@ import pytest
 from dodona import Budget, Unit, Workload
 from dodona.domain.neighbours import Neighbours
 from dodona.errors import InvalidArgument, Refused
+from dodona.exact import percent
 from dodona.ledger.faults import BudgetExhausted
 from dodona.offline.release import release
 from dodona.online.curator import Curator
@@ -81,6 +82,17 @@ def test_what_a_refusal_proposes_fits_and_comes_near_the_highest_price(call, bud
     assert Fraction("0.9") * USUAL_MAX_PRICE <= stays.budget.spent <= USUAL_MAX_PRICE
 
 
+def test_of_two_laws_for_an_epsilon_the_one_that_fits_is_quoted_and_asked():
+    stays = capped(Budget(1, "1e-6", "zcdp"), most=Fraction(1))
+    offer = stays.quote(OLD, epsilon="0.9")
+    assert offer.affordable
+    assert offer.price.share < 1
+    answer = stays.ask(OLD, epsilon="0.9")
+    assert answer.price.share == offer.price.share == stays.budget.spent
+    with pytest.raises(PriceAboveMaximum, match=f"{percent(offer.price.share)} of the budget"):
+        capped(Budget(1, "1e-6", "zcdp")).ask(OLD, epsilon="0.9")
+
+
 def test_the_price_of_a_call_holds_before_that_of_the_dataset_both_ways():
     stays = capped(most=Fraction(1))
     with pytest.raises(PriceAboveMaximum, match=r"One call may take 0\.1% here"):
@@ -134,22 +146,22 @@ LARGE = [(ONE, "at one Rényi order"), (Budget(1, "1e-6", "zcdp"), "by its zCDP 
 
 @pytest.mark.parametrize(("budget", "cause"), LARGE, ids=["renyi", "zcdp"])
 def test_a_large_question_that_costs_more_than_its_epsilon_suggests_is_explained(budget, cause):
-    """Its ε alone is nine tenths of the budget's, and it takes more than the budget."""
+    """Laplace noise at an ε of a fifth takes more than a fifth; a watch at nine tenths takes more than the budget."""
     stays = capped(budget, Fraction(1))
-    offer = stays.quote(OLD, epsilon="0.9")
-    assert offer.price.share > 1
+    offer = stays.quote(OLD, epsilon="0.2")
+    assert Fraction("0.2") < offer.price.share <= 1
     with pytest.raises(BudgetExhausted) as refused:
-        stays.ask(OLD, epsilon="0.9")
-    with pytest.raises(BudgetExhausted) as second:
         stays.above(100, epsilon="0.9")
     with pytest.raises(PriceAboveMaximum) as bounded:
-        stays.ask(OLD, epsilon="0.2", max_price="1%")
-    for told in (offer.explanation, str(refused.value), str(second.value)):
-        assert (
-            f"Its epsilon alone, 0.9, would be 90% of the budget; but this budget counts every question {cause}" in told
-        )
+        stays.above(100, epsilon="0.2", max_price="1%")
+    for told, epsilon, part in (
+        (offer.explanation, "0.2", "20%"),
+        (str(refused.value), "0.9", "90%"),
+        (str(bounded.value), "0.2", "20%"),
+    ):
+        assert f"Its epsilon alone, {epsilon}, would be {part} of the budget; but this budget counts every" in told
+        assert f"every question {cause}" in told
         assert 'Ask smaller questions, or let the owner create the ledger with accountant "either" or "pure".' in told
-    assert "Its epsilon alone, 0.2, would be 20% of the budget" in str(bounded.value)
     assert stays.budget.charges == 0
 
 

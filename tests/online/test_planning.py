@@ -1,5 +1,6 @@
 """Plans of many questions: the noise of each is what it would have alone."""
 
+from dataclasses import replace
 from fractions import Fraction
 
 import pytest
@@ -9,7 +10,7 @@ from dodona.domain.schema import Schema
 from dodona.errors import InvalidRequest
 from dodona.ledger import memory
 from dodona.ledger.opening import Terms
-from dodona.mechanisms import Gaussian
+from dodona.mechanisms import Gaussian, Laplace
 from dodona.online.planning import MOST_WORK, Planner, epsilon_alone
 from dodona.online.request import Request
 from dodona.policy import Budget
@@ -63,6 +64,22 @@ def test_a_few_counts_for_a_price_cost_that_price_and_many_get_the_law_that_is_b
     assert Fraction(499, 1000) <= few.event.epsilon <= Fraction(1, 2)
     assert isinstance(many.measurement.noises[0], Gaussian)
     assert 0.49 <= epsilon_alone(many.event, Fraction("1e-6")) <= 0.5
+
+
+def test_for_a_price_the_law_with_the_smaller_error_is_drawn_among_those_that_the_call_may_pay_for() -> None:
+    question = (of_query(counts(1)[0]),)
+    request = Request(within=None, epsilon=Fraction("0.9"), confidence=0.95)
+    budget = Budget(1, "1e-6", "zcdp")
+    ledger = memory.create(Terms(datasets={"stays": SCHEMA.digest}, neighbours=SCHEMA.unit.neighbours, budget=budget))
+    zcdp = Planner(SCHEMA.unit, budget.delta, ledger.share)
+    fits = zcdp.plan(question, request)
+    assert isinstance(fits.measurement.noises[0], Gaussian)
+    assert fits.share <= 1
+    dear = zcdp.plan(question, replace(request, max_price=Fraction(1, 50)))
+    assert dear.share == fits.share  # none fits: the cheaper one
+    all_fit = zcdp.plan(question, replace(request, max_price=Fraction(100)))
+    assert isinstance(all_fit.measurement.noises[0], Laplace)
+    assert all_fit.share > 10
 
 
 def test_a_question_of_several_columns_among_counts_keeps_its_own_plan() -> None:

@@ -66,6 +66,7 @@ WRONG = [
     ('max_price = "100%"', 'max_price = "2 percent"', 25, 'write max_price = "2%"'),
     ('max_price = "100%"', "max_price = 2", 25, "no part of the budget"),
     ('share = "1/2"', 'share = "3/2"', 29, "share"),
+    ('share = "1/2"', 'share = "150%"', 29, "share"),
     ('share = "1/2"', 'share = "1/2"\n[[analysts]]\nname = "ada"', 31, "stands twice"),
     ('name = "ada"', 'nane = "ada"', 28, "did you mean name"),
     ("[columns.sex]", '[review]\nfrom_data = ["columns.age.upper"]\n[columns.sex]', 32, "not confirmed"),
@@ -95,3 +96,9 @@ def test_all_mistakes_are_told_together(tmp_path):
     assert [told.index(words) for words in ("source.kind", "budget.epsilon", "columns.age")] == sorted(
         told.index(words) for words in ("source.kind", "budget.epsilon", "columns.age")
     )
+
+
+def test_a_share_may_be_a_percentage(tmp_path):
+    text = TOML.replace('share = "1/2"', 'share = "50%"')
+    assert text != TOML
+    assert DatasetFile.read(written(tmp_path, text)).analysts == DatasetFile.read(written(tmp_path)).analysts

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from fractions import Fraction
 from pathlib import Path
 
@@ -23,6 +24,7 @@ from dodona.ledger import memory
 from dodona.ledger.faults import BudgetExhausted, NotPermitted
 from dodona.ledger.opening import Terms
 from dodona.ledger.spelling import from_json
+from dodona.online.desk import PriceAboveMaximum
 from dodona.opening.check import publish
 from dodona.opening.opening import ledger_of
 from dodona.opening.version import VersionChanged
@@ -150,7 +152,11 @@ def test_offers_and_answers_say_that_not_all_rows_count(tmp_path: Path) -> None:
     with dodona.open(path, analyst="ada") as stays:
         offer, answer = stays.quote(COUNT), stays.ask(COUNT)
         choice = stays.choose("SELECT sex, count(*) FROM stays GROUP BY sex", epsilon="0.01")
+        watch = stays.above(100, epsilon="0.1", max_price="20%")
     assert (offer.about, answer.about, answer.simultaneous().about, choice.about) == (about,) * 4
+    assert watch.about == about
+    assert str(watch).endswith(f" {about}")
+    assert str(watch).startswith("Which counts are above 100 (")
     assert json.loads(answer.to_json())["about"] == about
     assert about in str(offer)
     assert about in str(choice)
@@ -159,6 +165,20 @@ def test_offers_and_answers_say_that_not_all_rows_count(tmp_path: Path) -> None:
     )
     done = CliRunner().invoke(app, ["quote", str(path), COUNT, "--json"], env={"DODONA_ANALYST": "ada"})
     assert json.loads(done.stdout)["about"] == about
+
+
+@pytest.mark.parametrize(("person", "about"), [("who", "Of each person at most 2 rows count."), (None, "")])
+def test_watches_and_weights_say_what_they_are_about(person: str | None, about: str) -> None:
+    rows = 1 if person is None else 2
+    schema = Schema.of("stays", Boolean("b"), size=100_000, id=person, rows=rows)
+    frame = pd.DataFrame({"b": [True, False], "who": [1, 2]})
+    with pytest.warns(UserWarning, match="in memory"):
+        stays = dodona.open(frame, schema=schema, budget=dodona.Budget(10, "1e-6"), max_price=1)
+    weights, watch = stays.weights(questions=2, epsilon=1), stays.above(10, epsilon="0.1", alerts=2)
+    assert (weights.about, watch.about) == (about, about)
+    assert str(weights).startswith("Weights over b (")
+    assert str(weights).endswith(f". {about}" if about else ".")
+    assert str(watch).endswith(about or ".")
 
 
 def test_answers_about_rows_are_about_all_of_them(tmp_path: Path) -> None:
@@ -172,7 +192,8 @@ def test_answers_about_rows_are_about_all_of_them(tmp_path: Path) -> None:
 
 def test_how_many_rows_the_cap_leaves_out_is_published_once_and_charged(tmp_path: Path) -> None:
     path = people(tmp_path)
-    told = CliRunner().invoke(app, ["check", str(path), "--publish", "0.2", "--analyst", "ada", "--json"])
+    dear = ["check", str(path), "--publish", "0.2", "--max-price", "50%", "--analyst", "ada", "--json"]
+    told = CliRunner().invoke(app, dear)
     assert told.exit_code == 0, told.output
     found = json.loads(told.stdout)
     assert Fraction(found["share"]) > 0
@@ -208,10 +229,25 @@ def test_what_is_published_holds_the_number_and_one_person_moves_it_by_ten_caps_
 def test_nothing_is_published_where_rows_are_protected_or_the_budget_is_too_small(tmp_path: Path) -> None:
     path = people(tmp_path)
     with pytest.raises(BudgetExhausted):
-        publish(path, epsilon=50, analyst="ada")
+        publish(path, epsilon=50, analyst="ada", max_price=1)
     with pytest.raises(NotPermitted):
         publish(path, epsilon="0.1")
     (tmp_path / "rows").mkdir()
     rows = written(tmp_path / "rows")
     with pytest.raises(InvalidRequest, match="where people are protected"):
         publish(rows, epsilon="0.1", analyst="ada")
+
+
+def test_a_figure_above_the_highest_price_of_a_call_is_refused_and_what_fits_is_proposed(tmp_path: Path) -> None:
+    path = people(tmp_path)
+    path.write_text(path.read_text().replace('max_price = "100%"', 'max_price = "2%"'))
+    with pytest.raises(PriceAboveMaximum, match=r'epsilon="0\.\d+" would cost .*max_price') as refused:
+        publish(path, epsilon="0.2", analyst="ada", key="cut")
+    told = CliRunner().invoke(app, ["check", str(path), "--publish", "0.2", "--analyst", "ada"])
+    assert "price-above-maximum" in told.stderr
+    with ledger_of(path) as ledger:
+        assert ledger.state().charges == 0
+    named = re.findall(r'epsilon="([\d.]+)" would', str(refused.value))[0]
+    found = publish(path, epsilon=named, analyst="ada", key="cut")
+    assert 0 < found.price <= refused.value.most
+    assert publish(path, epsilon="0.2", analyst="ada").price == 0  # told again

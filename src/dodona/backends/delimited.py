@@ -52,9 +52,23 @@ _SPACE = "[ \t\n\r\f\x0b]*"
 _EXPONENT = "([eE][+-]?[0-9]+)?"
 _WORDS = "[iI][nN][fF]([iI][nN][iI][tT][yY])?|[nN][aA][nN]"
 _PARTS = "([0-9]{1,2})[./-]([0-9]{1,2})[./-]([0-9]{4})"
+_PATTERN = re.compile("(?:%[dmY]|[^\\W\\d]|[ .,/_'-]){3,40}")
+_PART = re.compile("%[dmY]")
 _CLOCK = "([T ]([01][0-9]|2[0-3]):[0-5][0-9](:[0-5][0-9]([.][0-9]+)?)?Z?)?"
-DAY_RULE = f"{_SPACE}{_PARTS}{_CLOCK}{_SPACE}"
+
+
+def day_rule(parts: str) -> str:
+    """Return the regular expression of a whole text that holds a day, and perhaps a time."""
+    return f"{_SPACE}{parts}{_CLOCK}{_SPACE}"
+
+
+DAY_RULE = day_rule(_PARTS)
 """A day whose year comes last."""
+
+
+def _is_pattern(text: str) -> bool:
+    parts = _PART.findall(text)
+    return _PATTERN.fullmatch(text) is not None and sorted(parts) == ["%Y", "%d", "%m"]
 
 
 def _short(raw: str) -> str:
@@ -84,6 +98,7 @@ class CsvFormat:
     thousands: str | None = None
     """What stands between groups of three digits."""
     dates: str = "year-first"
+    """One of `DATES`, or a pattern with %d, %m and %Y, each once, and letters and signs around them."""
     null: tuple[str, ...] = ("",)
     """Fields that say that there is no value."""
 
@@ -92,7 +107,9 @@ class CsvFormat:
         _one_of("separator", self.separator, SEPARATORS)
         _one_of("encoding", self.encoding, tuple(CODECS))
         _one_of("decimal", self.decimal, (".", ","))
-        _one_of("dates", self.dates, DATES)
+        if self.dates not in DATES and not _is_pattern(self.dates):
+            accepted = f"write one of {', '.join(map(repr, DATES))}, or a pattern with %d, %m and %Y such as '%Y%m%d'"
+            raise InvalidArgument("dates", self.dates, accepted)
         if self.thousands is not None:
             _one_of("thousands", self.thousands, tuple(sign for sign in THOUSANDS if sign != self.decimal))
         fits = len(self.null) <= MOST_NULLS and len(set(self.null)) == len(self.null)
@@ -128,12 +145,29 @@ class CsvFormat:
 
     def day_text(self, text: str) -> str:
         """Return a text with its day as `domain.spelling` writes it; one that is written otherwise stays as it is."""
-        if self.dates == "year-first" or len(text.encode()) > LONGEST_TEXT or re.fullmatch(DAY_RULE, text) is None:
+        if self.dates == "year-first" or len(text.encode()) > LONGEST_TEXT:
             return text
-        found = re.search(_PARTS, text)
-        first, second, year = ("", "", "") if found is None else found.groups()
-        day, month = (first, second) if self.dates == "day-first" else (second, first)
+        parts, order = self._day_parts
+        if re.fullmatch(day_rule(parts), text) is None:
+            return text
+        found = re.search(parts, text)
+        day, month, year = ("" if found is None else found[order.index(part) + 1] for part in "dmY")
         return f"{year}-{month.rjust(2, '0')}-{day.rjust(2, '0')}"
+
+    @property
+    def _day_parts(self) -> tuple[str, str]:
+        """The regular expression of a day, and what its three groups are, such as dmY."""
+        match self.dates:
+            case "day-first":
+                return _PARTS, "dmY"
+            case "month-first":
+                return _PARTS, "mdY"
+            case pattern:
+                close = "" in _PART.split(pattern)[1:-1]  # nothing tells where one part ends: each has all its digits
+                width = {"Y": "{4}"} | dict.fromkeys("dm", "{2}" if close else "{1,2}")
+                pieces = re.findall("%[dmY]|.", pattern)
+                rule = "".join(f"([0-9]{width[own[1]]})" if _PART.match(own) else f"[{own}]" for own in pieces)
+                return rule, "".join(own[1] for own in _PART.findall(pattern))
 
     def number_sql(self, raw: str) -> str:
         """Return SQL for `number_text` of a field."""
@@ -148,9 +182,9 @@ class CsvFormat:
         """Return SQL for `day_text` of a field."""
         if self.dates == "year-first":
             return raw
-        first, second, year = (f"regexp_extract({raw}, {DUCKDB.literal(_PARTS)}, {n})" for n in (1, 2, 3))
-        day, month = (first, second) if self.dates == "day-first" else (second, first)
-        fits = DUCKDB.matches.format(_short(raw), DUCKDB.literal(DAY_RULE))
+        parts, order = self._day_parts
+        day, month, year = (f"regexp_extract({raw}, {DUCKDB.literal(parts)}, {order.index(own) + 1})" for own in "dmY")
+        fits = DUCKDB.matches.format(_short(raw), DUCKDB.literal(day_rule(parts)))
         return (
             f"CASE WHEN {fits} THEN {year} || '-' || lpad({month}, 2, '0') || '-' || lpad({day}, 2, '0') ELSE {raw} END"
         )

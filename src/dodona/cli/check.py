@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from dodona.cli.ask import Analyst, Dataset, Json, console
+from dodona.cli.ask import Analyst, Dataset, Json, MaxPrice, console
 from dodona.cli.told import told
 from dodona.exact import percent
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 PRIVATE = "PRIVATE: exact counts of the data; for the owner alone."
 
 
-def check(
+def check(  # noqa: PLR0913  each is an option
     dataset: Dataset,
     *,
     publish: Annotated[
@@ -28,13 +28,14 @@ def check(
         typer.Option(metavar="EPSILON", help="Buy a noisy figure of the rows that the cap leaves out, for analysts."),
     ] = None,
     analyst: Analyst = None,
+    max_price: MaxPrice = None,
     key: Annotated[str | None, typer.Option(help="With --publish: a retry under the same key is charged once.")] = None,
     as_json: Json = False,
 ) -> None:
     """Count what the bounds, the labels and the cap do to the rows. For the owner alone; a draft will do."""
     with told():
         if publish is not None:
-            _publish(dataset, publish, analyst, key, as_json=as_json)
+            _publish(dataset, publish, analyst, max_price, key, as_json=as_json)
             return
         from dodona.opening.check import check as checked
         from dodona.opening.check import hints
@@ -48,10 +49,12 @@ def check(
         _show(file, found, advice)
 
 
-def _publish(dataset: Path, epsilon: str, analyst: str | None, key: str | None, *, as_json: bool) -> None:
+def _publish(  # noqa: PLR0913  each is an option
+    dataset: Path, epsilon: str, analyst: str | None, max_price: str | None, key: str | None, *, as_json: bool
+) -> None:
     from dodona.opening.check import publish
 
-    found = publish(dataset, epsilon=epsilon, analyst=analyst, key=key)
+    found = publish(dataset, epsilon=epsilon, analyst=analyst, max_price=max_price, key=key)
     if as_json:
         print(json.dumps({"words": found.words, "share": str(found.price)}))
         return

@@ -33,7 +33,7 @@ from typing import Self, TypeVar
 from dodona.domain.faults import InvalidFile, Mistake
 from dodona.domain.lines import Path, toml_lines
 from dodona.errors import InvalidArgument, InvariantBroken
-from dodona.exact import exact, shown
+from dodona.exact import exact, share_of, shown
 
 Value = TypeVar("Value")
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
@@ -150,6 +150,18 @@ class Written:
             return exact(value, argument=key, lower=lower, upper=upper)
         except InvalidArgument as fault:
             self.note(key, f"is no such number: {fault.accepted}; here {example}")
+            return None
+
+    def share(self, key: str, *, example: str, lower: Fraction, default: Fraction | None = None) -> Fraction | None:
+        """Return a part of a whole, from lower to 1: an exact number, or a percentage such as "50%"."""
+        value = self.content.get(key)
+        if not isinstance(value, str) or not value.rstrip().endswith("%"):
+            return self.exact(key, example=example, lower=lower, upper=Fraction(1), default=default)
+        self.has(key)
+        try:
+            return exact(share_of(value, argument=key), argument=key, lower=lower, upper=Fraction(1))
+        except InvalidArgument:
+            self.note(key, f'is no part of a whole; write a percentage such as "50%", or {example}')
             return None
 
     def date(self, key: str, *, example: str) -> dt.date | None:

@@ -94,7 +94,7 @@ def _price(root: Written) -> tuple[Fraction | None, Fraction | None]:
         return None, None
     if has_epsilon:
         return root.exact("epsilon", example='epsilon = "1"', lower=_LEAST, upper=_MOST), None
-    return None, root.exact("share", example='share = "1/2"', lower=_LEAST, upper=Fraction(1))
+    return None, root.share("share", example='share = "1/2"', lower=_LEAST)
 
 
 def _method(root: Written) -> Method | None:

@@ -10,7 +10,7 @@ from dodona.accounting.event import UnevenGaussianEvent
 from dodona.accounting.filter import Accountant
 from dodona.accounting.order import zcdp_limit
 from dodona.errors import InvalidRequest
-from dodona.exact import Exact, decimal_below, exact, percent
+from dodona.exact import Exact, decimal_below, exact, percent, share_of
 from dodona.ledger.contract import Ledger
 from dodona.ledger.faults import BudgetExhausted
 from dodona.mechanisms.scale import epsilon_of
@@ -213,7 +213,8 @@ def _total(
         asked = price if currency.unit == "ε" else Fraction(zcdp_limit(price, ledger.state().total.delta))
         part = asked / whole
     else:
-        part = exact(share if share is not None else 1, argument="share", lower=Fraction(1, 10**9), upper=Fraction(1))
+        part = share_of(share if share is not None else 1, argument="share")
+        part = exact(part, argument="share", lower=Fraction(1, 10**9), upper=Fraction(1))
     # What was promised before any charge is what is declared: a run that is taken up again has spent a part of it.
     return float(min(part, Fraction(1)) * whole) if part <= 1 + _CLOSE else _refused(part, ledger.left(analyst=analyst))
 

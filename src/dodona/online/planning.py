@@ -68,7 +68,7 @@ class Planner:
     def plan(self, questions: Iterable[Question], request: Request) -> Planned:
         """Return the measurement of all questions together that takes the smaller share, by Laplace or by Gaussian.
 
-        For a price, the one with the smaller error.
+        For a price, the one with the smaller error of those that take no more of the budget than the call may.
         """
         asked = tuple(questions)
         if len(asked) == 1:
@@ -107,7 +107,10 @@ class Planner:
         query, laws = _stacked(asked), self._allowed()
         if request.epsilon is not None:
             found = [self._for_price(law, asked, query, request) for law in laws]
-            return min(found, key=lambda planned: self._error(asked, planned, request))
+            fitting = [planned for planned in found if planned.share <= request.max_price]
+            if not fitting:  # refused whichever it is: by the price nearest to what the call may take
+                return min(found, key=lambda planned: planned.share)
+            return min(fitting, key=lambda planned: self._error(asked, planned, request))
         rooms = self._rooms(asked, request)
         found = [self._for_accuracy(law, asked, rooms, query, request) for law in laws]
         return min(found, key=lambda planned: planned.share)

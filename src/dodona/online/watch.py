@@ -32,6 +32,13 @@ class Watch:
     """For how many questions that holds."""
     alerts: Alerts
     read: Callable[[object], Question]
+    about: str = ""
+    """What it is about, where people are protected: how many rows of each count. Else nothing."""
+
+    def __str__(self) -> str:
+        right = f"of {self.questions:,} counts all are told right that are {self.within:.4g} away"
+        about = f" {self.about}" if self.about else ""
+        return f"Which counts are above {self.threshold:,} ({right}, at {self.confidence:.0%}; {self.price}).{about}"
 
     @property
     def left(self) -> int:

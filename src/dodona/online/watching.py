@@ -70,4 +70,5 @@ def watched(  # noqa: PLR0913  a watch has this many sides
         questions=questions,
         alerts=opened,
         read=read,
+        about=dataset.about,
     )

@@ -21,7 +21,11 @@ from dodona.errors import InvalidRequest
 from dodona.exact import Exact
 from dodona.mechanisms.laplace import Laplace
 from dodona.mechanisms.measurement import Measurement
+from dodona.mechanisms.scale import epsilon_of
 from dodona.online.chance import paid
+from dodona.online.dataset import Dataset
+from dodona.online.desk import Desk, fitting_epsilon
+from dodona.online.request import Request, agreed
 from dodona.opening.file import DatasetFile
 from dodona.opening.opening import ledger_of, left_out_words, source_of
 from dodona.opening.place import inspected_file
@@ -52,10 +56,18 @@ class Published:
     """Which part of the budget it took; 0 where it was published before."""
 
 
-def publish(path: str | Path, *, epsilon: Exact, analyst: str | None = None, key: str | None = None) -> Published:
+def publish(
+    path: str | Path,
+    *,
+    epsilon: Exact,
+    analyst: str | None = None,
+    max_price: Exact | None = None,
+    key: str | None = None,
+) -> Published:
     """Measure how many rows the cap leaves out, charged like any question, so that answers can say it.
 
-    A version has one such figure: asked again, it is told for nothing.
+    A version has one such figure: asked again, it is told for nothing. What would take more of the budget than
+    `max_price`, or than the dataset file lets one call take, is refused.
 
     Theorem: people
     """
@@ -64,7 +76,13 @@ def publish(path: str | Path, *, epsilon: Exact, analyst: str | None = None, key
     if unit.id is None:
         raise InvalidRequest("A cap leaves rows out where people are protected; here each row is by itself.")
     query, one = left_out_query(file.schema), Unit.each_row(unit.neighbours)
-    measurement = Measurement(query, (Laplace.for_privacy(epsilon, effect_of(query, one)),))
+    default = Request(within=file.within, epsilon=None, confidence=file.confidence, max_price=file.max_price)
+    most = agreed(max_price, default)
+
+    def measuring(price: Exact) -> Measurement:
+        return Measurement(query, (Laplace.for_privacy(price, effect_of(query, one)),))
+
+    measurement = measuring(epsilon)
     with ledger_of(path) as ledger:
         ledger.permit(analyst)
         earlier = left_out_words(ledger, file.schema, file.version)
@@ -72,8 +90,17 @@ def publish(path: str | Path, *, epsilon: Exact, analyst: str | None = None, key
             return Published(earlier, Fraction(0))
         source_of(file, ledger.cap_key, owner=True).close()  # the rows are still those of the version
         event, source = measurement.event(one), LeftOutSource(file.schema, inspected_file(file), version=file.version)
+        dataset = Dataset(name=file.dataset, schema=file.schema, source=source, ledger=ledger, default=default)
         try:
-            receipt = ledger.reserve(event, analyst=analyst, key=key, purpose=measurement.purpose, version=file.version)
+            receipt = Desk(dataset, analyst).charge(
+                event,
+                purpose=measurement.purpose,
+                most=most,
+                key=key,
+                best=lambda fits: fitting_epsilon(
+                    lambda price: ledger.share(measuring(price).event(one)), epsilon_of(epsilon), fits
+                ),
+            )
             with paid():
                 release(measurement, receipt, ledger=ledger, source=source, unit=one, text=_TEXT)
         finally:

@@ -320,7 +320,7 @@ def _analysts(root: Written) -> tuple[Analyst, ...] | None:
     found = []
     for entry in root.tables("analysts", example='[[analysts]] with name = "ada" and share = "1/2"') or ():
         name = entry.text("name", example='name = "ada"')
-        share = entry.exact("share", example='share = "1/2"', lower=_LOWEST, upper=Fraction(1), default=Fraction(1))
+        share = entry.share("share", example='share = "1/2"', lower=_LOWEST, default=Fraction(1))
         entry.close()
         analyst = None if name is None or share is None else _analyst(entry, name, share)
         if analyst is not None:

@@ -84,6 +84,12 @@ class Weights:
     """What it promises, and what would have promised more at its price."""
     mechanism: PrivateMultiplicativeWeights[Query]
     read: Callable[[object], Question]
+    about: str = ""
+    """What it is about, where people are protected: how many rows of each count. Else nothing."""
+
+    def __str__(self) -> str:
+        about = f" {self.about}" if self.about else ""
+        return f"Weights over {', '.join(self.columns)} ({self.price}). {self.design}{about}"
 
     @property
     def design(self) -> Design:
@@ -178,7 +184,14 @@ def open_weights(  # noqa: PLR0913  weights have this many sides
         weigh=lambda query: cell_weights(query, schema.domain, plan.columns),
         hypothesis=Distribution.uniform(product_shape(schema.domain, plan.columns), spare=plan.spare),
     )
-    return Weights(columns=plan.columns, price=plan.price, advice=plan.advice, mechanism=mechanism, read=read)
+    return Weights(
+        columns=plan.columns,
+        price=plan.price,
+        advice=plan.advice,
+        mechanism=mechanism,
+        read=read,
+        about=desk.dataset.about,
+    )
 
 
 def _independent(design: Design, epsilon: Exact, delta: Fraction) -> float:
