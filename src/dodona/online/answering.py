@@ -30,7 +30,6 @@ from dodona.online.demand import Aim, Resolved
 from dodona.online.desk import Best, Desk, dear_for_its_epsilon, too_dear
 from dodona.online.finding import Finder, Held
 from dodona.online.follower import Follower
-from dodona.online.forecast import Forecaster
 from dodona.online.memory import Memory
 from dodona.online.planning import Planner, epsilon_alone, shaped_columns
 from dodona.online.preparation import Prepared
@@ -377,6 +376,8 @@ class Answering:
         self, asked: Sequence[Resolved], found: Sequence[Held | None], order: Order | None, request: Request
     ) -> Iterator[Expected]:
         """Yield what to expect of each column, of the first ten as a range; of several questions, the first ten."""
+        from dodona.online.forecast import Forecaster
+
         start = 0
         for one, held in islice(zip(asked, found, strict=True), _SHOWN):
             question = one.question
