@@ -9,7 +9,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Literal, Self, get_args
 
 from dodona.accuracy import Against, failure, number_of
-from dodona.answer import mechanism, written
+from dodona.answer import guesses, mechanism, written
 from dodona.answer.anychoice import Draws, own_draws
 from dodona.answer.derived import Evidence
 from dodona.answer.estimate import Estimate
@@ -139,7 +139,7 @@ class Answer:
     def warnings(self) -> tuple[str, ...]:
         """What a reader should know before using the values."""
         stale = ("The data have changed since this was answered.",) if self.stale else ()
-        guess = ("This is the model's guess; its error is not bounded.",) if self.source == "model" else ()
+        guess = guesses.warnings(self.measured, failure(self.confidence)) if self.source == "model" else ()
         chosen = (_CHOSEN,) if self.reused and self.view.draws is None and self.source != "model" else ()
         return (*self.question.warnings, *self.notes, *stale, *guess, *self._untold(), *chosen)
 

@@ -185,7 +185,7 @@ class Answering:
             return [*self._confirmed(missing, request, call)]
         except BudgetExhausted as refused:
             guessing = self._dataset.after == "model" and not request.fresh
-            guesses = self._beyond.guesses(_questions(missing)) if guessing else None
+            guesses = self._beyond.guesses(_questions(missing), failure(request.confidence)) if guessing else None
             if guesses is not None:
                 return guesses
             if refused.best is not None:
