@@ -18,6 +18,9 @@ DEMO_READY := .venv/demo-ready
 LOCK := .venv/bin/uv pip compile --quiet --generate-hashes --universal --python-version 3.11 \
 	--no-header --no-annotate --no-emit-index-url --no-emit-find-links
 
+# What every command imports: compiled once here, as some machines keep no bytecode of what they run.
+COMPILED := cryptography,duckdb,numpy,pydantic,pydantic_core,rich,sqlglot,typer
+
 .PHONY: help setup demo test lint check soak bench bench-check audit docs lock java clean
 
 help:  ## show this screen
@@ -94,6 +97,7 @@ $(READY): requirements/bootstrap.txt requirements/dev.txt pyproject.toml | .venv
 	@$(RUN) -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/bootstrap.txt
 	@.venv/bin/uv pip install --python $(RUN) --require-hashes -r requirements/dev.txt
 	@.venv/bin/uv pip install --quiet --python $(RUN) --no-deps --no-build-isolation -e .
+	@$(RUN) -m compileall -q -x /tests/ src .venv/lib/python3*/site-packages/{$(COMPILED)}
 	@command -v java > /dev/null || test -n "$${JAVA_HOME:-}" || $(MAKE) java
 	@touch $@
 

@@ -45,10 +45,13 @@ def test_past_the_budget_the_model_guesses_marked_and_for_nothing():
     assert len(guessed) > 100
     errors, widths = [], []
     for answer, truth in guessed:
-        assert "This is the model's guess; its error is not bounded." in answer.warnings
+        assert answer.warnings[0] in {
+            "This is the model's guess; its error is not bounded.",
+            "This is the model's guess; its interval is all that earlier answers leave possible.",
+        }
         assert answer.price.share == 0
         assert answer.receipt is None
-        assert answer.theorem == "post-processing"
+        assert answer.theorem == "post-processing, public-bounds"
         assert answer.mechanism == "a model's prediction, compared with nothing"
         errors.append(as_number(answer.value.value) - truth)
         widths.append(answer.value.within)
@@ -56,6 +59,32 @@ def test_past_the_budget_the_model_guesses_marked_and_for_nothing():
     assert math.sqrt(np.mean(np.square(errors))) < 0.08 * 20_000  # uniform guesses are off by about a quarter
     assert np.mean(np.abs(errors) <= widths) > 0.9  # the estimate of the error is one
     assert np.isfinite(widths).all()
+
+
+@pytest.mark.parametrize("tied", [False, True])
+def test_what_earlier_answers_leave_possible_holds_the_truth_whatever_is_asked(tied):
+    rows = table(5, columns=8, turns=120, tied=tied)
+    curator, left = exhausted(rows, rows.ledger(SMALL), "model")
+    bounded = 0
+    for query, truth in left:
+        answer = curator.ask(query)
+        if answer.source == "model" and answer.warnings[0].endswith("leave possible."):
+            bounded += 1
+            assert as_number(answer.value.low) <= truth <= as_number(answer.value.high)
+            assert answer.value.within < 10_000
+    assert bounded > 0
+
+
+def test_many_columns_are_guessed_from_what_was_told_of_those_that_are_asked_about():
+    rows = table(4, columns=40, turns=150)
+    curator, left = exhausted(rows, rows.ledger(Budget("0.1", 0, "pure")), "model")
+    guessed = [(curator.ask(query), truth) for query, truth in left]
+    widths = [answer.value.within for answer, _ in guessed]
+    assert all(as_number(answer.value.low) <= truth <= as_number(answer.value.high) for answer, truth in guessed)
+    assert all(width < 10_000 or width == math.inf for width in widths)
+    assert np.isfinite(widths).any()
+    untold = next(answer for answer, _ in guessed if answer.value.within == math.inf)
+    assert "It has no interval where none is honest that is narrower than the whole table." in untold.warnings
 
 
 def test_a_guess_says_so_when_it_is_quoted_and_what_could_still_be_bought():

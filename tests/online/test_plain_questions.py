@@ -180,6 +180,14 @@ def test_one_number_is_enough_for_columns_of_one_unit(shown):
     assert opened(flags(), epsilon=100).quote(f"SELECT {shown} FROM t", within=3).price.share > 0  # noqa: S608
 
 
+def test_counts_in_one_call_have_each_its_own_tolerance_by_name():
+    texts = ["SELECT count(*) AS loose FROM t WHERE b", "SELECT count(*) AS tight FROM t WHERE NOT b"]
+    for order in (texts, texts[::-1]):
+        answers = opened(flags()).ask_many(order, within={"loose": 400, "tight": 40})
+        within = {answer.columns[0]: answer.value.within for answer in answers}
+        assert within["tight"] <= 40 < within["loose"] <= 400
+
+
 def test_a_budget_that_is_short_offers_a_wider_tolerance_for_each_column():
     curator = opened(flags(), epsilon="0.05")
     with pytest.raises(BudgetExhausted, match=r"within \{'n': .*, 'average': "):

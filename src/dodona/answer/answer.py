@@ -9,7 +9,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Literal, Self, get_args
 
 from dodona.accuracy import Against, failure, number_of
-from dodona.answer import frames, mechanism, picture, written
+from dodona.answer import guesses, mechanism, written
 from dodona.answer.anychoice import Draws, own_draws
 from dodona.answer.derived import Evidence
 from dodona.answer.estimate import Estimate
@@ -139,7 +139,7 @@ class Answer:
     def warnings(self) -> tuple[str, ...]:
         """What a reader should know before using the values."""
         stale = ("The data have changed since this was answered.",) if self.stale else ()
-        guess = ("This is the model's guess; its error is not bounded.",) if self.source == "model" else ()
+        guess = guesses.warnings(self.measured, failure(self.confidence)) if self.source == "model" else ()
         chosen = (_CHOSEN,) if self.reused and self.view.draws is None and self.source != "model" else ()
         return (*self.question.warnings, *self.notes, *stale, *guess, *self._untold(), *chosen)
 
@@ -207,18 +207,26 @@ class Answer:
 
         With `typed` keys are numbers, truths and dates, and null where a value is missing.
         """
+        from dodona.answer import frames
+
         return frames.to_arrow(self, typed=typed)
 
     def to_pandas(self, *, typed: bool = False) -> pd.DataFrame:
         """Return a pandas frame: labels, and for each estimate its value, `_low` and `_high`; `typed` as in Arrow."""
+        from dodona.answer import frames
+
         return frames.to_pandas(self, typed=typed)
 
     def to_polars(self, *, typed: bool = False) -> pl.DataFrame:
         """Return a polars frame: labels as text, estimates with `_low` and `_high`; `typed` as in Arrow."""
+        from dodona.answer import frames
+
         return frames.to_polars(self, typed=typed)
 
     def plot(self, axes: Axes | None = None) -> Axes:
         """Draw the values with their intervals; it needs the extra `plot`."""
+        from dodona.answer import picture
+
         return picture.plot(self, axes)
 
     def __str__(self) -> str:
@@ -227,6 +235,8 @@ class Answer:
     __repr__ = __str__  # what a prompt shows is the table
 
     def _repr_html_(self) -> str:
+        from dodona.answer import picture
+
         return picture.html(self)
 
     def _seen(self, view: View) -> Self:

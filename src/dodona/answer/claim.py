@@ -45,24 +45,49 @@ class Checked:
 
 @dataclass(frozen=True, slots=True)
 class Guessed:
-    """How far off a model has been with questions of its kind. It is an estimate, and bounds nothing."""
+    """How far off a model's guess may be: by an estimate, or by what earlier answers leave possible.
+
+    The estimate is how far off the model has been with questions of its kind, and bounds nothing. What is possible
+    does bound it, but with the stated probability. The narrower of both is told, if it says anything.
+    """
 
     deviation: float
     """The root of the mean square, in steps; infinite where too little is known to say."""
+    possible: float = math.inf
+    """How far off it can be at most, in steps."""
+    failing: float = 0.0
+    """But with this probability."""
+    widest: float = math.inf
+    """What is as wide says nothing, and is not told."""
 
     def __post_init__(self) -> None:
         """Refuse what is no deviation."""
-        if not self.deviation >= 0:
+        if not self.deviation >= 0 or not self.possible >= 0:
             raise InvalidArgument(
                 "deviation", self.deviation, "write a number from 0, or infinity where it is not known"
             )
 
+    def bounded(self, failing: float) -> bool:
+        """Return whether what is told is what earlier answers leave possible, and no estimate."""
+        return self._possible(failing) < self._estimate(failing) and math.isfinite(self.quantile(failing))
+
     def quantile(self, failing: float) -> float:
+        """Return the narrower of both; infinity where that is too wide.
+
+        Theorem: public-bounds
+        """
+        found = min(self._estimate(failing), self._possible(failing))
+        return found if found < self.widest else math.inf
+
+    def _estimate(self, failing: float) -> float:
         """Return what a normal error of this deviation would be beyond with probability `failing`."""
         return self.deviation * NormalDist().inv_cdf(1 - failing / 2)
 
+    def _possible(self, failing: float) -> float:
+        return self.possible if failing >= self.failing else math.inf
+
     def accuracy(self, confidence: float = 0.95, *, answers: int = 1) -> Accuracy:
-        """Return how far off it would be, were its errors normal."""
+        """Return how far off it would be, were its errors normal, or can be."""
         failing = failure(confidence) / number_of(answers, argument="answers")
         return Accuracy(
             within=self.quantile(failing),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import assert_never
 
@@ -134,7 +135,7 @@ def _behind(law: Law) -> tuple[str, ...]:
         case Checked():
             return "sparse-vector-privacy", "confirmed-answer"
         case Guessed():
-            return ("post-processing",)
+            return ("post-processing", "public-bounds") if math.isfinite(law.possible) else ("post-processing",)
         case Blend() | Bell():
             return "derivation", "smoothed-sum"
         case Laplace() | Gaussian():

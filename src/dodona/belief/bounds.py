@@ -74,7 +74,9 @@ def within_noise(releases: Sequence[Released], *, confidence: float) -> tuple[To
     return tuple(found)
 
 
-def bounds(query: Query, told: Iterable[Told], *, total: int | None = None) -> tuple[Bounds, ...]:
+def bounds(
+    query: Query, told: Iterable[Told], *, total: int | None = None, limit: int = MOST_CELLS
+) -> tuple[Bounds, ...]:
     """Return for each answer of a query the range that it must be in: no table with these facts is outside it.
 
     >>> from dodona.domain.attribute import Boolean
@@ -94,7 +96,7 @@ def bounds(query: Query, told: Iterable[Told], *, total: int | None = None) -> t
         facts.append(Told(Block(), (Fraction(total),), (Fraction(total),)))
     blocks = [one.block for one in facts]
     Query(query.domain, (*query.blocks, *blocks))  # refuses blocks of another domain
-    codes = _codes(query.domain, (*query.blocks, *blocks))
+    codes = _codes(query.domain, (*query.blocks, *blocks), limit)
     empty = np.zeros((0, math.prod(map(len, codes.values()))), dtype=object)
     rows = np.concatenate([empty, *(_lines(block, codes) for block in blocks)])
     program = _Program(rows, [low for one in facts for low in one.low], [high for one in facts for high in one.high])
@@ -160,16 +162,16 @@ class _Program:
         return found
 
 
-def _codes(domain: Domain, blocks: Sequence[Block]) -> Codes:
+def _codes(domain: Domain, blocks: Sequence[Block], limit: int) -> Codes:
     """Return one code of each class of codes that no block tells apart."""
     found = {}
     for name, trait in traits(Stack((), tuple(blocks))).items():
         _, firsts = np.unique(labels(cells(domain[name]), trait), return_index=True)
         found[name] = firsts.astype(np.int64)
     number = math.prod(map(len, found.values()))
-    if number > MOST_CELLS:
+    if number > limit:
         instead = "Give fewer of the blocks: those about the columns that are asked for."
-        raise TooManyCells("The product of all classes", cells=number, limit=MOST_CELLS, instead=instead)
+        raise TooManyCells("The product of all classes", cells=number, limit=limit, instead=instead)
     return found
 
 

@@ -30,7 +30,6 @@ from dodona.online.demand import Aim, Resolved
 from dodona.online.desk import Best, Desk, dear_for_its_epsilon, too_dear
 from dodona.online.finding import Finder, Held
 from dodona.online.follower import Follower
-from dodona.online.forecast import Forecaster
 from dodona.online.memory import Memory
 from dodona.online.once import each_once
 from dodona.online.planning import Planner, epsilon_alone, shaped_columns
@@ -189,7 +188,7 @@ class Answering:
             return [*self._confirmed(missing, request, call)]
         except BudgetExhausted as refused:
             guessing = self._dataset.after == "model" and not request.fresh
-            guesses = self._beyond.guesses(_questions(missing)) if guessing else None
+            guesses = self._beyond.guesses(_questions(missing), failure(request.confidence)) if guessing else None
             if guesses is not None:
                 return guesses
             if refused.best is not None:
@@ -380,6 +379,8 @@ class Answering:
         self, asked: Sequence[Resolved], found: Sequence[Held | None], order: Order | None, request: Request
     ) -> Iterator[Expected]:
         """Yield what to expect of each column, of the first ten as a range; of several questions, the first ten."""
+        from dodona.online.forecast import Forecaster
+
         start = 0
         for one, held in islice(zip(asked, found, strict=True), _SHOWN):
             question = one.question

@@ -7,10 +7,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from fractions import Fraction
+from typing import TYPE_CHECKING
+
+import numpy as np
 
 from dodona.answer.claim import Guessed
 from dodona.answer.derived import derived
 from dodona.answer.tolerance import PerColumn, Tolerance
+from dodona.belief.measurements import variance_of
 from dodona.errors import Refused
 from dodona.exact import percent
 from dodona.online.after import After
@@ -18,12 +22,19 @@ from dodona.online.desk import Best
 from dodona.online.finding import Held
 from dodona.online.follower import Follower
 from dodona.online.knowledge import counts_alike
+from dodona.online.learned import Learned
 from dodona.online.planning import shaped_columns
+from dodona.online.possible import about, possible
 from dodona.online.request import Request
 from dodona.query.expression import KeyOf, Total
 from dodona.query.query import Query
 from dodona.query.question import Question
 from dodona.query.weight import People, extremes
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from dodona.online.model import Model
 
 _TRIES = 24
 _NEAR, _FULL, _ABOVE = 1.005, 0.97, 1.004
@@ -36,15 +47,20 @@ class Beyond:
 
     follower: Follower
 
-    def guesses(self, questions: Sequence[Question]) -> list[Held] | None:
+    def guesses(self, questions: Sequence[Question], failing: float) -> list[Held] | None:
         """Return the model's guesses, marked as such; None where it has none for one of them. Nothing is charged."""
         with self.follower.lock:
-            found = [self._guess(question) for question in questions]
+            found = [self._guess(question, failing) for question in questions]
         known = [held for held in found if held is not None]
         return known if len(known) == len(found) else None
 
-    def _guess(self, question: Question) -> Held | None:
-        """Return the model's guess of counts and sums, with how far off it has been with questions like this one."""
+    def _guess(self, question: Question, failing: float) -> Held | None:
+        """Return the model's guess of counts and sums, with how far off it may be.
+
+        That is how far off it has been with questions like this one, or what earlier answers leave possible.
+
+        Theorem: public-bounds
+        """
         expressions = [column.expression for column in question.columns]
         if not all(isinstance(own, Total | KeyOf) for own in expressions) or question.having or question.order:
             return None
@@ -54,21 +70,46 @@ class Beyond:
             return None
         model, rows = self.follower.follow(), self.follower.rows
         if model.predict(question.query, rows) is None:  # parts all classes that are needed, once
-            return None
-        values, laws = [], []
+            model = self._narrow(question.query)
+            if model.predict(question.query, rows) is None:
+                return None
+        values: list[NDArray[np.float64]] = []
+        laws: list[Guessed | tuple[Guessed, ...]] = []
         for block in question.query.blocks:
             own = Query(question.query.domain, (block,))
             predicted = model.predict(own, rows)
             if predicted is None or (counts_alike(block) and self.follower.counted is None):
                 return None  # how many rows there are is declared, not known, until it was released
             low, high = extremes(block.weight)
+            weight = max(abs(low), abs(high), high - low)
             if counts_alike(block) and self.follower.counted is not None:
-                deviation = math.sqrt(self.follower.counted.variance)
-            else:
-                deviation = self.follower.hindsight.deviation(self.follower.kind(own))
-            values.append(predicted)
-            laws.append(Guessed(deviation * max(abs(low), abs(high), high - low)))
+                values.append(predicted)
+                laws.append(Guessed(math.sqrt(self.follower.counted.variance) * weight))
+                continue
+            deviation = self.follower.hindsight.deviation(self.follower.kind(own)) * weight
+            known = possible(own, self.follower.memory.knowledge, failing)
+            ends = [(-math.inf, math.inf)] * block.values if known is None else known
+            value = np.array(
+                [min(max(float(one), least), most) for one, (least, most) in zip(predicted, ends, strict=True)]
+            )
+            away = [max(most - one, one - least) for one, (least, most) in zip(value.tolist(), ends, strict=True)]
+            values.append(value)
+            laws.append(tuple(Guessed(deviation, one, failing, rows * weight / 2) for one in away))
         return Held(derived(question, values, laws), "model", None)
+
+    def _narrow(self, query: Query) -> Model:
+        """Return a model of the columns of a query alone: that of all columns may have too many cells."""
+        from dodona.online.model import Model
+
+        knowledge, rows = self.follower.memory.knowledge, self.follower.rows
+        found = Model(knowledge.domain)
+        for one in about(query, knowledge.learned):
+            if isinstance(one, Learned) and one.single:
+                if one.block.attributes:
+                    found.take(one.block, one.values[0] / rows, math.sqrt(variance_of(one.noise)) / rows)
+            else:
+                found.take_table(one, knowledge.lattice, rows)
+        return found
 
 
 def best(price: Callable[[Request], Fraction], request: Request, most: Fraction, *, pure: bool) -> Best | None:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from fractions import Fraction
 from html import escape
-from typing import Self
+from typing import TYPE_CHECKING, Self
 from weakref import WeakValueDictionary
 
 from dodona.answer.answer import Answer
@@ -18,20 +18,20 @@ from dodona.errors import InvalidArgument, InvalidRequest
 from dodona.exact import Exact, percent
 from dodona.ledger.state import BudgetState
 from dodona.online.answering import RUNGS, Answering
-from dodona.online.choice import Choice
-from dodona.online.choosing import chosen
 from dodona.online.dataset import Dataset
-from dodona.online.description import Description, describe
 from dodona.online.desk import Desk
-from dodona.online.history import History, history_of
 from dodona.online.preparation import Prepared
 from dodona.online.request import Request, agreed, requested
-from dodona.online.watch import Watch
-from dodona.online.watching import watched
-from dodona.online.weights.opening import Weights, open_weights
 from dodona.query.query import Query
 from dodona.query.question import Question, of_query
 from dodona.sql.compile import compile_sql
+
+if TYPE_CHECKING:  # what most calls do not need is imported by those that do
+    from dodona.online.choice import Choice
+    from dodona.online.description import Description
+    from dodona.online.history import History
+    from dodona.online.watch import Watch
+    from dodona.online.weights.opening import Weights
 
 Progress = Callable[[int, int], None]
 """Is told how many of how many are done."""
@@ -67,11 +67,15 @@ class Curator:
     @property
     def history(self) -> History:
         """What was charged so far, oldest first."""
+        from dodona.online.history import history_of
+
         self._permit()
         return history_of(self._dataset.ledger, dataset=self._dataset.name)
 
     def describe(self) -> Description:
         """Return the columns, who is protected, what is left of the budget and the defaults: all of it is public."""
+        from dodona.online.description import describe
+
         return describe(self._dataset, self.desk.analyst)
 
     def __repr__(self) -> str:
@@ -192,6 +196,8 @@ class Curator:
 
         Candidates are queries with one answer each, or the groups of a SQL question with one aggregate.
         """
+        from dodona.online.choosing import chosen
+
         self._permit()
         with self._held(key):
             return chosen(
@@ -213,6 +219,8 @@ class Curator:
         With a key it survives its process: `above` with the same key and numbers goes on with what is left, without a
         charge. Opening it again takes noise for the threshold anew, which is paid for with a few of the alerts.
         """
+        from dodona.online.watching import watched
+
         self._permit()
         return watched(
             self.desk,
@@ -238,6 +246,8 @@ class Curator:
 
         All of `questions` counts together are within the design's error, at the confidence.
         """
+        from dodona.online.weights.opening import open_weights
+
         self._permit()
         return open_weights(
             self.desk,

@@ -5,14 +5,17 @@ from __future__ import annotations
 import math
 import threading
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from dodona.belief.counts import Rows
 from dodona.belief.measurements import variance_of
 from dodona.online.hindsight import Hindsight, Kind
 from dodona.online.learned import Learned
 from dodona.online.memory import Memory
-from dodona.online.model import Model
 from dodona.query.query import Query
+
+if TYPE_CHECKING:
+    from dodona.online.model import Model
 
 
 @dataclass(slots=True)
@@ -31,15 +34,20 @@ class Follower:
     memory: Memory
     size: int
     """The declared number of rows."""
-    model: Model = field(init=False)
     hindsight: Hindsight = field(default_factory=Hindsight)
     predictions: list[Prediction] = field(default_factory=list)
     lock: threading.RLock = field(default_factory=threading.RLock)
     _taken: int = 0
+    _model: Model | None = None
 
-    def __post_init__(self) -> None:
-        """Begin with nothing fitted."""
-        self.model = Model(self.memory.knowledge.domain)
+    @property
+    def model(self) -> Model:
+        """The model; nothing is fitted at first."""
+        from dodona.online.model import Model
+
+        if self._model is None:
+            self._model = Model(self.memory.knowledge.domain)
+        return self._model
 
     @property
     def rows(self) -> float:

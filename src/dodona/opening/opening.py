@@ -21,7 +21,6 @@ from dodona.online.dataset import Dataset
 from dodona.online.request import USUAL_MAX_PRICE, Request, usual_tolerance
 from dodona.opening.extra import extra
 from dodona.opening.file import DatasetFile
-from dodona.opening.made_up import made_up
 from dodona.opening.secret import VARIABLE, secret
 from dodona.opening.version import hold_frame, hold_source, hold_version
 from dodona.policy import Analyst, Budget
@@ -95,6 +94,7 @@ def rehearse(data: object, /, *, schema: Schema | None = None, analyst: str | No
     Nothing is read but the schema, so it needs no permission and tells nothing about anybody.
     """
     from dodona.backends.memory import MemorySource
+    from dodona.opening.made_up import made_up
 
     budget = Budget(_UNLIMITED, "1e-6", "renyi")
     name, default = "rehearsal", _REHEARSED
