@@ -82,6 +82,30 @@ FAULTS = {
         0,
         30,
     ),
+    "the number of rows is taken for exact": Fault(
+        (
+            replacing(
+                "dodona.belief.counts",
+                "    return Blend((*law.terms, Term.of(share, rows.noise)))",
+                "    return law",
+            ),
+        ),
+        "what is derived is a combination of what was told, with its variance",
+        280,
+        60,
+    ),
+    "residuals are weighed by half of their variance": Fault(
+        (
+            replacing(
+                "dodona.online.knowledge",
+                "            self.lattice.add(residual, values[start : start + residual.number], float(variance))",
+                "            self.lattice.add(residual, values[start : start + residual.number], float(variance) / 2)",
+            ),
+        ),
+        "what is derived is a combination of what was told, with its variance",
+        60,
+        60,
+    ),
     "an offer names half the price": Fault(
         (
             replacing(

@@ -69,7 +69,7 @@ class Figures:
         return [
             name
             for name, samples in self.groups().items()
-            if not name.endswith(("confirmed", "chosen by answers")) and tail(samples) < FALSE_ALARM / TESTS
+            if not name.endswith(("confirmed", ", chosen by answers")) and tail(samples) < FALSE_ALARM / TESTS
         ]
 
     def lines(self) -> list[str]:

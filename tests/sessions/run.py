@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from typer.testing import CliRunner
 
 import dodona
+from dodona.answer.derived import Derived
 from dodona.answer.estimate import Estimate, as_number
 from dodona.answer.labels import labels_of_key
 from dodona.answer.measured import Measured
@@ -56,6 +57,7 @@ from tests.sessions.session import (
     Weigh,
     Wrong,
 )
+from tests.sessions.squares import evidence, faults
 
 if TYPE_CHECKING:
     from dodona.answer.answer import Answer
@@ -69,6 +71,8 @@ Batch = tuple[Question, ...]
 CONFIDENCE = 0.95
 _CELLS = 6
 """Of one answer, so many cells are looked at: more cost time."""
+_SOLVED = 3
+"""Of one session, so many derived answers are held to least squares."""
 _LOOSE = 1e-9
 
 
@@ -155,7 +159,7 @@ class _Player:
         self.candidates: dict[tuple[str, str], list[Sample]] = {}
         self.curators: dict[int, Curator] = {}
         self.command = CliRunner()
-        self.version, self.since = 1, 0
+        self.version, self.since, self.solved = 1, 0, 0
         self.create()
 
     # --- the door ---------------------------------------------------------------------------------------------------
@@ -357,8 +361,21 @@ class _Player:
         if alone:
             self.same((asked,), request, (answer,))
         self.views(answer)
+        self.best(answer, analyst)
         if not self.dataset.crowded:
             self.cover(asked, request, answer, tested=tested)
+
+    def best(self, answer: Answer, analyst: int) -> None:
+        """Hold what is derived to the best that follows from the ledger, for some answers over a few cells."""
+        derived = answer.measured
+        if answer.source not in {"derived", "measured"} or not isinstance(derived, Derived) or self.solved >= _SOLVED:
+            return
+        known = evidence(self.curator(analyst))
+        if known is not None:
+            self.solved += 1
+            self.found.counts["derived answers beside least squares"] += 1
+            for fault in faults(known, derived):
+                raise Broken("what is derived is a combination of what was told, with its variance", fault)
 
     def shape(self, asked: Question, answer: Answer) -> None:
         """Hold the rows to the groups that are public."""
@@ -627,6 +644,17 @@ class _Player:
         answer = self.charged_as(step.analyst, lambda one: one.ask(text, **arguments))
         if answer is not None:
             self.look(asked, step.request, answer, analyst=step.analyst, tested=False)
+            self.any_choice(asked, step.request, answer)
+
+    def any_choice(self, asked: Question, request: Request, answer: Answer) -> None:
+        """Note whether an interval for any choice holds the truth of a question that follows from an answer."""
+        if self.dataset.crowded or answer.source not in {"replayed", "derived", "measured"}:
+            return
+        (meant,), (row,) = groups(asked, self.dataset, self.rows), answer.any_choice().rows
+        exact, (cell,) = truth(asked.terms[0], self.dataset, self.rows, meant), row.estimates
+        assert exact is not None
+        failing = 1 - (CONFIDENCE if request.confidence is None else request.confidence)
+        self.note(Sample("chosen by answers", "any choice", failing, within(cell, exact)), new=False)
 
     def threads(self, step: Threads) -> None:
         curator, arguments = self.curator(step.analyst), step.request.arguments()

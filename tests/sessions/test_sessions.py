@@ -12,6 +12,7 @@ import sys
 from collections import Counter
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from tests.house.tree import ROOT
@@ -21,6 +22,7 @@ from tests.sessions.question import Aggregate, Question
 from tests.sessions.run import Broken, Sample, run
 from tests.sessions.session import Ask, Reopen, Request, Session, Wrong, session
 from tests.sessions.shrink import script, shrunk
+from tests.sessions.squares import Evidence
 
 SESSIONS = 10
 BATCHES = 8
@@ -56,6 +58,7 @@ def test_ten_thousand_random_sessions_hold_every_invariant():
 def test_sessions_notice_a_planted_fault(forked, name: str):
     done = forked("tests.sessions.faults", name)
     assert done.returncode == 1, done.stdout + done.stderr
+    assert "noticed after" in done.stdout, done.stderr  # an error of the driver has the same exit code
 
 
 def test_a_seed_is_one_session_and_another_seed_another():
@@ -113,6 +116,16 @@ def test_another_error_is_another_failure():
     assert one.kind != other.kind
     whole = session(12)
     assert shrunk(whole, one, fails=lambda _: other)[0] == whole
+
+
+def test_the_best_estimate_weighs_what_was_told_by_its_variance():
+    told = Evidence(np.array([[1.0, 0], [1, 0], [1, 1]]), np.array([4.0, 10, 20]), np.array([1.0, 2, 3]), None)
+    assert told.best(np.array([1.0, 0])) == pytest.approx((6, 2 / 3))
+    assert told.best(np.array([0, 1.0])) == pytest.approx((14, 3 + 2 / 3))
+    assert replace(
+        told, rows=20, vectors=told.vectors[:2], numbers=told.numbers[:2], variances=told.variances[:2]
+    ).best(np.array([0, 1.0])) == pytest.approx((14, 2 / 3))
+    assert Evidence(told.vectors[2:], told.numbers[2:], told.variances[2:], None).best(np.array([1.0, 0])) is None
 
 
 def test_a_tail_is_that_of_the_binomial_law():

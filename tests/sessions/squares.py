@@ -1,0 +1,144 @@
+"""Least squares over all cells of a small table: the best that follows from what a ledger released, found densely.
+
+It shares with the product how questions and releases are read, and none of the ways in which answers are derived. No
+unbiased combination has less variance than the best one, and of any other with variance v the difference to it has
+variance v - v*: a derived answer is held to both.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dodona.answer.blend import Bell, Blend, Law
+from dodona.answer.derived import Derived
+from dodona.errors import InvalidRequest
+from dodona.mechanisms.laplace import Laplace
+from dodona.mechanisms.measurement import Noise, noises_from
+from dodona.mechanisms.residual import residuals_from
+from dodona.query.query import Query, block_weights, group_of, product_axes, product_shape
+from dodona.query.spelling import from_json
+from dodona.query.weight import People
+from dodona.trusted.rows import public_rows
+
+if TYPE_CHECKING:
+    from dodona.online.curator import Curator
+
+Matrix = np.ndarray[Any, np.dtype[np.float64]]
+MOST_CELLS, MOST_NUMBERS = 200, 400
+_FAR = 20.0  # deviations: of Laplace noise rarer than e^-28
+_LOOSE = 1e-6
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """Numbers that were told, each a vector over cells, and the variance of each; and the number of rows, if public."""
+
+    vectors: Matrix
+    numbers: Matrix
+    variances: Matrix
+    rows: int | None
+
+    def best(self, asked: Matrix) -> tuple[float, float] | None:
+        """Return the best linear unbiased estimate and its variance; None where nothing follows."""
+        vectors, numbers, value = self.vectors, self.numbers, 0.0
+        if self.rows is not None:  # what all cells together hold is known exactly
+            each = self.rows / len(asked)
+            numbers = numbers - vectors.sum(axis=1) * each
+            vectors = vectors - vectors.mean(axis=1, keepdims=True)
+            value, asked = float(asked.sum()) * each, asked - asked.mean()
+        scales = np.sqrt(self.variances)
+        left, sizes, right = np.linalg.svd(vectors / scales[:, None], full_matrices=False)
+        kept = sizes > _LOOSE**2 * max(sizes.max(initial=0.0), 1e-300)
+        along = right[kept] @ asked
+        if np.abs(asked - along @ right[kept]).max() > _LOOSE * max(1.0, np.abs(asked).max()):
+            return None
+        weights = along / sizes[kept]
+        return value + float(weights @ (left[:, kept].T @ (numbers / scales))), float(weights @ weights)
+
+
+def matrix(query: Query) -> Matrix:
+    """Return a query as one row over all cells for each of its answers."""
+    names, domain = query.domain.names, query.domain
+    axes, shape = product_axes(domain, names), product_shape(domain, names)
+    found = []
+    for block in query.blocks:
+        own = np.zeros((block.values, math.prod(shape)))
+        groups = np.broadcast_to(group_of(block.keys, axes), shape).reshape(-1)
+        own[groups, np.arange(own.shape[1])] = np.broadcast_to(block_weights(block, axes), shape).reshape(-1)
+        found.append(own)
+    return np.concatenate(found)
+
+
+def evidence(curator: Curator) -> Evidence | None:
+    """Return all that was told of the rows of now; None where there is much of it, or nothing."""
+    dataset, domain = curator.desk.dataset, curator.schema.domain
+    if math.prod(product_shape(domain, domain.names)) > MOST_CELLS:
+        return None
+    vectors, numbers, variances = [], [], []
+    for receipt, release in dataset.ledger.releases():
+        if receipt.version != dataset.source.version or release.question is None:
+            continue
+        try:
+            query = from_json(release.question, domain)
+            residuals = residuals_from(release.mechanism, query)
+            noises = noises_from(release.mechanism) if residuals is None else residuals.noises
+        except InvalidRequest:
+            continue  # a choice
+        if any(isinstance(block.weight, People) for block in query.blocks):
+            continue  # no sum over cells
+        if sum(map(len, numbers)) + len(release.values) > MOST_NUMBERS:
+            return None
+        own = matrix(query)
+        vectors.append(
+            own if residuals is None else np.stack([residuals.turned(cell) for cell in own.T.astype(int)], 1)
+        )
+        times = [block.values for block in query.blocks] if residuals is None else 1
+        variances.append(np.repeat([variance(noise) for noise in noises], times))
+        numbers.append([float(value) for value in release.values])
+    if not vectors:
+        return None
+    rows = public_rows(dataset.source, domain, curator.schema.unit)
+    return Evidence(np.concatenate(vectors).astype(float), np.concatenate(numbers), np.concatenate(variances), rows)
+
+
+def variance(noise: Noise) -> float:
+    """Return the variance of discrete noise, summed where that matters."""
+    scale = float(noise.scale)
+    if isinstance(noise, Laplace):
+        return 0.5 / math.sinh(0.5 / scale) ** 2
+    steps = np.arange(1, min(40 * scale + 2, 4000))
+    weights = np.exp(-((steps / scale) ** 2) / 2)
+    return scale**2 if scale > 50 else float(2 * (steps**2 @ weights) / (1 + 2 * weights.sum()))
+
+
+def faults(known: Evidence, derived: Derived) -> Iterator[str]:
+    """Yield what is wrong with a derived answer."""
+    if any(isinstance(block.weight, People) for block in derived.question.query.blocks):
+        return
+    vectors = iter(matrix(derived.question.query))
+    for part, laws in zip(derived.parts, derived.laws, strict=True):
+        for place, number in enumerate(part):
+            stated, best = _variance(laws[place if len(laws) > 1 else 0]), known.best(next(vectors))
+            if stated is None:
+                continue
+            if best is None:
+                yield f"{number} does not follow from what was told"
+                continue
+            value, least = best
+            if stated < least * (1 - _LOOSE) - _LOOSE**2:
+                yield f"variance {stated}, and the best has {least}"
+            away = _FAR * math.sqrt(max(stated - least, 0.0)) + _LOOSE * (1 + abs(number) + math.sqrt(stated)) * 100
+            if abs(number - value) > away:
+                yield f"{number}, and the best is {value}: more than {away} off"
+
+
+def _variance(law: Law) -> float | None:
+    """Return the variance that a law states; None of what a model claims."""
+    if isinstance(law, Blend | Bell):
+        return law.variance
+    return variance(law) if isinstance(law, Noise) else None
