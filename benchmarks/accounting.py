@@ -8,10 +8,10 @@ from fractions import Fraction
 from benchmarks import clock, values
 from benchmarks.peer import filter_decision
 from benchmarks.report import Row
-from dodona.accounting.event import GaussianEvent, Kind, PureEvent
-from dodona.accounting.filter import Accountant, Filter, Spent, budget_filter
-from dodona.accounting.plan import Plan
-from dodona.domain.neighbours import Neighbours
+from dodona.privacy.accountants import Accountant, PrivacyFilter, Spending, budget_filter
+from dodona.privacy.events import GaussianEvent, PureEvent, PureMechanism
+from dodona.privacy.plans import Plan
+from dodona.schema.schema import Neighbours
 
 NOTE = (
     "All figures are CPU time. OpenDP's decisions are those after 200 and 2,000 queries, and include drawing the noise "
@@ -62,7 +62,7 @@ _BEFORE = {"1e3": 10**3, "1e6": 10**6}
 
 def response(epsilon: str | Fraction) -> PureEvent:
     """Return the event of randomized response."""
-    return PureEvent(Kind.RANDOMIZED_RESPONSE, Fraction(epsilon), Neighbours.REPLACE)
+    return PureEvent(PureMechanism.RANDOMIZED_RESPONSE, Fraction(epsilon), Neighbours.REPLACE)
 
 
 def _gaussian(variance: int) -> GaussianEvent:
@@ -73,10 +73,10 @@ def decision_us(earlier: int) -> float:
     """Return the CPU microseconds of a decision after so many events, averaged over a menu of prices."""
     budget = budget_filter(Accountant.RENYI, Fraction(1), DELTA)
     menu = [_gaussian(10**10 + index) for index in range(50)]
-    spent = budget.charged(Spent(), _gaussian(10**9), times=earlier)
+    spent = budget.charged(Spending(), _gaussian(10**9), times=earlier)
 
     def decide() -> None:
-        total: Spent = spent
+        total: Spending = spent
         for index in range(_DECISIONS):
             total = budget.after(total, menu[index % len(menu)]) or total
 
@@ -93,5 +93,5 @@ def _count_std() -> float:
     return high / 1000
 
 
-def _admits(budget: Filter, scale: Fraction) -> bool:
-    return budget.after(Spent(), GaussianEvent(1, scale**2, Neighbours.REPLACE), times=_COUNTS) is not None
+def _admits(budget: PrivacyFilter, scale: Fraction) -> bool:
+    return budget.after(Spending(), GaussianEvent(1, scale**2, Neighbours.REPLACE), times=_COUNTS) is not None

@@ -14,11 +14,10 @@ import duckdb
 import numpy as np
 
 from benchmarks import clock, table
-from dodona.answer.estimate import as_number
-from dodona.backends.duckdb import DuckDBSource
-from dodona.backends.duckdb_opening import connected, parquet, table_of
-from dodona.query.bits import bits
-from dodona.query.predicate import both, box, masked
+from dodona.answer.rows import to_float
+from dodona.engines.duckdb import DuckDBSource
+from dodona.engines.duckdb_session import connect, declared_table, parquet_sql
+from dodona.query.predicate import among_mask, as_box, conjunction, unpack_bits
 from dodona.query.query import Query
 from dodona.sql.compile import compile_sql
 
@@ -63,9 +62,9 @@ def count_overhead(path: Path, *, counts: int = COUNTS) -> Figures:
 
     Every question is another one, so none is told again. Plain DuckDB is given the same text, in turns with ours.
     """
-    plain, connection = duckdb.connect(), connected(threads=None)
+    plain, connection = duckdb.connect(), connect(threads=None)
     engine = Engine(connection)
-    read = table_of(connection, table.COUNTED, parquet(connection, [str(path)], path.parent))
+    read = declared_table(connection, table.COUNTED, parquet_sql(connection, [str(path)], path.parent))
     source = DuckDBSource(cast("duckdb.DuckDBPyConnection", engine), table.COUNTED, read, version="1")
     ours = table.curator(table.COUNTED, source)
     pairs = [(age, cost) for cost, age in product(range(1_000, 10_000, 500), range(5, 105, 5))][: counts + 10]
@@ -106,7 +105,9 @@ def conjunctions(count: int, *, seed: int) -> list[Query]:
     columns = [random.choice(table.COLUMNS, _WAYS, replace=False).tolist() for _ in range(count)]
     sets = random.choice([0b0001, 0b0010, 0b0101, 0b0110, 0b1001, 0b1010], (count, _WAYS)).tolist()
     return [
-        Query.count(domain, both(*(masked(domain[f"c{place}"], codes) for place, codes in zip(*one, strict=True))))
+        Query.count(
+            domain, conjunction(*(among_mask(domain[f"c{place}"], codes) for place, codes in zip(*one, strict=True)))
+        )
         for one in zip(columns, sets, strict=True)
     ]
 
@@ -116,13 +117,13 @@ def held(answered: Sequence[tuple[Query, Answer]], cells: NDArray[np.int64]) -> 
     kept = 0
     marginals: dict[tuple[int, ...], NDArray[np.int64]] = {}
     for query, answer in answered:
-        parts = box(query.blocks[0].where) or ()
+        parts = as_box(query.blocks[0].where) or ()
         places = tuple(int(part.attribute.removeprefix("c")) for part in parts)
         if places not in marginals:
             marginals[places] = cells.sum(axis=tuple(place for place in range(table.COLUMNS) if place not in places))
-        exact = marginals[places][np.ix_(*(bits(part.codes, part.cells) for part in parts))].sum()
+        exact = marginals[places][np.ix_(*(unpack_bits(part.codes, part.cells) for part in parts))].sum()
         estimate = answer.rows[0].estimates[0]
-        kept += as_number(estimate.low) <= exact <= as_number(estimate.high)
+        kept += to_float(estimate.low) <= exact <= to_float(estimate.high)
     return kept / len(answered)
 
 

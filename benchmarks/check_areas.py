@@ -13,10 +13,10 @@ from benchmarks.streams.baselines import Baselines
 from benchmarks.streams.catalogue import STREAMS
 from benchmarks.streams.ladder import Way, climbed, source_of
 from benchmarks.streams.run import summary
-from dodona import direct
-from dodona.accounting.plan import Plan
-from dodona.mechanisms import Laplace
-from dodona.policy import Budget
+from dodona.lab import direct
+from dodona.lab.mechanisms import Laplace
+from dodona.privacy.budget import Budget
+from dodona.privacy.plans import Plan
 from dodona.trusted import samplers
 from dodona.trusted.samplers import compiled
 from tests.ledger import drill

@@ -1,6 +1,6 @@
 """How often intervals hold the exact value: 10,000 answers of every aggregate, on skewed rows and on few values.
 
-Exact totals are computed here, their noise is drawn by `dodona.direct`, and the intervals are those of every answer.
+Exact totals are computed here, their noise is drawn by `dodona.lab.direct`, and the intervals are those of every answer.
 """
 
 from __future__ import annotations
@@ -11,22 +11,32 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dodona import direct
 from dodona.answer.evaluation import evaluate
-from dodona.answer.measured import Measured
-from dodona.domain.attribute import Integer
-from dodona.domain.domain import Domain
-from dodona.domain.partition import Partition
-from dodona.mechanisms import Gaussian, Laplace
-from dodona.query.expression import Arithmetic, Expression, Literal, Mean, Quantile, Spread, Total, Variation
+from dodona.answer.measured import MeasuredValues
+from dodona.lab import direct
+from dodona.lab.mechanisms import Gaussian, Laplace
 from dodona.query.predicate import EVERYTHING
-from dodona.query.query import Block, Query, block_weights, group_of, value_of
-from dodona.query.question import Column, Question
+from dodona.query.query import Block, Query, block_weights, column_weight, group_numbers
+from dodona.query.question import (
+    AnswerColumn,
+    Arithmetic,
+    Expression,
+    LiteralExpression,
+    Mean,
+    Quantile,
+    Question,
+    Spread,
+    Total,
+    Variation,
+)
+from dodona.schema.attributes import Integer
+from dodona.schema.partition import Partition
+from dodona.schema.schema import Domain
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from dodona.mechanisms.measurement import Noise
+    from dodona.privacy.measurement import Noise
 
 CONFIDENCE = 0.95
 ANSWERS = 10_000
@@ -40,11 +50,11 @@ _MEAN = Mean(1, 0, _CENTRE, Fraction(0), Fraction(110))
 _LEVELS = tuple(Partition("age", _AGE.size, tuple(range(0, _AGE.size, width))) for width in (16, 1))
 _BLOCKS = (
     Block(EVERYTHING, _KEYS),
-    *(Block(EVERYTHING, _KEYS, *value_of(_AGE, centre=_CENTRE, power=power)) for power in (1, 2)),
+    *(Block(EVERYTHING, _KEYS, *column_weight(_AGE, centre=_CENTRE, power=power)) for power in (1, 2)),
     *(Block(EVERYTHING, (*_KEYS, level)) for level in _LEVELS),
 )
 _ROWS, _TOTAL, _SQUARES = Total(0), Total(1), Total(2)
-_HUNDRED = Literal(Fraction(100))
+_HUNDRED = LiteralExpression(Fraction(100))
 _AVERAGE = 1e-9
 
 
@@ -94,18 +104,18 @@ def _noises() -> list[tuple[Noise, ...]]:
     return [tuple(Laplace(scale=scale) for scale in scales), tuple(Gaussian(scale=scale) for scale in scales)]
 
 
-def _measured(ages: NDArray[np.int64], noises: tuple[Noise, ...]) -> Measured:
+def _measured(ages: NDArray[np.int64], noises: tuple[Noise, ...]) -> MeasuredValues:
     """Return the totals of the same rows in every group, each with noise of its own."""
     values = []
     for block, noise in zip(_BLOCKS, noises, strict=True):
         further = block.keys[1:]
-        groups = np.broadcast_to(group_of(further, {"age": ages}), ages.shape)
+        groups = np.broadcast_to(group_numbers(further, {"age": ages}), ages.shape)
         weights = np.broadcast_to(block_weights(block, {"age": ages}), ages.shape)
         exact = np.zeros(further[0].groups if further else 1, dtype=np.int64)
         np.add.at(exact, groups, weights)
         values.append(direct.run(noise, np.tile(exact, ANSWERS)))
-    question = Question(text="", query=Query(_DOMAIN, _BLOCKS), keys=_KEYS, columns=(Column("rows", _ROWS),))
-    return Measured(question, np.concatenate(values), noises)
+    question = Question(text="", query=Query(_DOMAIN, _BLOCKS), keys=_KEYS, columns=(AnswerColumn("rows", _ROWS),))
+    return MeasuredValues(question, np.concatenate(values), noises)
 
 
 def _truth(name: str, ages: NDArray[np.int64]) -> float:

@@ -15,12 +15,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from benchmarks import table
-from dodona.domain.attribute import Boolean, Integer
-from dodona.domain.schema import Schema
+from dodona.engines.render import sum_statement
 from dodona.query.predicate import EVERYTHING
-from dodona.query.query import Query
-from dodona.query.weight import ONE
-from dodona.sql.render import statement
+from dodona.query.query import ONE, Query
+from dodona.schema.attributes import Boolean, Integer
+from dodona.schema.schema import Schema
 
 if TYPE_CHECKING:
     from dodona.trusted.source import Source
@@ -88,7 +87,7 @@ def duckdb(folder: Path, rows: int, _: ExitStack) -> Opened:
     """Open Parquet with DuckDB; the rows that count are found when it is opened."""
     import duckdb as engine
 
-    from dodona.backends.duckdb import DuckDBSource
+    from dodona.engines.duckdb import DuckDBSource
 
     files = f"{parquet(folder, rows)}/*.parquet"
     connection = engine.connect()
@@ -105,7 +104,7 @@ def postgres(_: Path, rows: int, held: ExitStack) -> Opened:
     """Fill a table of a PostgreSQL server of our own, and open it."""
     import psycopg
 
-    from dodona.backends.postgres import PostgresSource
+    from dodona.engines.postgres import PostgresSource
     from tests.ledger.scene import shared_server
 
     server = shared_server()
@@ -136,12 +135,12 @@ def postgres(_: Path, rows: int, held: ExitStack) -> Opened:
 
 def spark(folder: Path, rows: int, held: ExitStack) -> Opened:
     """Open Parquet with a Spark session of our own."""
-    from dodona.backends.spark import SparkSource
-    from dodona.backends.spark_session import ENGINE
+    from dodona.engines.spark import SparkSource
+    from dodona.engines.spark_session import LOCAL_ENGINE
 
     path = parquet(folder, rows)
     source = SparkSource.parquet(schema(rows), path, key=KEY)
-    session = ENGINE.session
+    session = LOCAL_ENGINE.session
     if session is None:
         raise RuntimeError("Spark was not started")
     held.callback(source.close)
@@ -172,7 +171,7 @@ def grouped(engine: str, folder: Path, rows: int, held: ExitStack) -> dict[str, 
     opened = ENGINES[engine](folder, rows, held)
     opening = time.perf_counter() - began
     query = Query.histogram(schema(rows).domain, "number")
-    own = statement(opened.source._table, EVERYTHING, query.blocks[0].keys, [ONE])  # type: ignore[attr-defined] # noqa: SLF001
+    own = sum_statement(opened.source._table, EVERYTHING, query.blocks[0].keys, [ONE])  # type: ignore[attr-defined] # noqa: SLF001
 
     def asked() -> None:
         opened.source.exact(query)

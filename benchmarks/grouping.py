@@ -20,7 +20,7 @@ import duckdb
 import numpy as np
 
 from benchmarks import clock, table
-from dodona.backends.duckdb import DuckDBSource
+from dodona.engines.duckdb import DuckDBSource
 
 REPEATS = 9
 PEAKS = 3

@@ -12,8 +12,8 @@ import numpy as np
 
 from benchmarks import clock, peer
 from benchmarks.report import Row
-from dodona import direct
-from dodona.mechanisms import Laplace
+from dodona.lab import direct
+from dodona.lab.mechanisms import Laplace
 from dodona.trusted import samplers
 from dodona.trusted.samplers import compiled, vector
 
@@ -29,12 +29,12 @@ FRESH = 50
 
 Say = Callable[[str], None]
 _SAMPLERS = {"laplace": samplers.laplace, "gaussian": samplers.gaussian}
-_KERNELS: dict[str, samplers.Kernel] = {"numba": compiled, "numpy": vector}
+_KERNELS: dict[str, samplers.SamplingKernel] = {"numba": compiled, "numpy": vector}
 _LAWS: tuple[peer.Noise, ...] = ("laplace", "gaussian")
 _SELECTIONS: tuple[peer.Selection, ...] = ("permute_and_flip", "exponential")
 _MODULES = {
     "import_cpu_s": "dodona",
-    "import_direct_cpu_s": "dodona.direct",
+    "import_direct_cpu_s": "dodona.lab.direct",
     "import_numpy_cpu_s": "numpy",
     "opendp_import_cpu_s": "opendp.prelude",
 }
@@ -143,7 +143,7 @@ def rows(figures: dict[str, object]) -> list[Row]:
         ("permute-and-flip, the same", "permute_and_flip_ms", "opendp_permute_and_flip_ms", "ms"),
         ("first draw, laplace", "first_draw_laplace_ms", "opendp_first_draw_laplace_ms", "ms"),
         ("first draw, gaussian", "first_draw_gaussian_ms", "opendp_first_draw_gaussian_ms", "ms"),
-        ("import dodona.direct", "import_direct_cpu_s", "opendp_import_cpu_s", "s"),
+        ("import dodona.lab.direct", "import_direct_cpu_s", "opendp_import_cpu_s", "s"),
     ):
         found.append(Row(figure, unit, cast("float", figures[ours]), cast("float", figures[theirs]), "less"))
     # On its own `import dodona` loads nothing yet that OpenDP's import could be compared with.

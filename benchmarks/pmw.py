@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dodona import direct
-from dodona.online.weights.best import best, guarantee
-from dodona.online.weights.study import studied
+from dodona.curator.weights_design import best_design, guarantee
+from dodona.lab import direct
+from dodona.lab.weights import study_weights
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from dodona.mechanisms.measurement import Noise
-    from dodona.online.weights.design import Design
+    from dodona.curator.weights_design import WeightsDesign
+    from dodona.privacy.measurement import Noise
 
 _KNOWN = {
     (10**4, 10**3): (0.610, 0.727, 0.873),
@@ -48,7 +48,7 @@ def within_guarantee(
     """
     generator = np.random.default_rng(seed)
     cells = 1 << bits
-    design = best(rows, universe=cells, questions=questions, epsilon=1, delta="1e-6")
+    design = best_design(rows, universe=cells, questions=questions, epsilon=1, delta="1e-6")
     queries = generator.integers(0, 2, (questions, cells)).astype(np.bool_)
     errors, updates = [], []
     for _ in range(runs):
@@ -67,9 +67,9 @@ def within_guarantee(
     }
 
 
-def _run(design: Design, counts: NDArray[np.int64], queries: NDArray[np.bool_]) -> tuple[float, int]:
+def _run(design: WeightsDesign, counts: NDArray[np.int64], queries: NDArray[np.bool_]) -> tuple[float, int]:
     """Return the largest error of all answers, and how many updates there were."""
-    weights = studied(design, counts, draw=_draw)
+    weights = study_weights(design, counts, draw=_draw)
     shares = counts / counts.sum()
     truths = np.array([shares[query].sum() for query in queries])
     told = np.array([weights.ask(query).value for query in queries])

@@ -19,14 +19,14 @@ import pyarrow as pa
 
 import dodona
 from benchmarks.report import Row
-from dodona.answer.estimate import Estimate
+from dodona.answer.rows import Estimate
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from dodona.answer.answer import Answer
-    from dodona.answer.offer import Expected
-    from dodona.online.curator import Curator
+    from dodona.answer.offer import ExpectedAccuracy
+    from dodona.curator.curator import Curator
 
 SEED = 5
 TABLES = 40
@@ -167,7 +167,7 @@ def _widths(answer: Answer, filled: set[str | None]) -> list[float]:
     return found
 
 
-def _judged(quoted: Expected, widths: list[float], names: tuple[str, str, str]) -> Case:
+def _judged(quoted: ExpectedAccuracy, widths: list[float], names: tuple[str, str, str]) -> Case:
     least, most, narrow = quoted.within / FACTOR, quoted.within * FACTOR, True
     if quoted.low is not None and quoted.high is not None:
         least, most, narrow = quoted.low, quoted.high, quoted.high <= NARROW * quoted.low

@@ -15,7 +15,7 @@ import dodona
 from benchmarks import clock
 from benchmarks.grouping import held
 from dodona import Budget, Integer, Schema
-from dodona.online.curator import Curator
+from dodona.curator.curator import Curator
 
 RELEASES = 1_000
 ROWS = 20_000

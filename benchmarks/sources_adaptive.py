@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dodona.adaptive.answerable import SERVED, answerable
+from dodona.lab.adaptive.answerable import SERVED, answerable
 
 WITHIN = 0.1
 ROWS = (10**4, 10**5, 10**6)

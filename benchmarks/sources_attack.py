@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dodona.audit.attacks.catalogue import Kind, tried
-from dodona.audit.attacks.suite import chance_of, ordered, without_noise
+from dodona.lab.attacks.catalogue import Kind, tried
+from dodona.lab.attacks.suite import chance_of, ordered, without_noise
 
 
 def attack(*, people: int = 200, seed: int = 1) -> dict[str, float]:

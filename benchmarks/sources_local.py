@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from benchmarks.clock import once
-from dodona.local import Encoder, Question
+from dodona.lab.local import Encoder, Question
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -16,24 +16,23 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from benchmarks.streams.adult import COLUMNS
-from dodona.backends.memory import MemorySource
-from dodona.domain.attribute import Category
-from dodona.domain.schema import Schema
+from dodona.curator.curator import Curator
+from dodona.curator.request import Dataset, Request
+from dodona.engines.memory import MemorySource
 from dodona.ledger import memory
-from dodona.ledger.opening import Terms
-from dodona.offline.release import release
-from dodona.offline.workload import Workload
-from dodona.online.curator import Curator
-from dodona.online.dataset import Dataset
-from dodona.online.request import Request
-from dodona.policy import Budget
+from dodona.ledger.opening import LedgerTerms
+from dodona.privacy.budget import Budget
+from dodona.schema.attributes import Category
+from dodona.schema.schema import Schema
+from dodona.synth.synthesize import synthesize
+from dodona.synth.workload import Workload
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from numpy.typing import NDArray
 
-    from dodona.offline.model import Model
+    from dodona.synth.model import SyntheticModel
 
 EPSILONS = ("0.1", "1", "10")
 _DELTA = "1e-9"
@@ -67,7 +66,7 @@ def _measured(codes: NDArray[np.int64], conjunctions: list[Conjunction], epsilon
     }
 
 
-def _released(codes: NDArray[np.int64], epsilon: str) -> Model:
+def _released(codes: NDArray[np.int64], epsilon: str) -> SyntheticModel:
     """Return the model of all three-way marginals for the whole of a budget."""
     names = [_name(place) for place in range(len(COLUMNS))]
     labels = [[f"{code}" for code in range(size)] for size in COLUMNS.values()]
@@ -77,7 +76,7 @@ def _released(codes: NDArray[np.int64], epsilon: str) -> Model:
         name: [own[code] for code in codes[:, place].tolist()]
         for place, (name, own) in enumerate(zip(names, labels, strict=True))
     }
-    terms = Terms(
+    terms = LedgerTerms(
         datasets={"census": schema.digest},
         neighbours=schema.unit.neighbours,
         budget=Budget(Fraction(epsilon), _DELTA, "renyi"),
@@ -85,8 +84,10 @@ def _released(codes: NDArray[np.int64], epsilon: str) -> Model:
     )
     request = Request(within="1%", epsilon=None, confidence=0.95)
     source = MemorySource(schema, columns)
-    dataset = Dataset(name="census", schema=schema, source=source, ledger=memory.create(terms), default=request)
-    return release(Curator(dataset), Workload.ways(schema.domain, 3), epsilon=epsilon)
+    dataset = Dataset(
+        name="census", schema=schema, source=source, ledger=memory.create_memory_ledger(terms), default=request
+    )
+    return synthesize(Curator(dataset), Workload.ways(schema.domain, 3), epsilon=epsilon)
 
 
 def _read(path: Path) -> NDArray[np.int64]:
@@ -121,10 +122,10 @@ def _table(codes: NDArray[np.int64], shape: tuple[int, ...], places: tuple[int, 
     return np.bincount(numbers, minlength=int(np.prod(own))).reshape(own).astype(np.float64)
 
 
-def _believed(model: Model, places: tuple[int, ...]) -> NDArray[np.float64]:
-    from dodona.belief.dense import Dense
+def _believed(model: SyntheticModel, places: tuple[int, ...]) -> NDArray[np.float64]:
+    from dodona.knowledge.dense import DenseBelief
 
-    assert isinstance(model.law, Dense)  # noqa: S101  1,814,400 cells are held densely
+    assert isinstance(model.law, DenseBelief)  # noqa: S101  1,814,400 cells are held densely
     return model.law.marginal([_name(place) for place in places])
 
 
@@ -135,7 +136,7 @@ def _share(codes: NDArray[np.int64], conjunction: Conjunction) -> float:
     return float(kept.mean())
 
 
-def _expected(model: Model, conjunction: Conjunction) -> float:
+def _expected(model: SyntheticModel, conjunction: Conjunction) -> float:
     table = _believed(model, tuple(place for place, _ in conjunction))
     for _, values in conjunction:
         table = np.tensordot(values.astype(np.float64), table, axes=(0, 0))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dodona.plan import Setting, promised
+from dodona.lab.plan import Setting, promised
 
 INDEPENDENT = ("laplace-basic", "laplace-zcdp", "laplace-exact", "gaussian-zcdp", "gaussian-exact")
 NOISE: dict[tuple[int, int], tuple[float | None, ...]] = {

@@ -11,8 +11,8 @@ import duckdb
 
 from benchmarks import asking, coverage, grouping, table
 from benchmarks.report import Row
-from dodona.answer.estimate import as_number
-from dodona.backends.duckdb import DuckDBSource
+from dodona.answer.rows import to_float
+from dodona.engines.duckdb import DuckDBSource
 
 LINES = """
 curator = dodona.open(frame, schema=schema, budget=Budget(1, "1e-6", "renyi"))
@@ -65,7 +65,7 @@ def _groups_held(path: Path) -> float:
         for row in answer.rows:
             count, estimate = exact.get(row.keys[0]), row.estimates[0]
             if count is not None:
-                kept += as_number(estimate.low) <= count <= as_number(estimate.high)
+                kept += to_float(estimate.low) <= count <= to_float(estimate.high)
                 total += 1
     return kept / total
 

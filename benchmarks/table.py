@@ -7,15 +7,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dodona.backends.duckdb import DuckDBSource
-from dodona.domain.attribute import Boolean, Category, Integer
-from dodona.domain.schema import Schema
+from dodona.curator.curator import Curator
+from dodona.curator.request import Dataset, Request
+from dodona.engines.duckdb import DuckDBSource
 from dodona.ledger import memory
-from dodona.ledger.opening import Terms
-from dodona.online.curator import Curator
-from dodona.online.dataset import Dataset
-from dodona.online.request import Request
-from dodona.policy import Budget
+from dodona.ledger.opening import LedgerTerms
+from dodona.privacy.budget import Budget
+from dodona.schema.attributes import Boolean, Category, Integer
+from dodona.schema.schema import Schema
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -80,7 +79,7 @@ def narrow() -> tuple[Source, NDArray[np.int64]]:
 
 def curator(schema: Schema, source: Source) -> Curator:
     """Return a curator with a fresh ledger in memory, so that nothing is told again and nothing waits for a disk."""
-    terms = Terms(datasets={schema.table: schema.digest}, neighbours=schema.unit.neighbours, budget=_LARGE)
+    terms = LedgerTerms(datasets={schema.table: schema.digest}, neighbours=schema.unit.neighbours, budget=_LARGE)
     request = Request(within="1%", epsilon=None, confidence=0.95)
-    ledger = memory.create(terms)
+    ledger = memory.create_memory_ledger(terms)
     return Curator(Dataset(name=schema.table, schema=schema, source=source, ledger=ledger, default=request))

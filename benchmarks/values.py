@@ -11,17 +11,41 @@ from decimal import Decimal
 from fractions import Fraction
 from statistics import NormalDist
 
-from dodona.accounting.bounds import below
-from dodona.accounting.composition import Part, advanced, advanced_sharp, basic, part
-from dodona.accounting.conversion import bun_steinke_epsilon, continuous_laplace_renyi, renyi_epsilon, zcdp_epsilon
-from dodona.accounting.event import Event, ExponentialEvent, GaussianEvent, Kind, LaplaceEvent, PureEvent, Together
-from dodona.accounting.filter import Accountant, budget_filter
-from dodona.accounting.normal import composed_mu, normal_epsilon, normal_limit
-from dodona.accounting.optimal import grouped_epsilon, homogeneous_delta
-from dodona.accounting.order import bun_steinke_limit, renyi_limit, zcdp_limit
-from dodona.accounting.plan import Plan
-from dodona.domain.neighbours import Neighbours
-from tests.accounting.reference import REFERENCES
+from dodona.lab.composition import (
+    MechanismGroup,
+    advanced,
+    advanced_sharp,
+    basic,
+    grouped_epsilon,
+    homogeneous_delta,
+    mechanism_group,
+)
+from dodona.privacy.accountants import Accountant, budget_filter
+from dodona.privacy.bounds import float_below
+from dodona.privacy.conversion import (
+    bun_steinke_epsilon,
+    bun_steinke_limit,
+    compose_mu,
+    continuous_laplace_renyi,
+    gdp_epsilon,
+    gdp_limit,
+    renyi_epsilon,
+    renyi_limit,
+    zcdp_epsilon,
+    zcdp_limit,
+)
+from dodona.privacy.events import (
+    ComposedEvent,
+    Event,
+    ExponentialEvent,
+    GaussianEvent,
+    LaplaceEvent,
+    PureEvent,
+    PureMechanism,
+)
+from dodona.privacy.plans import Plan
+from dodona.schema.schema import Neighbours
+from tests.privacy.reference import REFERENCES
 
 DELTA = Fraction(1, 10**6)
 Values = dict[str, Callable[[], float]]
@@ -67,10 +91,10 @@ def _beside(value: float, reference: float) -> dict[str, float]:
 
 def _limits(epsilon: Fraction, delta: Fraction, order: Fraction, pair: str, shown: str) -> Values:
     return {
-        f"rho of {pair}": lambda: below(Fraction(zcdp_limit(epsilon, delta))),
-        f"textbook rho of {pair}": lambda: below(Fraction(bun_steinke_limit(epsilon, delta))),
-        f"limit of {pair} at {shown}": lambda: below(Fraction(renyi_limit(epsilon, delta, order))),
-        f"mu of {pair}": lambda: normal_limit(epsilon, delta=delta),
+        f"rho of {pair}": lambda: float_below(Fraction(zcdp_limit(epsilon, delta))),
+        f"textbook rho of {pair}": lambda: float_below(Fraction(bun_steinke_limit(epsilon, delta))),
+        f"limit of {pair} at {shown}": lambda: float_below(Fraction(renyi_limit(epsilon, delta, order))),
+        f"mu of {pair}": lambda: gdp_limit(epsilon, delta=delta),
     }
 
 
@@ -80,7 +104,7 @@ def _within(budget: str, sizes: tuple[str, ...], *, deviations: tuple[int, ...])
     zcdp, renyi = (budget_filter(accountant, total, DELTA) for accountant in (Accountant.ZCDP, Accountant.RENYI))
     order, rho = renyi.order or Fraction(0), Fraction(zcdp_limit(total, DELTA))
     textbook, limit = Fraction(bun_steinke_limit(total, DELTA)), Fraction(renyi_limit(total, DELTA, order))
-    squared = Fraction(normal_limit(total, delta=DELTA)) ** 2
+    squared = Fraction(gdp_limit(total, delta=DELTA)) ** 2
     found: Values = {}
     for size in sizes:
         each = Fraction(size)
@@ -114,7 +138,7 @@ def _within(budget: str, sizes: tuple[str, ...], *, deviations: tuple[int, ...])
 
 
 def _repeated(epsilon: Fraction, times: int, shown: str) -> Values:
-    parts, half = [Part(epsilon, times=times)], times * epsilon**2 / 2
+    parts, half = [MechanismGroup(epsilon, times=times)], times * epsilon**2 / 2
     rho = times * Fraction(_response(epsilon).rho())
     steps = 1_000 if times == 100 else 200  # noqa: PLR2004  the finest grids that a plan keeps
     return {
@@ -139,14 +163,14 @@ def _repeated(epsilon: Fraction, times: int, shown: str) -> Values:
 def _gaussians(ratio: Fraction, times: int, shown: str) -> Values:
     rho = times * ratio**2 / 2
     return {
-        f"{shown}, continuous": lambda: normal_epsilon(composed_mu([ratio] * times), delta=DELTA),
+        f"{shown}, continuous": lambda: gdp_epsilon(compose_mu([ratio] * times), delta=DELTA),
         f"{shown}, zCDP": lambda: zcdp_epsilon(rho, delta=DELTA),
         f"{shown}, textbook zCDP": lambda: bun_steinke_epsilon(rho, delta=DELTA),
     }
 
 
 def _pure_mixture() -> Values:
-    parts = [part("0.02", times=50), part("0.05", times=50), part("0.1", times=20)]
+    parts = [mechanism_group("0.02", times=50), mechanism_group("0.05", times=50), mechanism_group("0.1", times=20)]
     events: Mixture = tuple((_response(each.epsilon), each.times) for each in parts)
     half = sum((each.times * each.epsilon**2 / 2 for each in parts), Fraction(0))
     return {
@@ -154,7 +178,7 @@ def _pure_mixture() -> Values:
         "pure mixture, advanced": lambda: float(advanced(parts, slack=DELTA).epsilon),
         "pure mixture, textbook zCDP": lambda: bun_steinke_epsilon(half, delta=DELTA),
         "pure mixture, half the square": lambda: zcdp_epsilon(half, delta=DELTA),
-        "pure mixture, zCDP": lambda: zcdp_epsilon(Fraction(Together(events).rho()), delta=DELTA),
+        "pure mixture, zCDP": lambda: zcdp_epsilon(Fraction(ComposedEvent(events).rho()), delta=DELTA),
         "pure mixture, Rényi": lambda: _renyi(events),
         "pure mixture, plan": lambda: grouped_epsilon(parts, delta=DELTA),
     }
@@ -166,10 +190,10 @@ def _mixture() -> Values:
     charged: Mixture = (
         (_count(1, Fraction(20)), 100),
         (GaussianEvent(1, Fraction(400), Neighbours.REPLACE), 100),
-        (PureEvent(Kind.SPARSE_VECTOR, Fraction(1, 5), Neighbours.REPLACE), 5),
+        (PureEvent(PureMechanism.SPARSE_VECTOR, Fraction(1, 5), Neighbours.REPLACE), 5),
         (ExponentialEvent(Fraction(1, 10), Neighbours.REPLACE), 10),
     )
-    rest = Together(charged[1:])
+    rest = ComposedEvent(charged[1:])
     smooth = Fraction(rest.rho()) + 100 * Fraction(_continuous_rho(twentieth))
     eighth = smooth - 10 * Fraction(charged[3][0].rho()) + Fraction(10, 800)
     half = 100 * twentieth**2 / 2 + Fraction(1, 8) + 5 * Fraction(1, 50) + 10 * Fraction(1, 200)
@@ -178,9 +202,9 @@ def _mixture() -> Values:
         return rest.renyi(order) + 100 * Decimal(continuous_laplace_renyi(twentieth, order=order))
 
     return {
-        "mixture, basic": lambda: 7 + 100 * normal_epsilon(twentieth, delta=DELTA / 200),
+        "mixture, basic": lambda: 7 + 100 * gdp_epsilon(twentieth, delta=DELTA / 200),
         "mixture, half the square": lambda: zcdp_epsilon(half, delta=DELTA),
-        "mixture, zCDP": lambda: zcdp_epsilon(Fraction(Together(charged).rho()), delta=DELTA),
+        "mixture, zCDP": lambda: zcdp_epsilon(Fraction(ComposedEvent(charged).rho()), delta=DELTA),
         "mixture, Rényi": lambda: _renyi(charged),
         "mixture, continuous Laplace, an eighth of the square": lambda: zcdp_epsilon(eighth, delta=DELTA),
         "mixture, continuous Laplace, zCDP": lambda: zcdp_epsilon(smooth, delta=DELTA),
@@ -196,7 +220,7 @@ def _most(total: Fraction, each: Fraction) -> int:
     low, high = 1, 10**4
     while high - low > 1:
         middle = (low + high) // 2
-        fits = middle * each <= total or homogeneous_delta(Part(each, times=middle), epsilon=total) <= DELTA
+        fits = middle * each <= total or homogeneous_delta(MechanismGroup(each, times=middle), epsilon=total) <= DELTA
         low, high = (middle, high) if fits else (low, middle)
     return low
 
@@ -216,7 +240,7 @@ def _pure_ratio(epsilon: Fraction) -> float:
 
 
 def _response(epsilon: Fraction) -> PureEvent:
-    return PureEvent(Kind.RANDOMIZED_RESPONSE, epsilon, Neighbours.REPLACE)
+    return PureEvent(PureMechanism.RANDOMIZED_RESPONSE, epsilon, Neighbours.REPLACE)
 
 
 def _count(distance: int, scale: Fraction) -> LaplaceEvent:
@@ -224,4 +248,4 @@ def _count(distance: int, scale: Fraction) -> LaplaceEvent:
 
 
 def _renyi(parts: Mixture) -> float:
-    return renyi_epsilon(Together(parts).renyi, delta=DELTA)
+    return renyi_epsilon(ComposedEvent(parts).renyi, delta=DELTA)

@@ -10,12 +10,12 @@ import numpy as np
 
 from benchmarks import clock, pmw
 from benchmarks.report import Row
-from dodona.belief.dense import Dense
-from dodona.belief.support import Support
-from dodona.domain.attribute import Boolean, Integer
-from dodona.domain.domain import Domain
-from dodona.query.predicate import Predicate, among, both, masked
+from dodona.knowledge.cells import Support
+from dodona.knowledge.dense import DenseBelief
+from dodona.query.predicate import Predicate, among, among_mask, conjunction
 from dodona.query.query import Query
+from dodona.schema.attributes import Boolean, Integer
+from dodona.schema.schema import Domain
 
 Say = Callable[[str], None]
 BITS = 24
@@ -77,13 +77,13 @@ def _bits(number: int) -> Domain:
 def _steps() -> dict[str, object]:
     """Return the bandwidth of steps over that of multiplying in place: best times of rounds taken in turns."""
     domain = _bits(BITS)
-    cubes = [both(*(among(domain.attributes[place], [1]) for place in places)) for places in _SLICES]
+    cubes = [conjunction(*(among(domain.attributes[place], [1]) for place in places)) for places in _SLICES]
     lines = [2.0 ** (BITS - sum(place < BITS - 3 for place in places)) * _WORD for places in _SLICES]
-    step, look, plain = _timed(Dense.uniform(Support.values(domain)), domain, cubes)
+    step, look, plain = _timed(DenseBelief.uniform(Support.values(domain)), domain, cubes)
     whole = Domain((Integer("cell", 0, (1 << BITS) - 1),))
     chosen = np.packbits(np.random.default_rng(0).random(1 << BITS) < 0.5, bitorder="little").tobytes()  # noqa: PLR2004
-    mask = masked(whole["cell"], int.from_bytes(chosen, "little"))
-    mask_step, mask_look, mask_plain = _timed(Dense.uniform(Support.values(whole)), whole, [mask])
+    mask = among_mask(whole["cell"], int.from_bytes(chosen, "little"))
+    mask_step, mask_look, mask_plain = _timed(DenseBelief.uniform(Support.values(whole)), whole, [mask])
     size = float(1 << BITS)
     return {
         "in_place_gb_s": round(2 * _WORD * size / plain / 1e9, 2),
@@ -103,7 +103,7 @@ def _ratio(size: float, seconds: float, plain: float) -> float:
     return round(size / seconds / (2 * _WORD * (1 << BITS) / plain), 3)
 
 
-def _timed(belief: Dense, domain: Domain, predicates: list[Predicate]) -> tuple[list[float], list[float], float]:
+def _timed(belief: DenseBelief, domain: Domain, predicates: list[Predicate]) -> tuple[list[float], list[float], float]:
     """Return the best CPU seconds of a step and of a look for each predicate, and of multiplying in place."""
     vector = np.ones(1 << BITS)
     queries = [Query.count(domain, predicate) for predicate in predicates]
@@ -130,11 +130,11 @@ def _timed(belief: Dense, domain: Domain, predicates: list[Predicate]) -> tuple[
 def look() -> float:
     """Return the mean microseconds of a look at 2^16 cells, over boxes of one to three attributes."""
     domain, rng = _bits(LOOK_BITS), np.random.default_rng(1)
-    belief = Dense.uniform(Support.values(domain))
+    belief = DenseBelief.uniform(Support.values(domain))
     queries = []
     for number in range(300):
         places = rng.choice(LOOK_BITS, size=1 + number % 3, replace=False).tolist()
-        where = both(*(among(domain.attributes[place], [int(rng.integers(2))]) for place in places))
+        where = conjunction(*(among(domain.attributes[place], [int(rng.integers(2))]) for place in places))
         queries.append(Query.count(domain, where))
 
     def looks() -> None:
@@ -146,5 +146,5 @@ def look() -> float:
 
 def all_marginals() -> float:
     """Return the CPU seconds of all three-way marginals of 2^20 cells."""
-    belief = Dense.uniform(Support.values(_bits(MARGINAL_BITS)))
+    belief = DenseBelief.uniform(Support.values(_bits(MARGINAL_BITS)))
     return round(clock.best(lambda: belief.marginals(3), repeats=3), 4)

@@ -10,8 +10,8 @@ from rich.console import Console
 from demo import dataset, table
 from demo.screen import Screen
 from demo.tour import Tour, tour
-from dodona.cli.ledger_view import tables
-from dodona.ledger import place
+from dodona.cli.ledger import state_tables
+from dodona.ledger import opening
 
 OUT = Path(__file__).resolve().parent / "out"
 _SEED = 20_240_101
@@ -55,12 +55,12 @@ def _score(done: Tour, screen: Screen) -> None:
 def _account(done: Tour, screen: Screen) -> None:
     """Check the ledger and show it."""
     screen.step("The ledger, computed anew from its first line")
-    with place.open_ledger(done.made.ledger) as ledger:
+    with opening.open_ledger(done.made.ledger) as ledger:
         state, lines = ledger.verify(), ledger.lines()
         screen.say(
             f"Verified: {len(lines)} lines, each with the hash of the one before; {state.charges} charges.", "green"
         )
-        for shown in tables(state, [line.text for line in lines]):
+        for shown in state_tables(state, [line.text for line in lines]):
             screen.console.print(shown)
 
 

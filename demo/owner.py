@@ -10,13 +10,13 @@ from rich.table import Table
 
 from demo.dataset import CAP, Made
 from demo.screen import Screen
-from dodona.opening.check import check
-from dodona.opening.draft import Wishes, drafted
-from dodona.opening.guess import Declared
-from dodona.opening.place import found_place, inspected
+from dodona.dataset.check import check
+from dodona.dataset.draft import DraftOptions, make_draft
+from dodona.dataset.guess import ProposedColumn
+from dodona.dataset.place import find_place, inspect_place
 
 if TYPE_CHECKING:
-    from dodona.opening.draft import Draft
+    from dodona.dataset.draft import Draft
 
 _MOST_SHOWN = 60
 
@@ -24,10 +24,10 @@ _MOST_SHOWN = 60
 def shown(made: Made, screen: Screen) -> None:
     """Show a draft as `dodona init` makes it, and what `dodona check` tells of the file that is served."""
     screen.step("The owner drafts a dataset file", f"dodona init stays.parquet --id patient --rows {CAP}")
-    place = found_place(str(made.rows), table=None)
-    opened = inspected(place)
+    place = find_place(str(made.rows), table=None)
+    opened = inspect_place(place)
     try:
-        draft = drafted(opened, place, Wishes(id="patient", rows=CAP))
+        draft = make_draft(opened, place, DraftOptions(id="patient", rows=CAP))
     finally:
         opened.close()
     screen.console.print(_table(draft))
@@ -46,7 +46,7 @@ def shown(made: Made, screen: Screen) -> None:
 def _table(draft: Draft) -> Table:
     table = Table("column", "kind", "to review", box=box.SIMPLE_HEAD, pad_edge=False)
     for column in draft.columns:
-        if isinstance(column, Declared):
+        if isinstance(column, ProposedColumn):
             review = ", ".join(f"{key.name} = {key.text}" for key in column.keys if key.told) or "-"
             table.add_row(column.name, column.kind, escape(_cut(review)))
         else:

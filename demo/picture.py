@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 
 from demo.tour import Told, Tour
 from demo.truth import Judged
-from dodona.answer.estimate import as_number
+from dodona.answer.rows import to_float
 
 # Of the palette of Okabe and Ito, which colour-blind readers can tell apart.
 BLUE, ORANGE = "#0072B2", "#D55E00"
@@ -91,8 +91,8 @@ def _groups(axes: Any, told: Told, unit: str, every: int = 1) -> None:  # noqa: 
 
 def _points(axes: Any, shown: list[Judged]) -> None:  # noqa: ANN401  as above
     values = [float(one.estimate) for one in shown]
-    below = [float(one.estimate) - as_number(one.estimate.low) for one in shown]
-    above = [as_number(one.estimate.high) - float(one.estimate) for one in shown]
+    below = [float(one.estimate) - to_float(one.estimate.low) for one in shown]
+    above = [to_float(one.estimate.high) - float(one.estimate) for one in shown]
     axes.errorbar(
         range(len(shown)),
         values,

@@ -14,9 +14,8 @@ from rich.table import Table
 from rich.text import Text
 
 from demo.truth import Judged
-from dodona.answer.digits import digits_for, shown
-from dodona.answer.estimate import as_number
 from dodona.answer.offer import Offer
+from dodona.answer.rows import decimal_places, format_number, to_float
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -96,11 +95,11 @@ class Screen:
 def gauge(one: Judged) -> Text:
     """Return the interval with the answer and the truth in it; a truth that is outside is beside it, and red.
 
-    >>> from dodona.answer.estimate import Estimate
+    >>> from dodona.answer.rows import Estimate
     >>> print(gauge(Judged("", "count", Estimate(10, 5, 15), 12.0)).plain.strip())
     ├─────────●───◆─────┤
     """
-    low, high = as_number(one.estimate.low), as_number(one.estimate.high)
+    low, high = to_float(one.estimate.low), to_float(one.estimate.high)
     drawn = [(" ", "")] * (_GAUGE + 2 * _MARGIN)
     bounded = low < high and math.isfinite(high - low)
 
@@ -113,7 +112,7 @@ def gauge(one: Judged) -> Text:
     if bounded:
         drawn[_MARGIN : _MARGIN + _GAUGE] = [("─", "dim")] * _GAUGE
         drawn[place(low)], drawn[place(high)] = ("├", "dim"), ("┤", "dim")
-    drawn[place(as_number(one.estimate.value if one.estimate.value is not None else one.estimate.low))] = ("●", "cyan")
+    drawn[place(to_float(one.estimate.value if one.estimate.value is not None else one.estimate.low))] = ("●", "cyan")
     at = place(one.truth)
     if not one.inside and low < high:  # never drawn on the line of an interval that does not hold it
         at = min(at, _MARGIN - 1) if one.truth < low else max(at, _MARGIN + _GAUGE)
@@ -122,7 +121,7 @@ def gauge(one: Judged) -> Text:
 
 
 def _bars(found: Sequence[Judged]) -> list[str]:
-    ends = [as_number(one.estimate.high) for one in found]
+    ends = [to_float(one.estimate.high) for one in found]
     most = max((end for end in ends if math.isfinite(end)), default=1.0)
     return ["▇" * max(0, round(_BAR * _known(float(one.estimate)) / most)) for one in found]
 
@@ -134,7 +133,7 @@ def _name(one: Judged, found: Sequence[Judged]) -> str:
 
 def _exact(one: Judged) -> str:
     value = int(one.truth) if one.truth.is_integer() and one.estimate.within >= 1 else one.truth
-    return shown(value, digits_for(one.estimate.within))
+    return format_number(value, decimal_places(one.estimate.within))
 
 
 def _number(value: float) -> str:

@@ -13,9 +13,9 @@ from demo.questions import Ask
 from demo.screen import Screen
 from demo.table import Rows
 from demo.truth import Judged, Truth
+from dodona.curator.curator import Curator
+from dodona.dataset.opening import open_dataset_ledger
 from dodona.errors import DodonaError
-from dodona.online.curator import Curator
-from dodona.opening.opening import ledger_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ def tour(rows: Rows, folder: Path, screen: Screen) -> Tour:
     """Put rows behind a budget in a folder, ask everything, and return what was told."""
     made = make(rows, folder)
     owner.shown(made, screen)
-    with ledger_of(made.file) as ledger:
+    with open_dataset_ledger(made.file) as ledger:
         key = ledger.cap_key
     with dodona.open(made.file, analyst=ANALYST) as stays, Truth(made.rows, stays.schema, key) as truth:
         told = [_asked(stays, truth, ask, screen) for ask in questions.ASKS]

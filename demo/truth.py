@@ -13,11 +13,11 @@ import duckdb
 import numpy as np
 
 from dodona.answer.answer import Answer
-from dodona.answer.estimate import Estimate, as_number
-from dodona.answer.written import label_text
-from dodona.backends.cap import kept_rows
-from dodona.domain.encoding import encode
-from dodona.domain.schema import Schema
+from dodona.answer.display import label_text
+from dodona.answer.rows import Estimate, to_float
+from dodona.engines.cap import rows_within_cap
+from dodona.schema.encoding import encode
+from dodona.schema.schema import Schema
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,7 @@ class Judged:
     @property
     def inside(self) -> bool:
         """Whether the interval holds the truth."""
-        return as_number(self.estimate.low) <= self.truth <= as_number(self.estimate.high)
+        return to_float(self.estimate.low) <= self.truth <= to_float(self.estimate.high)
 
 
 class Truth:
@@ -44,7 +44,7 @@ class Truth:
         self._database.execute("CREATE TABLE everyone AS SELECT * FROM read_parquet($path)", {"path": str(rows)})
         read = self._database.execute("SELECT * FROM everyone").fetchnumpy()
         codes = {own.name: encode(own, np.ma.filled(read[own.name], np.nan)) for own in schema.domain}
-        counts = kept_rows(schema, codes, np.ma.getdata(read[schema.unit.id or ""]), key)
+        counts = rows_within_cap(schema, codes, np.ma.getdata(read[schema.unit.id or ""]), key)
         self._database.register("capped", {"counts": counts})
         self._database.execute(
             "CREATE TABLE stays AS SELECT everyone.* FROM everyone POSITIONAL JOIN capped WHERE counts"
@@ -87,7 +87,7 @@ class Truth:
 
 def _nothing(answer: Answer) -> list[float | None]:
     """Return what is true of a group without rows: a count is 0, anything else has no value."""
-    from dodona.query.expression import Total
+    from dodona.query.question import Total
 
     expressions = [column.expression for column in answer.question.columns]
     return [

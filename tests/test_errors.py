@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import dodona.direct  # noqa: F401  brings in every module that could define an error
+import dodona.lab.direct  # noqa: F401  brings in every module that could define an error
 from dodona import errors
 from dodona.errors import DodonaError, EntropyFailed, InvalidArgument
 

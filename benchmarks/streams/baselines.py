@@ -14,19 +14,17 @@ from benchmarks.streams import prices
 from benchmarks.streams.certified import Cost, cost_of
 from benchmarks.streams.run import Run, Trail, judged
 from benchmarks.streams.stream import Products, Stream
-from dodona import direct
-from dodona.belief.residual import Known
-from dodona.domain.neighbours import Neighbours
-from dodona.domain.unit import Unit
-from dodona.mechanisms.gaussian import Gaussian
-from dodona.mechanisms.laplace import Laplace
-from dodona.mechanisms.measurement import Noise
-from dodona.online.weights.study import studied
+from dodona.knowledge.residuals import ExactResiduals
+from dodona.lab import direct
+from dodona.lab.weights import study_weights
+from dodona.privacy.additive_noise import Gaussian, Laplace
+from dodona.privacy.measurement import Noise
+from dodona.schema.schema import Neighbours, Unit
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from dodona.mechanisms.pattern import Part
+    from dodona.privacy.measurement import ResidualVariance
     from dodona.query.residual import Residual
 
 MOST_CELLS_RUN = 1 << 16
@@ -117,7 +115,7 @@ class Baselines:
         return self._at_once(cost, errors)
 
     @cached_property
-    def _residual_parts(self) -> tuple[tuple[Part, ...], Cost]:
+    def _residual_parts(self) -> tuple[tuple[ResidualVariance, ...], Cost]:
         parts = prices.residuals(self.stream)
         return parts, cost_of([prices.residual_event(parts)], budget=self.budget)
 
@@ -139,7 +137,7 @@ class Baselines:
         trail = _flat(cost, len(stream.asked))
         if cells.size > MOST_CELLS_RUN:
             return Run(cost=cost, max_error=None, beyond=None, coverage=None, rungs={}, trail=trail)
-        mechanism = studied(design, cells, draw=lambda law: direct.run(law, 0))
+        mechanism = study_weights(design, cells, draw=lambda law: direct.run(law, 0))
         told = np.array([mechanism.ask(stream.questions.mask(number)).value for number in stream.asked.tolist()])
         errors = np.abs(told * stream.rows - stream.truths()[stream.asked])
         worst = np.zeros(len(stream.questions))
@@ -158,7 +156,7 @@ def turns(number: int, *, points: int = _POINTS) -> list[int]:
     return sorted({*tens, *(round(turn) for turn in np.geomspace(1, number, points).tolist())})
 
 
-def noise_of(parts: tuple[Part, ...]) -> Known:
+def noise_of(parts: tuple[ResidualVariance, ...]) -> ExactResiduals:
     """Return the noise of residuals: normal numbers, which integers of such widths cannot be told from here."""
     generator = np.random.default_rng()
     rows: dict[Residual, NDArray[np.float64]] = {}
@@ -166,8 +164,8 @@ def noise_of(parts: tuple[Part, ...]) -> Known:
         squares = [np.array([j * (j + 1.0) for j in range(1, own.number)]) for own in residual.classes]
         lengths = reduce(np.multiply.outer, squares, np.array(float(variance)))
         rows[residual] = generator.standard_normal(residual.shape) * np.sqrt(lengths)
-    public = Known.counting(0)
-    return Known({**public.rows, **rows}, {**public.variances, **dict(parts)})
+    public = ExactResiduals.counting(0)
+    return ExactResiduals({**public.rows, **rows}, {**public.variances, **dict(parts)})
 
 
 def _drawn(noise: Noise, count: int) -> NDArray[np.float64]:

@@ -8,9 +8,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 
-from dodona.accounting.event import Event, GaussianEvent, Together, UnevenGaussianEvent
-from dodona.accounting.filter import Accountant, Spent, budget_filter
 from dodona.errors import InvalidArgument
+from dodona.privacy.accountants import Accountant, Spending, budget_filter
+from dodona.privacy.events import ComposedEvent, Event, GaussianEvent, UnevenGaussianEvent
 
 DELTA = Fraction(1, 10**9)
 _NEAR = 1e-4
@@ -72,7 +72,7 @@ def gathered(events: Iterable[Event] | Mapping[Event, int]) -> Counter[Event]:
 
 
 def _parts(event: Event) -> tuple[tuple[Event, int], ...]:
-    if not isinstance(event, Together):
+    if not isinstance(event, ComposedEvent):
         return ((event, 1),)
     return tuple((one, times * often) for part, times in event.parts for one, often in _parts(part))
 
@@ -103,7 +103,7 @@ def _admits(events: Mapping[Event, int], epsilon: Fraction) -> bool:
         tried = budget_filter(Accountant.EITHER, epsilon, DELTA)
     except InvalidArgument:  # so small that only pure losses are counted
         tried = budget_filter(Accountant.PURE, epsilon, Fraction(0))
-    spent = Spent()
+    spent = Spending()
     for event, times in events.items():
         spent = tried.charged(spent, event, times=times)
     return tried.admits(spent)

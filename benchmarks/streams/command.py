@@ -21,8 +21,8 @@ from benchmarks.streams.baselines import Baselines
 from benchmarks.streams.catalogue import GENERATED, STREAMS
 from benchmarks.streams.ladder import Way, climbed, source_of
 from benchmarks.streams.run import Run, summary
+from dodona.curator.ladder import RUNGS
 from dodona.errors import DodonaError
-from dodona.online.answering import RUNGS
 
 if TYPE_CHECKING:
     from benchmarks.streams.stream import Stream

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from benchmarks.streams.stream import Product, Products, Stream, distinct, drawn
-from dodona.domain.attribute import Category
-from dodona.domain.schema import Schema
+from dodona.schema.attributes import Category
+from dodona.schema.schema import Schema
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

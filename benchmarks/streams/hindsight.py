@@ -9,8 +9,7 @@ from benchmarks.streams.certified import cost_of
 from benchmarks.streams.ladder import epsilon_until
 from benchmarks.streams.run import Run, rounded
 from benchmarks.streams.stream import Products, Stream
-from dodona.mechanisms.gaussian import Gaussian
-from dodona.mechanisms.laplace import Laplace
+from dodona.privacy.additive_noise import Gaussian, Laplace
 
 PREFIXES = (100, 1_000, 10_000, 50_000)
 

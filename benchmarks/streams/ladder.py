@@ -15,23 +15,21 @@ from benchmarks.streams.baselines import turns
 from benchmarks.streams.certified import DELTA, Cost, cost_of
 from benchmarks.streams.run import Run, Trail
 from benchmarks.streams.stream import Stream
-from dodona.answer.estimate import as_number
-from dodona.backends.memory import MemorySource
+from dodona.answer.rows import to_float
+from dodona.curator.curator import Curator
+from dodona.curator.ladder import RUNGS
+from dodona.curator.request import Dataset, Request
+from dodona.engines.memory import MemorySource
 from dodona.errors import Refused
 from dodona.ledger import memory
-from dodona.ledger.contract import Ledger
-from dodona.ledger.entry import Charged, Opened
-from dodona.ledger.opening import Terms
-from dodona.ledger.spelling import from_json
-from dodona.online.answering import RUNGS
-from dodona.online.curator import Curator
-from dodona.online.dataset import Dataset
-from dodona.online.request import Request
-from dodona.policy import Budget
+from dodona.ledger.entries import Charged, PlanOpened, entry_from_json
+from dodona.ledger.ledger import LedgerProtocol
+from dodona.ledger.opening import LedgerTerms
+from dodona.privacy.budget import Budget
 
 if TYPE_CHECKING:
-    from dodona.accounting.event import Event
     from dodona.answer.answer import Answer
+    from dodona.privacy.events import Event
     from dodona.trusted.source import Source
 
 FREE = frozenset({"replayed", "derived", "confirmed"})
@@ -103,7 +101,7 @@ class _Seen:
         error = float(value) - truth
         if np.isnan(self._errors[number]):
             self._errors[number] = error
-        self._held += as_number(value.low) <= truth <= as_number(value.high)
+        self._held += to_float(value.low) <= truth <= to_float(value.high)
         self.rungs[answer.source] += 1
         if answer.source in FREE:
             self._free.append(nanoseconds)
@@ -127,7 +125,7 @@ class _Seen:
 class _Spending:
     """What a ledger was charged with, and until which turn."""
 
-    def __init__(self, ledger: Ledger) -> None:
+    def __init__(self, ledger: LedgerProtocol) -> None:
         self._ledger = ledger
         self._head, self._read = ledger.head, len(ledger.lines())
         self._charges: list[tuple[int, Event]] = []
@@ -139,10 +137,10 @@ class _Spending:
         self._head = self._ledger.head
         for line in self._ledger.lines()[self._read :]:
             self._read += 1
-            match from_json(line.text, number=line.number):
+            match entry_from_json(line.text, number=line.number):
                 case Charged(event=event, plan=None):
                     self._charges.append((turn, event))
-                case Opened():
+                case PlanOpened():
                     raise NotImplementedError("a plan's price is not the sum of its events")
                 case _:
                     pass
@@ -163,10 +161,10 @@ class _Spending:
         return found
 
 
-def _ledger(stream: Stream, way: Way) -> Ledger:
+def _ledger(stream: Stream, way: Way) -> LedgerProtocol:
     accountant, delta = ("pure", 0) if way.budget == "pure" else ("either", DELTA)
-    return memory.create(
-        Terms(
+    return memory.create_memory_ledger(
+        LedgerTerms(
             datasets={stream.schema.table: stream.schema.digest},
             neighbours=stream.schema.unit.neighbours,
             budget=Budget(way.epsilon, delta, accountant),

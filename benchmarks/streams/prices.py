@@ -17,21 +17,15 @@ import numpy as np
 
 from benchmarks.streams.certified import DELTA
 from benchmarks.streams.stream import Products, Stream
-from dodona.accounting.event import Event, UnevenGaussianEvent
-from dodona.accuracy import Accuracy
-from dodona.belief.allotment import Target, allotted
-from dodona.belief.residual import Factor, Product
-from dodona.domain.neighbours import Neighbours
-from dodona.domain.unit import Unit
-from dodona.mechanisms.gaussian import Gaussian
-from dodona.mechanisms.laplace import Laplace
-from dodona.mechanisms.measurement import Noise
-from dodona.mechanisms.pattern import Part, ratio_of
-from dodona.mechanisms.scale import rounded_scale_down
-from dodona.online.weights.best import best
-from dodona.online.weights.design import Design
+from dodona.curator.weights_design import WeightsDesign, best_design
+from dodona.knowledge.residuals import Factor, Product, VarianceTarget, allot_variances
+from dodona.privacy.accuracy import Accuracy
+from dodona.privacy.additive_noise import Gaussian, Laplace, round_scale_down
+from dodona.privacy.events import Event, UnevenGaussianEvent
+from dodona.privacy.measurement import Noise, ResidualVariance, worst_ratio
 from dodona.query.residual import Classes
 from dodona.query.sensitivity import Sensitivity
+from dodona.schema.schema import Neighbours, Unit
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -63,7 +57,7 @@ def histogram(law: Law, *, cells: int, within: float, failing: float) -> Noise:
         middle = math.sqrt(low * high)
         kept = beyond(law, middle, cells=cells, within=within) <= failing
         low, high = (middle, high) if kept else (low, middle)
-    return law(scale=rounded_scale_down(low))
+    return law(scale=round_scale_down(low))
 
 
 def beyond(law: Law, scale: float, *, cells: int, within: float) -> float:
@@ -106,7 +100,7 @@ def classes(stream: Stream) -> tuple[Classes, ...]:
     return tuple(Classes.of(attribute) for attribute in stream.schema.domain)
 
 
-def residuals(stream: Stream, numbers: Iterable[int] | None = None) -> tuple[Part, ...]:
+def residuals(stream: Stream, numbers: Iterable[int] | None = None) -> tuple[ResidualVariance, ...]:
     """Return the residuals that some questions need, each with its variance, at the least price together."""
     questions = stream.questions
     if not isinstance(questions, Products):
@@ -114,13 +108,13 @@ def residuals(stream: Stream, numbers: Iterable[int] | None = None) -> tuple[Par
     chosen = range(len(questions)) if numbers is None else numbers
     variance = Fraction(deviation(within=stream.within, failing=stream.failing) ** 2).limit_denominator(10**6)
     known = classes(stream)
-    targets = [Target(_product(known, places), variance) for places in _worst(questions, chosen)]
-    return allotted(targets, _ROWS)
+    targets = [VarianceTarget(_product(known, places), variance) for places in _worst(questions, chosen)]
+    return allot_variances(targets, _ROWS)
 
 
-def residual_event(parts: Sequence[Part]) -> Event:
+def residual_event(parts: Sequence[ResidualVariance]) -> Event:
     """Return what residuals cost together, where rows are replaced."""
-    return UnevenGaussianEvent(ratio_of(parts, _ROWS), Neighbours.REPLACE)
+    return UnevenGaussianEvent(worst_ratio(parts, _ROWS), Neighbours.REPLACE)
 
 
 def _worst(questions: Products, numbers: Iterable[int]) -> list[tuple[tuple[int, int], ...]]:
@@ -161,12 +155,14 @@ def _product(known: Sequence[Classes], places: tuple[tuple[int, int], ...]) -> P
 @lru_cache(maxsize=32)
 def weights(  # noqa: PLR0913  the sides of the promise
     *, rows: int, universe: int, questions: int, share: float, failing: float, budget: str
-) -> Design | None:
+) -> WeightsDesign | None:
     """Return the cheapest design of multiplicative weights whose promise is the error; None where there is none."""
     delta = 0 if budget == "pure" else DELTA
 
-    def design(epsilon: float) -> Design:
-        return best(rows, universe=universe, questions=questions, epsilon=epsilon, delta=delta, confidence=1 - failing)
+    def design(epsilon: float) -> WeightsDesign:
+        return best_design(
+            rows, universe=universe, questions=questions, epsilon=epsilon, delta=delta, confidence=1 - failing
+        )
 
     low, high = 1e-3, _LARGEST_EPSILON
     if design(high).within > share:

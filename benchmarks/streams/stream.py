@@ -11,11 +11,9 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
-from dodona.domain.domain import Domain
-from dodona.domain.schema import Schema
-from dodona.query.jointly import jointly
-from dodona.query.predicate import And, Predicate, both, masked
+from dodona.query.predicate import And, Predicate, among_combinations, among_mask, conjunction
 from dodona.query.query import Query
+from dodona.schema.schema import Domain, Schema
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -72,8 +70,8 @@ class Products:
 
     def predicate(self, number: int, domain: Domain) -> Predicate:
         """Return the conjunction of the sets."""
-        parts = [masked(domain.attributes[place], codes) for place, codes in self.listed[number].sets]
-        return both(*parts) if parts else And(())
+        parts = [among_mask(domain.attributes[place], codes) for place, codes in self.listed[number].sets]
+        return conjunction(*parts) if parts else And(())
 
     def mask(self, number: int) -> NDArray[np.bool_]:
         """Return which cells a question means."""
@@ -122,7 +120,7 @@ class Subsets:
 
     def predicate(self, number: int, domain: Domain) -> Predicate:
         """Return the set of its cells."""
-        return jointly(domain.attributes, self.masks[number])
+        return among_combinations(domain.attributes, self.masks[number])
 
     def mask(self, number: int) -> NDArray[np.bool_]:
         """Return which cells a question means."""

@@ -10,47 +10,45 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from dodona.adaptive.holdout import ReusableHoldout
-    from dodona.adaptive.oracle import StatisticalQueryOracle
-    from dodona.domain.attribute import Boolean, Category, Date, Integer, Number
-    from dodona.domain.domain import Domain
-    from dodona.domain.schema import Schema
-    from dodona.domain.unit import Unit
-    from dodona.offline.release import release
-    from dodona.offline.workload import Workload
-    from dodona.opening import create_ledger, open_dataset, rehearse
-    from dodona.policy import Analyst, Budget
+    from dodona.dataset import create_ledger, open_dataset, rehearse
+    from dodona.lab.adaptive.holdout import ReusableHoldout
+    from dodona.lab.adaptive.oracle import StatisticalQueryOracle
+    from dodona.privacy.budget import Analyst, Budget
     from dodona.query.query import Query
+    from dodona.schema.attributes import Boolean, Category, Date, Integer, Number
+    from dodona.schema.schema import Domain, Schema, Unit
+    from dodona.synth.synthesize import synthesize
+    from dodona.synth.workload import Workload
 
     open = open_dataset  # noqa: A001  the surface: dodona.open
 
 __all__ = [
     "Analyst", "Boolean", "Budget", "Category", "Date", "Domain", "Integer", "Number", "Query", "ReusableHoldout",
-    "Schema", "StatisticalQueryOracle", "Unit", "Workload", "create_ledger", "rehearse", "release",
+    "Schema", "StatisticalQueryOracle", "Unit", "Workload", "create_ledger", "rehearse", "synthesize",
 ]  # fmt: skip
 # `dodona.open` is not among them: `from dodona import *` would put it in the place of Python's own `open`.
 
 __version__ = "0.1.0"
 
 _LAZY = {
-    "open": ("dodona.opening", "open_dataset"),
-    "rehearse": ("dodona.opening", "rehearse"),
-    "create_ledger": ("dodona.opening", "create_ledger"),
-    "release": ("dodona.offline.release", "release"),
-    "Workload": ("dodona.offline.workload", "Workload"),
-    "Budget": ("dodona.policy", "Budget"),
-    "Analyst": ("dodona.policy", "Analyst"),
+    "open": ("dodona.dataset", "open_dataset"),
+    "rehearse": ("dodona.dataset", "rehearse"),
+    "create_ledger": ("dodona.dataset", "create_ledger"),
+    "synthesize": ("dodona.synth.synthesize", "synthesize"),
+    "Workload": ("dodona.synth.workload", "Workload"),
+    "Budget": ("dodona.privacy.budget", "Budget"),
+    "Analyst": ("dodona.privacy.budget", "Analyst"),
     "Query": ("dodona.query.query", "Query"),
-    "Schema": ("dodona.domain.schema", "Schema"),
-    "Unit": ("dodona.domain.unit", "Unit"),
-    "Domain": ("dodona.domain.domain", "Domain"),
-    "Boolean": ("dodona.domain.attribute", "Boolean"),
-    "Category": ("dodona.domain.attribute", "Category"),
-    "Date": ("dodona.domain.attribute", "Date"),
-    "Integer": ("dodona.domain.attribute", "Integer"),
-    "Number": ("dodona.domain.attribute", "Number"),
-    "ReusableHoldout": ("dodona.adaptive.holdout", "ReusableHoldout"),
-    "StatisticalQueryOracle": ("dodona.adaptive.oracle", "StatisticalQueryOracle"),
+    "Schema": ("dodona.schema.schema", "Schema"),
+    "Unit": ("dodona.schema.schema", "Unit"),
+    "Domain": ("dodona.schema.schema", "Domain"),
+    "Boolean": ("dodona.schema.attributes", "Boolean"),
+    "Category": ("dodona.schema.attributes", "Category"),
+    "Date": ("dodona.schema.attributes", "Date"),
+    "Integer": ("dodona.schema.attributes", "Integer"),
+    "Number": ("dodona.schema.attributes", "Number"),
+    "ReusableHoldout": ("dodona.lab.adaptive.holdout", "ReusableHoldout"),
+    "StatisticalQueryOracle": ("dodona.lab.adaptive.oracle", "StatisticalQueryOracle"),
 }
 
 

@@ -6,16 +6,15 @@ from fractions import Fraction
 
 import numpy as np
 
-from dodona import direct
-from dodona.answer.band import Band
-from dodona.answer.measured import Measured
-from dodona.domain.attribute import Category, Integer
-from dodona.domain.domain import Domain
-from dodona.domain.partition import Partition
-from dodona.query.expression import Mean, Quantile, Spread, Total, Variation
+from dodona.answer.bands import Band
+from dodona.answer.measured import MeasuredValues
+from dodona.lab import direct
 from dodona.query.predicate import EVERYTHING
-from dodona.query.query import Block, Query, value_of
-from dodona.query.question import Column, Question
+from dodona.query.query import Block, Query, column_weight
+from dodona.query.question import AnswerColumn, Mean, Quantile, Question, Spread, Total, Variation
+from dodona.schema.attributes import Category, Integer
+from dodona.schema.partition import Partition
+from dodona.schema.schema import Domain
 
 AGE = Integer("age", 0, 110)
 SEX = Category("sex", ["female", "male"])
@@ -51,8 +50,10 @@ def moments_query(copies: int) -> Question:
     copy = Integer("copy", 0, copies - 1)
     domain, keys = Domain((copy, AGE)), (Partition.of(copy),)
     blocks = [Block(EVERYTHING, keys)]
-    blocks += [Block(EVERYTHING, keys, *value_of(AGE, centre=CENTRE, power=power)) for power in (1, 2)]
-    return Question(text="moments", query=Query(domain, tuple(blocks)), keys=keys, columns=(Column("mean", MEAN),))
+    blocks += [Block(EVERYTHING, keys, *column_weight(AGE, centre=CENTRE, power=power)) for power in (1, 2)]
+    return Question(
+        text="moments", query=Query(domain, tuple(blocks)), keys=keys, columns=(AnswerColumn("mean", MEAN),)
+    )
 
 
 def moments(ages: np.ndarray) -> list[int]:
@@ -60,14 +61,14 @@ def moments(ages: np.ndarray) -> list[int]:
     return [len(ages), int(away.sum()), int((away**2).sum())]
 
 
-def measured_moments(ages: np.ndarray, noises: tuple, copies: int, *, drawn: tuple | None = None) -> Measured:
+def measured_moments(ages: np.ndarray, noises: tuple, copies: int, *, drawn: tuple | None = None) -> MeasuredValues:
     """The moments of a group with independent noise, many times; `drawn` is what the noise really is."""
     question = moments_query(copies)
     exact = moments(ages)
     values = [
         direct.run(noise, np.full(copies + 2, steps)) for noise, steps in zip(drawn or noises, exact, strict=True)
     ]
-    return Measured(question, np.concatenate(values), noises)
+    return MeasuredValues(question, np.concatenate(values), noises)
 
 
 def tree_partitions(fan_out: int = 16) -> list[Partition]:
@@ -84,13 +85,13 @@ def measured_tree(ages: np.ndarray, noise, copies: int, *, level: Fraction, fan_
     quantile = Quantile(tuple(range(len(partitions))), "age", level)
     blocks = tuple(Block(EVERYTHING, (*keys, partition)) for partition in partitions)
     question = Question(
-        text="quantile", query=Query(Domain((copy, AGE)), blocks), keys=keys, columns=(Column("q", quantile),)
+        text="quantile", query=Query(Domain((copy, AGE)), blocks), keys=keys, columns=(AnswerColumn("q", quantile),)
     )
     values = []
     for partition in partitions:
         exact = np.bincount(partition.table()[ages], minlength=partition.groups)
         values.append(direct.run(noise, np.tile(exact, copies + 2)))
-    return quantile, Measured(question, np.concatenate(values), (noise,) * len(partitions))
+    return quantile, MeasuredValues(question, np.concatenate(values), (noise,) * len(partitions))
 
 
 def true_quantile(ages: np.ndarray, level: Fraction) -> int:

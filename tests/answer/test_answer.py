@@ -7,17 +7,30 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from dodona.accuracy import sampling_error
-from dodona.answer import FREE, Answer, Estimate, Measured, Price, answer_of
-from dodona.domain.attribute import Category, Integer, Number
-from dodona.domain.domain import Domain
-from dodona.domain.partition import Partition
+from dodona.answer import FREE, Answer, Estimate, MeasuredValues, Price, make_answer
 from dodona.errors import InvalidArgument, InvalidRequest
-from dodona.mechanisms import Gaussian, Laplace
-from dodona.query.expression import Arithmetic, Comparison, KeyOf, Literal, Logic, Mean, Spread, Total, Variation
+from dodona.lab.mechanisms import Gaussian, Laplace
+from dodona.privacy.accuracy import sampling_error
 from dodona.query.predicate import EVERYTHING
-from dodona.query.query import Block, Query, value_of
-from dodona.query.question import Column, Order, Question, of_query
+from dodona.query.query import Block, Query, column_weight
+from dodona.query.question import (
+    AnswerColumn,
+    Arithmetic,
+    Comparison,
+    KeyLabel,
+    LiteralExpression,
+    Logic,
+    Mean,
+    Question,
+    SortKey,
+    Spread,
+    Total,
+    Variation,
+    question_from_query,
+)
+from dodona.schema.attributes import Category, Integer, Number
+from dodona.schema.partition import Partition
+from dodona.schema.schema import Domain
 
 SEX = Category("sex", ["female", "male", "other"])
 STAY = Number("stay", 0, 365, "0.25")
@@ -27,31 +40,31 @@ NOISE = Laplace(scale=10)
 COUNT, STAYS = Total(0), Total(1)
 
 
-def grouped(*columns: Column, **further: object) -> Question:
+def grouped(*columns: AnswerColumn, **further: object) -> Question:
     """Counts and total stays by sex."""
     keys = (Partition.of(SEX),)
-    blocks = (Block(EVERYTHING, keys), Block(EVERYTHING, keys, *value_of(STAY)))
-    shown = columns or (Column("sex", KeyOf(0)), Column("n", COUNT), Column("days", STAYS))
+    blocks = (Block(EVERYTHING, keys), Block(EVERYTHING, keys, *column_weight(STAY)))
+    shown = columns or (AnswerColumn("sex", KeyLabel(0)), AnswerColumn("n", COUNT), AnswerColumn("days", STAYS))
     return Question(text="by sex", query=Query(DOMAIN, blocks), keys=keys, columns=shown, **further)
 
 
 def answered(question: Question, *values: int, noise=NOISE, **further: object) -> Answer:
     noises = (noise,) * len(question.query.blocks)
-    return answer_of(Measured(question, values, noises), price=PRICE, size=1000, **further)
+    return make_answer(MeasuredValues(question, values, noises), price=PRICE, size=1000, **further)
 
 
 VALUES = (500, 430, 20, 430, -4, 4001, 3000, 70, 3, -9)
 
 
 def test_a_count_is_an_exact_number_with_the_exact_quantile_of_its_noise() -> None:
-    answer = answered(of_query(Query.count(DOMAIN)), 1203)
+    answer = answered(question_from_query(Query.count(DOMAIN)), 1203)
     assert answer.value == Estimate(1203, 1203 - 30, 1203 + 30)
     assert answer.value.within == NOISE.accuracy(0.95).within == 30
     assert type(answer.value.value) is int
 
 
 def test_a_sum_is_told_in_the_columns_own_unit() -> None:
-    answer = answered(of_query(Query.sum(DOMAIN, "stay")), 4001)
+    answer = answered(question_from_query(Query.sum(DOMAIN, "stay")), 4001)
     assert answer.value == Estimate(Fraction(4001, 4), Fraction(4001 - 30, 4), Fraction(4001 + 30, 4))
     assert answer.value.within == 7.5
 
@@ -65,7 +78,7 @@ def test_all_groups_are_shown_with_their_labels_in_the_order_of_their_declaratio
 
 
 def test_keys_are_shown_first_where_no_column_names_them() -> None:
-    answer = answered(of_query(Query.histogram(DOMAIN, ["sex"])), 5, 4, 3, 2, 1)
+    answer = answered(question_from_query(Query.histogram(DOMAIN, ["sex"])), 5, 4, 3, 2, 1)
     assert answer.columns == ("sex", "value")
     assert answer.rows[2].cells[0] == "other"
 
@@ -73,21 +86,24 @@ def test_keys_are_shown_first_where_no_column_names_them() -> None:
 @pytest.mark.parametrize(
     ("further", "expected"),
     [
-        ({"having": Comparison(">", COUNT, Literal(Fraction(100)))}, [500, 430, 430]),
-        ({"having": Logic("not", (Comparison(">", COUNT, Literal(Fraction(100))),))}, [20, -4]),
-        ({"having": Comparison("=", KeyOf(0), Literal("male"))}, [430]),
+        ({"having": Comparison(">", COUNT, LiteralExpression(Fraction(100)))}, [500, 430, 430]),
+        ({"having": Logic("not", (Comparison(">", COUNT, LiteralExpression(Fraction(100))),))}, [20, -4]),
+        ({"having": Comparison("=", KeyLabel(0), LiteralExpression("male"))}, [430]),
         (
             {
                 "having": Logic(
                     "or",
-                    (Comparison("=", KeyOf(0), Literal("other")), Comparison(">=", COUNT, Literal(Fraction(500)))),
+                    (
+                        Comparison("=", KeyLabel(0), LiteralExpression("other")),
+                        Comparison(">=", COUNT, LiteralExpression(Fraction(500))),
+                    ),
                 )
             },
             [500, 20],
         ),
-        ({"order": (Order(COUNT, descending=True),)}, [500, 430, 430, 20, -4]),
-        ({"order": (Order(COUNT),), "limit": 2}, [-4, 20]),
-        ({"order": (Order(COUNT),), "limit": 2, "offset": 1}, [20, 430]),
+        ({"order": (SortKey(COUNT, descending=True),)}, [500, 430, 430, 20, -4]),
+        ({"order": (SortKey(COUNT),), "limit": 2}, [-4, 20]),
+        ({"order": (SortKey(COUNT),), "limit": 2, "offset": 1}, [20, 430]),
         ({"offset": 4}, [-4]),
         ({"limit": 0}, []),
     ],
@@ -98,15 +114,15 @@ def test_groups_are_kept_sorted_and_cut_by_their_noisy_values(further, expected)
 
 
 def test_ties_keep_the_order_of_the_groups_and_a_second_order_breaks_them() -> None:
-    down = answered(grouped(order=(Order(COUNT, descending=True),)), *VALUES)
+    down = answered(grouped(order=(SortKey(COUNT, descending=True),)), *VALUES)
     assert [row.keys[0] for row in down.rows][1:3] == ["male", "<missing>"]
-    both = answered(grouped(order=(Order(COUNT, descending=True), Order(STAYS))), *VALUES)
+    both = answered(grouped(order=(SortKey(COUNT, descending=True), SortKey(STAYS))), *VALUES)
     assert [row.keys[0] for row in both.rows][1:3] == ["<missing>", "male"]
 
 
 def test_missing_keys_come_last_either_way_round() -> None:
     for descending in (False, True):
-        answer = answered(grouped(order=(Order(KeyOf(0), descending=descending),)), *VALUES)
+        answer = answered(grouped(order=(SortKey(KeyLabel(0), descending=descending),)), *VALUES)
         assert answer.rows[-1].keys == ("<missing>",)
     assert answer.rows[0].keys == ("<outside>",)
 
@@ -132,7 +148,7 @@ def test_intervals_that_hold_together_are_those_of_all_independent_noises() -> N
 
 def test_columns_that_are_not_independent_share_by_the_union_bound() -> None:
     mean = Mean(1, 0, Fraction(0), Fraction(0), Fraction(365))
-    question = grouped(Column("sex", KeyOf(0)), Column("n", COUNT), Column("mean", mean))
+    question = grouped(AnswerColumn("sex", KeyLabel(0)), AnswerColumn("n", COUNT), AnswerColumn("mean", mean))
     answer = answered(question, *VALUES).simultaneous()
     share = (1 - 0.95 ** (1 / 5)) / 2
     assert answer.rows[0].cells[1].within == NOISE.accuracy(1 - share).within
@@ -149,10 +165,10 @@ def test_the_population_of_a_count_and_a_sum_adds_the_sampling_error() -> None:
 
 def test_the_population_of_a_spread_is_refused_with_the_reason() -> None:
     mean = Mean(1, 0, Fraction(0), Fraction(0), Fraction(365))
-    question = grouped(Column("spread", Variation(1, mean, Spread.POPULATION_VARIANCE)))
+    question = grouped(AnswerColumn("spread", Variation(1, mean, Spread.POPULATION_VARIANCE)))
     with pytest.raises(InvalidRequest, match="Only counts, sums, averages, shares and quantiles"):
         _ = answered(question, *VALUES).population
-    unsized = answer_of(Measured(grouped(), VALUES, (NOISE, NOISE)), price=PRICE)
+    unsized = make_answer(MeasuredValues(grouped(), VALUES, (NOISE, NOISE)), price=PRICE)
     with pytest.raises(InvalidRequest, match="public size"):
         _ = unsized.population
 
@@ -167,7 +183,7 @@ def test_a_rounded_answer_is_for_the_eye_and_leaves_the_other_alone() -> None:
 
 
 def test_a_division_by_what_may_be_nothing_has_no_ends_and_no_value_at_zero() -> None:
-    question = grouped(Column("sex", KeyOf(0)), Column("each", Arithmetic("/", STAYS, COUNT)))
+    question = grouped(AnswerColumn("sex", KeyLabel(0)), AnswerColumn("each", Arithmetic("/", STAYS, COUNT)))
     answer = answered(question, 500, 0, 20, 430, -4, 4001, 3000, 70, 3, -9)
     nothing = answer.rows[1].cells[1]
     assert nothing == Estimate(None, -np.inf, np.inf)
@@ -177,7 +193,7 @@ def test_a_division_by_what_may_be_nothing_has_no_ends_and_no_value_at_zero() ->
 
 def test_of_an_average_with_too_few_rows_it_is_said_that_nothing_is_known() -> None:
     mean = Mean(1, 0, Fraction(0), Fraction(0), Fraction(365))
-    answer = answered(grouped(Column("mean", mean)), *VALUES)
+    answer = answered(grouped(AnswerColumn("mean", mean)), *VALUES)
     assert any("in 1 of 5 rows too few rows" in warning for warning in answer.warnings)
 
 
@@ -206,14 +222,14 @@ def test_an_answer_tells_where_it_came_from() -> None:
 )
 def test_what_no_answer_can_be_is_refused(change, argument) -> None:
     with pytest.raises(InvalidArgument, match=argument):
-        answer_of(Measured(grouped(), VALUES, (NOISE, NOISE)), price=PRICE, **change)
+        make_answer(MeasuredValues(grouped(), VALUES, (NOISE, NOISE)), price=PRICE, **change)
 
 
 def test_values_and_noises_must_be_those_of_the_question() -> None:
     with pytest.raises(InvalidArgument, match="the question has 10"):
-        Measured(grouped(), (1, 2), (NOISE, NOISE))
+        MeasuredValues(grouped(), (1, 2), (NOISE, NOISE))
     with pytest.raises(InvalidArgument, match="one for each of 2 blocks"):
-        Measured(grouped(), VALUES, (NOISE,))
+        MeasuredValues(grouped(), VALUES, (NOISE,))
 
 
 def test_an_answer_that_nobody_has_looked_at_can_be_copied_and_sent() -> None:

@@ -7,13 +7,11 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from dodona import direct
-from dodona.answer.anychoice import Draws, reach_of
-from dodona.answer.blend import Bell, Blend
-from dodona.answer.claim import Checked
+from dodona.answer.laws import ConfirmedLaw, GaussianSumBound, NoiseSum
+from dodona.answer.view import DrawCounts, bound_combinations
 from dodona.errors import InvalidRequest
-from dodona.mechanisms.gaussian import Gaussian
-from dodona.mechanisms.laplace import Laplace
+from dodona.lab import direct
+from dodona.privacy.additive_noise import Gaussian, Laplace
 
 FALSE_ALARM = 1e-6
 FAILING = 0.05
@@ -33,12 +31,12 @@ def test_the_largest_combination_of_draws_stays_within_reach(noise, number):
     trials = 2_000
     z = np.abs(direct.run(noise, np.zeros((trials * number,), dtype=np.int64)).reshape(trials, number)).astype(float)
     laplace = isinstance(noise, Laplace)
-    reach = reach_of(Draws(laplace=number) if laplace else Draws(gaussian=number), FAILING)
+    reach = bound_combinations(DrawCounts(laplace=number) if laplace else DrawCounts(gaussian=number), FAILING)
     half = max(1, number // 2)
     largest = np.sort(z, axis=1)[:, ::-1]
     failed = np.zeros(trials, dtype=bool)
     for count in {1, half, number}:  # the largest so many draws, with their signs
-        failed |= largest[:, :count].sum(axis=1) > reach.within(Blend.of(np.ones(count), noise))
+        failed |= largest[:, :count].sum(axis=1) > reach.within(NoiseSum.of(np.ones(count), noise))
     if not laplace:  # weights along the noise itself are the worst for squares
         scale = float(noise.scale)
         failed |= (z**2).sum(axis=1) > np.sqrt((z**2).sum(axis=1)) * scale * reach.squares
@@ -52,7 +50,7 @@ def test_the_bounds_are_not_far_from_what_one_law_needs(number):
     """A bound that promised all would be as wide as one likes: these are within a half of the quantile at one time."""
     from scipy.stats import chi2, gamma
 
-    reach = reach_of(Draws(laplace=number, gaussian=number), FAILING)
+    reach = bound_combinations(DrawCounts(laplace=number, gaussian=number), FAILING)
     assert chi2.isf(FAILING, number) <= reach.squares**2
     assert gamma.isf(FAILING, number) <= reach.sums
     if number > 2:
@@ -76,21 +74,24 @@ def test_the_bounds_of_one_draw_hold_for_the_exact_discrete_laws(scale):
 
 
 def test_more_draws_reach_farther_and_what_may_fail_is_never_spent_twice():
-    reaches = [reach_of(Draws(laplace=number, gaussian=number), FAILING) for number in (1, 2, 3, 4, 7, 8, 100, 10**6)]
+    reaches = [
+        bound_combinations(DrawCounts(laplace=number, gaussian=number), FAILING)
+        for number in (1, 2, 3, 4, 7, 8, 100, 10**6)
+    ]
     assert [one.squares for one in reaches] == sorted(one.squares for one in reaches)
     assert [one.sums for one in reaches] == sorted(one.sums for one in reaches)
     assert sum(1 / (level * (level + 1)) for level in range(1, 100_000)) < 1
 
 
 def test_a_sum_of_both_laws_is_bounded_by_both_and_what_is_known_is_exact():
-    reach = reach_of(Draws(laplace=10, gaussian=10), FAILING)
-    laplace, gaussian = Blend.of([1.0, 1.0], Laplace(scale=5)), Blend.of([0.5], Gaussian(scale=9))
-    both = Blend((*laplace.terms, *gaussian.terms))
+    reach = bound_combinations(DrawCounts(laplace=10, gaussian=10), FAILING)
+    laplace, gaussian = NoiseSum.of([1.0, 1.0], Laplace(scale=5)), NoiseSum.of([0.5], Gaussian(scale=9))
+    both = NoiseSum((*laplace.terms, *gaussian.terms))
     assert reach.within(both) == pytest.approx(reach.within(laplace) + reach.within(gaussian))
-    assert reach.within(Blend(())) == 0
-    assert reach.within(Bell(400.0, 1.0)) == pytest.approx(20 * reach.squares)
+    assert reach.within(NoiseSum(())) == 0
+    assert reach.within(GaussianSumBound(400.0, 1.0)) == pytest.approx(20 * reach.squares)
 
 
 def test_a_prediction_has_no_interval_for_any_choice():
     with pytest.raises(InvalidRequest, match="fresh=True"):
-        reach_of(Draws(laplace=1), FAILING).within(Checked(3, 1.0, 1.0))
+        bound_combinations(DrawCounts(laplace=1), FAILING).within(ConfirmedLaw(3, 1.0, 1.0))

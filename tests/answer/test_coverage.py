@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from dodona.answer.evaluation import evaluate
-from dodona.answer.law import half_width
-from dodona.mechanisms import Gaussian, Laplace
-from dodona.query.expression import Arithmetic, Literal, Spread, Total
+from dodona.answer.laws import half_width
+from dodona.lab.mechanisms import Gaussian, Laplace
+from dodona.query.question import Arithmetic, LiteralExpression, Spread, Total
 from tests.answer.scene import (
     DATA,
     MEAN,
@@ -117,7 +117,7 @@ def test_quantiles_are_told_to_a_few_values_where_rows_are_many(noise, width) ->
 def test_sums_differences_and_ratios_are_covered(noises, name) -> None:
     measured = measured_moments(DATA[name], noises, COPIES)
     rows, total, squares = moments(DATA[name])
-    hundred, three = Literal(Fraction(100)), Literal(Fraction(3))
+    hundred, three = LiteralExpression(Fraction(100)), LiteralExpression(Fraction(3))
     cases = {
         Arithmetic("-", Total(1), Arithmetic("*", three, Total(0))): total - 3 * rows,
         Arithmetic("/", Total(1), Total(0)): total / rows,

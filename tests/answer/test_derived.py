@@ -8,19 +8,29 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from dodona import direct
-from dodona.answer import FREE, Bell, Blend, Derived, answer_of
-from dodona.answer.derived import derived
-from dodona.answer.law import Term, half_width
-from dodona.domain.attribute import Category, Integer
-from dodona.domain.domain import Domain
-from dodona.domain.partition import Partition
+from dodona.answer import FREE, DerivedValues, GaussianSumBound, NoiseSum, make_answer
+from dodona.answer.derived import make_derived_values
+from dodona.answer.laws import NoiseTerm, half_width
 from dodona.errors import InvalidArgument, InvalidRequest, InvariantBroken
-from dodona.mechanisms import Gaussian, Laplace
-from dodona.query.expression import Arithmetic, Comparison, Expression, KeyOf, Literal, Mean, Total
+from dodona.lab import direct
+from dodona.lab.mechanisms import Gaussian, Laplace
 from dodona.query.predicate import EVERYTHING
-from dodona.query.query import Block, Query, value_of
-from dodona.query.question import Column, Order, Question
+from dodona.query.query import Block, Query, column_weight
+from dodona.query.question import (
+    AnswerColumn,
+    Arithmetic,
+    Comparison,
+    Expression,
+    KeyLabel,
+    LiteralExpression,
+    Mean,
+    Question,
+    SortKey,
+    Total,
+)
+from dodona.schema.attributes import Category, Integer
+from dodona.schema.partition import Partition
+from dodona.schema.schema import Domain
 from tests.answer.scene import binomial_band
 
 AGE = Integer("age", 0, 110)
@@ -29,18 +39,18 @@ DOMAIN = Domain((SEX, AGE))
 KEYS = (Partition.of(SEX),)
 COUNT = Block(EVERYTHING, ())
 COUNTS = Block(EVERYTHING, KEYS)
-SUMS = Block(EVERYTHING, KEYS, *value_of(AGE))
-WHOLE = Blend((Term(1.0, "Laplace", 67.2, 1024),))
+SUMS = Block(EVERYTHING, KEYS, *column_weight(AGE))
+WHOLE = NoiseSum((NoiseTerm(1.0, "Laplace", 67.2, 1024),))
 TEXT = "a combination of 1,024 numbers that were told before, with discrete Laplace noise of scale 67.2"
 
 
 def question(*columns: Expression, blocks=(COUNT,), keys=(), **further: object) -> Question:
-    shown = tuple(Column(f"c{number}", expression) for number, expression in enumerate(columns))
+    shown = tuple(AnswerColumn(f"c{number}", expression) for number, expression in enumerate(columns))
     return Question(text="SELECT", query=Query(DOMAIN, blocks), keys=keys, columns=shown, **further)
 
 
 def told(asked, values, laws):
-    return answer_of(derived(asked, values, laws), source="derived", price=FREE, size=10_000)
+    return make_answer(make_derived_values(asked, values, laws), source="derived", price=FREE, size=10_000)
 
 
 GROUPS = COUNTS.values
@@ -69,8 +79,8 @@ def test_json_has_the_same_form_as_that_of_what_was_measured() -> None:
 
 
 def test_each_group_may_have_a_law_of_its_own() -> None:
-    laws = [Laplace(scale=5), Gaussian(scale=7), WHOLE, Bell(1e6, 1.0)][:GROUPS]
-    asked = question(KeyOf(0), Total(0), blocks=(COUNTS,), keys=KEYS)
+    laws = [Laplace(scale=5), Gaussian(scale=7), WHOLE, GaussianSumBound(1e6, 1.0)][:GROUPS]
+    asked = question(KeyLabel(0), Total(0), blocks=(COUNTS,), keys=KEYS)
     answer = told(asked, [np.arange(GROUPS) + 0.5], [laws])
     for row, law in zip(answer.rows, laws, strict=True):
         assert row.cells[1].within == pytest.approx(half_width(law, 0.05))
@@ -87,12 +97,12 @@ def test_each_group_may_have_a_law_of_its_own() -> None:
 def test_several_blocks_are_read_in_their_order_and_unit() -> None:
     asked = question(Total(0), Total(1), blocks=(COUNTS, SUMS), keys=KEYS)
     values = [range(GROUPS), 100.0 + np.arange(GROUPS)]
-    answer = told(asked, values, [Laplace(scale=5), Bell(1e6, 1.0)])
+    answer = told(asked, values, [Laplace(scale=5), GaussianSumBound(1e6, 1.0)])
     unit = float(SUMS.unit)
     for number, row in enumerate(answer.rows):
         assert row.cells[1].value == number
         assert row.cells[2].value == unit * (100 + number)
-        assert row.cells[2].within == pytest.approx(unit * half_width(Bell(1e6, 1.0), 0.05))
+        assert row.cells[2].within == pytest.approx(unit * half_width(GaussianSumBound(1e6, 1.0), 0.05))
     assert "of deviation 1000 in all" in answer.mechanism
 
 
@@ -109,7 +119,7 @@ def test_arithmetic_of_blocks_takes_nothing_to_be_independent() -> None:
     noise = Laplace(scale=30)
     for expression, wide in (
         (Arithmetic("-", Total(0), Total(1)), 2),
-        (Arithmetic("*", Total(0), Literal(Fraction(3))), 3),
+        (Arithmetic("*", Total(0), LiteralExpression(Fraction(3))), 3),
     ):
         blocks = (COUNT, COUNT)
         cell = told(question(expression, blocks=blocks), [[50.0], [20.0]], [noise, noise]).value
@@ -125,8 +135,8 @@ def test_arithmetic_of_blocks_takes_nothing_to_be_independent() -> None:
 
 
 def test_groups_are_kept_sorted_and_cut_by_their_values() -> None:
-    having = Comparison(">", Total(0), Literal(Fraction(0)))
-    order = (Order(Total(0), descending=True),)
+    having = Comparison(">", Total(0), LiteralExpression(Fraction(0)))
+    order = (SortKey(Total(0), descending=True),)
     asked = question(Total(0), blocks=(COUNTS,), keys=KEYS, having=having, order=order, limit=2)
     values = np.array([4.5, 9.25, -3.0, 7.0])[:GROUPS]
     assert [row.cells[1].value for row in told(asked, [values], [WHOLE]).rows] == [9.25, 7.0]
@@ -153,23 +163,25 @@ def test_only_counts_and_sums_follow() -> None:
     blocks, laws = (COUNTS, SUMS), [WHOLE, WHOLE]
     for asked in (
         question(mean, blocks=blocks, keys=KEYS),
-        question(Total(0), blocks=blocks, keys=KEYS, having=Comparison(">", mean, Literal(Fraction(3)))),
-        question(Total(0), blocks=blocks, keys=KEYS, order=(Order(Arithmetic("-", mean, Total(0)), descending=False),)),
+        question(Total(0), blocks=blocks, keys=KEYS, having=Comparison(">", mean, LiteralExpression(Fraction(3)))),
+        question(
+            Total(0), blocks=blocks, keys=KEYS, order=(SortKey(Arithmetic("-", mean, Total(0)), descending=False),)
+        ),
         question(Total(0), blocks=(COUNT, COUNTS)),
     ):
         with pytest.raises(InvariantBroken, match="Only counts, sums"):
-            derived(asked, [np.zeros(block.values) for block in asked.query.blocks], laws)
+            make_derived_values(asked, [np.zeros(block.values) for block in asked.query.blocks], laws)
 
 
 def test_values_and_laws_are_those_of_the_question() -> None:
     asked = question(Total(0), blocks=(COUNTS,), keys=KEYS)
     with pytest.raises(InvalidArgument, match="each of 1 blocks"):
-        derived(asked, [np.zeros(GROUPS)] * 2, [WHOLE])
+        make_derived_values(asked, [np.zeros(GROUPS)] * 2, [WHOLE])
     with pytest.raises(InvalidArgument, match=f"each block of the question has {GROUPS}"):
-        derived(asked, [[1.0]], [WHOLE])
+        make_derived_values(asked, [[1.0]], [WHOLE])
     with pytest.raises(InvalidArgument, match="or one for all"):
-        derived(asked, [np.zeros(GROUPS)], [[WHOLE] * 2])
-    assert derived(asked, [range(GROUPS)], [WHOLE]).values == list(map(float, range(GROUPS)))
+        make_derived_values(asked, [np.zeros(GROUPS)], [[WHOLE] * 2])
+    assert make_derived_values(asked, [range(GROUPS)], [WHOLE]).values == list(map(float, range(GROUPS)))
 
 
 @pytest.mark.parametrize("noise", [Laplace(scale=30), Gaussian(scale=30)])
@@ -179,11 +191,11 @@ def test_answers_from_a_noisy_histogram_hold_as_often_as_they_say(noise) -> None
     factors = np.zeros((GROUPS, 200))
     factors[:, :60], factors[0, 40:130], factors[1, 20:] = 0.25, 1.0, -0.5
     drawn = np.asarray(direct.run(noise, np.zeros(200 * tables, dtype=np.int64))).reshape(tables, 200)
-    laws = [Blend.of(own, noise) for own in factors]
+    laws = [NoiseSum.of(own, noise) for own in factors]
     if isinstance(noise, Gaussian):
-        laws = [Bell.of(own, float(noise.scale)) for own in factors]
+        laws = [GaussianSumBound.of(own, float(noise.scale)) for own in factors]
     asked = question(Total(0), blocks=(COUNTS,), keys=KEYS)
-    answer = answer_of(derived(asked, [np.zeros(GROUPS)], [laws]), confidence=1 - failing, price=FREE)
+    answer = make_answer(make_derived_values(asked, [np.zeros(GROUPS)], [laws]), confidence=1 - failing, price=FREE)
     errors = np.abs(drawn @ factors.T)
     low, high = binomial_band(tables, failing)
     for group in (0, 1):
@@ -199,7 +211,7 @@ def test_building_an_answer_computes_nothing() -> None:
     found = []
     for _ in range(50):
         start = time.perf_counter()
-        answer_of(derived(asked, ((1.5,),), (WHOLE,)), source="derived", price=FREE)
+        make_answer(make_derived_values(asked, ((1.5,),), (WHOLE,)), source="derived", price=FREE)
         found.append(time.perf_counter() - start)
     assert min(found) < 1e-4
-    assert isinstance(told(asked, ((1.5,),), (WHOLE,)).measured, Derived)
+    assert isinstance(told(asked, ((1.5,),), (WHOLE,)).measured, DerivedValues)

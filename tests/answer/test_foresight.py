@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from dodona.answer.evaluation import evaluate
-from dodona.answer.prediction import predicted
-from dodona.mechanisms import Gaussian, Laplace
-from dodona.query.question import Column
+from dodona.answer.prediction import predict_half_width
+from dodona.lab.mechanisms import Gaussian, Laplace
+from dodona.query.question import AnswerColumn
 from tests.answer.scene import AGE, measured_tree
 
 COPIES = 9_998
@@ -24,7 +24,9 @@ def widths(level: Fraction, noise) -> np.ndarray:
 def forecast(level: Fraction, noise) -> float:
     quantile, measured = measured_tree(EVEN, noise, 2, level=level)
     question = measured.question
-    return predicted(question, Column("q", quantile), measured.noises, confidence=0.95, rows=4 * len(EVEN))
+    return predict_half_width(
+        question, AnswerColumn("q", quantile), measured.noises, confidence=0.95, rows=4 * len(EVEN)
+    )
 
 
 @pytest.mark.distribution

@@ -7,9 +7,9 @@ from statistics import NormalDist
 import numpy as np
 import pytest
 
-from dodona.answer.convolution import upper_tail
-from dodona.answer.law import Term, chernoff, half_width, upper_quantile
-from dodona.mechanisms import Gaussian, Laplace
+from dodona.answer.laws import NoiseTerm, chernoff_bound, half_width, upper_quantile
+from dodona.answer.sums import upper_tail
+from dodona.lab.mechanisms import Gaussian, Laplace
 
 NOISES = [Laplace(scale=3), Gaussian(scale=3), Laplace(scale="1/2"), Gaussian(scale="1/2"), Gaussian(scale=25)]
 
@@ -34,7 +34,7 @@ def test_the_quantile_of_a_sum_is_that_of_the_convolved_laws(noises, failing) ->
     beyond = np.cumsum(law[::-1])[::-1]  # P(sum ≥ step)
     exact = int(np.argmax(beyond <= failing)) - reach - 1
     assert beyond[reach + exact + 1] <= failing < beyond[reach + exact] * (1 + 1e-9)
-    assert upper_quantile(tuple(Term.of(1, noise) for noise in noises), failing) == pytest.approx(exact, abs=1e-6)
+    assert upper_quantile(tuple(NoiseTerm.of(1, noise) for noise in noises), failing) == pytest.approx(exact, abs=1e-6)
 
 
 @pytest.mark.parametrize("factors", [(0.3, 0.7, 1.0), (1.0, math.pi, 0.01), (1e-3, 1.0, 250.0)])
@@ -43,7 +43,7 @@ def test_a_sum_with_any_factors_is_beyond_its_quantile_as_rarely_as_is_said(fact
     """Summed over two laws, and the tail of the third, which has the largest factor."""
     order = np.argsort(factors)
     parts = [(factors[place], noises[place]) for place in order]
-    terms = tuple(Term.of(factor, noise) for factor, noise in parts)
+    terms = tuple(NoiseTerm.of(factor, noise) for factor, noise in parts)
     for failing in (0.1, 0.01):
         quantile = upper_quantile(terms, failing)
         assert beyond(parts, quantile) <= failing
@@ -99,10 +99,10 @@ def test_wide_normal_noise_is_bounded_by_the_continuous_law() -> None:
 
 
 def test_beyond_what_transforms_can_tell_the_simple_bound_is_used() -> None:
-    terms = (Term.of(1, Laplace(scale=5), 4),)
-    assert upper_quantile(terms, 1e-12) == chernoff(terms, 1e-12)
+    terms = (NoiseTerm.of(1, Laplace(scale=5), 4),)
+    assert upper_quantile(terms, 1e-12) == chernoff_bound(terms, 1e-12)
     assert upper_quantile((), 0.05) == 0.0
-    assert upper_quantile(terms, 0.01) < chernoff(terms, 0.01)
+    assert upper_quantile(terms, 0.01) < chernoff_bound(terms, 0.01)
 
 
 def test_a_half_width_is_the_mechanisms_own() -> None:

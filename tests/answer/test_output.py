@@ -11,18 +11,16 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from dodona.answer import Expected, Measured, Offer, Price, answer_of
-from dodona.answer.digits import digits_for, outward, shown
-from dodona.answer.estimate import Estimate
-from dodona.domain.attribute import Category, Date, Integer
-from dodona.domain.domain import Domain
-from dodona.domain.partition import Partition
+from dodona.answer import ExpectedAccuracy, MeasuredValues, Offer, Price, make_answer
+from dodona.answer.rows import Estimate, decimal_places, format_number, round_outward
 from dodona.errors import InvalidRequest
-from dodona.mechanisms import Laplace
-from dodona.query.expression import Arithmetic, KeyOf, Literal, Mean, Quantile, Total
+from dodona.lab.mechanisms import Laplace
 from dodona.query.predicate import EVERYTHING
-from dodona.query.query import Block, Query, value_of
-from dodona.query.question import Column, Question
+from dodona.query.query import Block, Query, column_weight
+from dodona.query.question import AnswerColumn, Arithmetic, KeyLabel, LiteralExpression, Mean, Quantile, Question, Total
+from dodona.schema.attributes import Category, Date, Integer
+from dodona.schema.partition import Partition
+from dodona.schema.schema import Domain
 
 AGE = Integer("age", 0, 3)
 WARD = Category("ward", ["<b>east</b>", "west & south"])
@@ -33,19 +31,19 @@ PRICE = Price(Fraction(1, 80), 0.25)
 
 def wards():
     keys = (Partition.of(WARD),)
-    blocks = (Block(EVERYTHING, keys), Block(EVERYTHING, keys, *value_of(AGE)))
+    blocks = (Block(EVERYTHING, keys), Block(EVERYTHING, keys, *column_weight(AGE)))
     columns = (
-        Column("ward", KeyOf(0)),
-        Column("n", Total(0)),
-        Column("mean", Mean(1, 0, Fraction(0), Fraction(0), Fraction(3))),
-        Column("each", Arithmetic("/", Total(1), Total(0))),
-        Column("unit", Literal("person")),
+        AnswerColumn("ward", KeyLabel(0)),
+        AnswerColumn("n", Total(0)),
+        AnswerColumn("mean", Mean(1, 0, Fraction(0), Fraction(0), Fraction(3))),
+        AnswerColumn("each", Arithmetic("/", Total(1), Total(0))),
+        AnswerColumn("unit", LiteralExpression("person")),
     )
     question = Question(text="SELECT <i>", query=Query(DOMAIN, blocks), keys=keys, columns=columns)
     values = (800, 500, 0, -3, 1200, 900, 4, 1)
     noises = (Laplace(scale=5), Laplace(scale=15))
-    return answer_of(
-        Measured(question, values, noises), price=PRICE, receipt="abc", head="def", version="2026-10", size=1300
+    return make_answer(
+        MeasuredValues(question, values, noises), price=PRICE, receipt="abc", head="def", version="2026-10", size=1300
     )
 
 
@@ -109,9 +107,9 @@ def test_columns_of_one_name_are_told_apart_in_frames() -> None:
     question = Question(
         text="",
         query=Query.count(DOMAIN),
-        columns=(Column("n", Total(0)), Column("n", Total(0)), Column("n_low", Total(0))),
+        columns=(AnswerColumn("n", Total(0)), AnswerColumn("n", Total(0)), AnswerColumn("n_low", Total(0))),
     )
-    answer = answer_of(Measured(question, (5,), (Laplace(scale=1),)), price=PRICE)
+    answer = make_answer(MeasuredValues(question, (5,), (Laplace(scale=1),)), price=PRICE)
     columns = list(answer.to_pandas().columns)
     assert len(columns) == len(set(columns)) == 9
 
@@ -119,9 +117,9 @@ def test_columns_of_one_name_are_told_apart_in_frames() -> None:
 def test_labels_keep_their_types_in_pandas_and_are_text_elsewhere() -> None:
     keys = (Partition.of(AGE),)
     question = Question(
-        text="", query=Query(DOMAIN, (Block(EVERYTHING, keys),)), keys=keys, columns=(Column("n", Total(0)),)
+        text="", query=Query(DOMAIN, (Block(EVERYTHING, keys),)), keys=keys, columns=(AnswerColumn("n", Total(0)),)
     )
-    answer = answer_of(Measured(question, (1, 2, 3, 4, 5, 6), (Laplace(scale=1),)), price=PRICE)
+    answer = make_answer(MeasuredValues(question, (1, 2, 3, 4, 5, 6), (Laplace(scale=1),)), price=PRICE)
     assert answer.to_pandas()["age"].tolist() == [0, 1, 2, 3, "<missing>", "<outside>"]
     assert answer.to_polars()["age"].to_list() == ["0", "1", "2", "3", "<missing>", "<outside>"]
 
@@ -130,10 +128,10 @@ def test_a_quantile_of_days_is_a_day() -> None:
     partition = Partition.of(DAY)
     quantile = Quantile((0,), "day", Fraction(1, 2))
     question = Question(
-        text="", query=Query(DOMAIN, (Block(EVERYTHING, (partition,)),)), columns=(Column("median", quantile),)
+        text="", query=Query(DOMAIN, (Block(EVERYTHING, (partition,)),)), columns=(AnswerColumn("median", quantile),)
     )
     values = (*([0] * 14), 400, 400, *([0] * 15), 0, 0)
-    answer = answer_of(Measured(question, values, (Laplace(scale=1),)), price=PRICE)
+    answer = make_answer(MeasuredValues(question, values, (Laplace(scale=1),)), price=PRICE)
     assert answer.value.low == date(2024, 1, 15)
     assert answer.value.high in {date(2024, 1, 15), date(2024, 1, 16)}
     assert json.loads(answer.to_json())["rows"][0][0]["low"] == "2024-01-15"
@@ -194,16 +192,16 @@ def test_a_plot_draws_every_value_with_its_interval() -> None:
     assert 815 < most < 850
     assert [label.get_text() for label in axes.get_yticklabels()][:2] == ["<b>east</b>", "west & south"]
     assert wards().plot(axes) is axes
-    empty = Question(text="", query=Query.count(DOMAIN), columns=(Column("one", Literal("x")),))
+    empty = Question(text="", query=Query.count(DOMAIN), columns=(AnswerColumn("one", LiteralExpression("x")),))
     with pytest.raises(InvalidRequest, match="no estimate to draw"):
-        answer_of(Measured(empty, (5,), (Laplace(scale=1),)), price=PRICE).plot()
+        make_answer(MeasuredValues(empty, (5,), (Laplace(scale=1),)), price=PRICE).plot()
 
 
 def test_bars_are_named_in_the_order_of_the_columns() -> None:
     keys = (Partition.of(AGE), Partition.of(WARD))
-    columns = (Column("ward", KeyOf(1)), Column("n", Total(0)), Column("age", KeyOf(0)))
+    columns = (AnswerColumn("ward", KeyLabel(1)), AnswerColumn("n", Total(0)), AnswerColumn("age", KeyLabel(0)))
     question = Question(text="", query=Query(DOMAIN, (Block(EVERYTHING, keys),)), keys=keys, columns=columns)
-    answer = answer_of(Measured(question, tuple(range(24)), (Laplace(scale=1),)), price=PRICE)
+    answer = make_answer(MeasuredValues(question, tuple(range(24)), (Laplace(scale=1),)), price=PRICE)
     labels = [label.get_text() for label in answer.plot().get_yticklabels()]
     assert labels[:5] == [*(f"<b>east</b>, {age}" for age in range(4)), "west & south, 0"]
     assert labels[8] == "<b>east</b>, <missing>"
@@ -211,9 +209,9 @@ def test_bars_are_named_in_the_order_of_the_columns() -> None:
 
 def test_days_are_drawn_along_the_time_and_what_has_none_is_written_below() -> None:
     keys = (Partition.of(DAY),)
-    columns = (Column("day", KeyOf(0)), Column("n", Total(0)))
+    columns = (AnswerColumn("day", KeyLabel(0)), AnswerColumn("n", Total(0)))
     question = Question(text="", query=Query(DOMAIN, (Block(EVERYTHING, keys),)), keys=keys, columns=columns)
-    axes = answer_of(Measured(question, (*range(100, 131), 7, -9000), (Laplace(scale=1),)), price=PRICE).plot()
+    axes = make_answer(MeasuredValues(question, (*range(100, 131), 7, -9000), (Laplace(scale=1),)), price=PRICE).plot()
     days = [line.get_xdata()[0] for line in axes.lines]
     assert [later - earlier for earlier, later in pairwise(days)] == [1.0] * 30
     assert axes.get_ylim()[0] > 0
@@ -221,8 +219,8 @@ def test_days_are_drawn_along_the_time_and_what_has_none_is_written_below() -> N
 
 
 def test_one_value_needs_no_plot() -> None:
-    one = Question(text="", query=Query.count(DOMAIN), columns=(Column("n", Total(0)),))
-    assert "<svg" not in answer_of(Measured(one, (5,), (Laplace(scale=1),)), price=PRICE)._repr_html_()
+    one = Question(text="", query=Query.count(DOMAIN), columns=(AnswerColumn("n", Total(0)),))
+    assert "<svg" not in make_answer(MeasuredValues(one, (5,), (Laplace(scale=1),)), price=PRICE)._repr_html_()
 
 
 def test_an_offer_is_readable_and_escaped() -> None:
@@ -231,7 +229,11 @@ def test_an_offer_is_readable_and_escaped() -> None:
         price=PRICE,
         source="measured",
         mechanism="discrete Laplace noise of scale 5 on each of 4 values",
-        accuracy=(Expected("n", 15.0), Expected("mean", 4.0, 2.0, 9.0), Expected("each", math.inf)),
+        accuracy=(
+            ExpectedAccuracy("n", 15.0),
+            ExpectedAccuracy("mean", 4.0, 2.0, 9.0),
+            ExpectedAccuracy("each", math.inf),
+        ),
         confidence=0.95,
         explanation="A replay would be free.",
     )
@@ -271,6 +273,6 @@ def test_numbers_have_no_more_digits_than_their_error_leaves(estimate, text) -> 
 
 
 def test_rounding_outward_never_narrows() -> None:
-    assert outward(-1.26, 3.21, 2.2) == (-1.3, 3.3)
-    assert outward(-math.inf, 3.21, math.inf) == (-math.inf, 3.21)
-    assert (digits_for(0.0), digits_for(1e-30), shown(0.1, 3)) == (-1, 12, "0.100")
+    assert round_outward(-1.26, 3.21, 2.2) == (-1.3, 3.3)
+    assert round_outward(-math.inf, 3.21, math.inf) == (-math.inf, 3.21)
+    assert (decimal_places(0.0), decimal_places(1e-30), format_number(0.1, 3)) == (-1, 12, "0.100")

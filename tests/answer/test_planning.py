@@ -7,17 +7,27 @@ from itertools import pairwise
 
 import pytest
 
-from dodona.answer import Measured, answer_of, predicted, shape_of, tolerance
-from dodona.answer.price import FREE
-from dodona.domain.attribute import Date, Integer, Number
-from dodona.domain.domain import Domain
-from dodona.domain.partition import Partition
+from dodona.answer import MeasuredValues, make_answer, predict_half_width, relative_scales, resolve_tolerance
 from dodona.errors import InvalidArgument
-from dodona.mechanisms import Gaussian, Laplace
-from dodona.query.expression import Arithmetic, KeyOf, Literal, Mean, Quantile, Spread, Total, Variation
+from dodona.lab.mechanisms import Gaussian, Laplace
+from dodona.privacy.budget import FREE
 from dodona.query.predicate import EVERYTHING
-from dodona.query.query import Block, Query, value_of
-from dodona.query.question import Column, Question
+from dodona.query.query import Block, Query, column_weight
+from dodona.query.question import (
+    AnswerColumn,
+    Arithmetic,
+    KeyLabel,
+    LiteralExpression,
+    Mean,
+    Quantile,
+    Question,
+    Spread,
+    Total,
+    Variation,
+)
+from dodona.schema.attributes import Date, Integer, Number
+from dodona.schema.partition import Partition
+from dodona.schema.schema import Domain
 
 AGE = Integer("age", 0, 110)
 STAY = Number("stay", 0, 364, "0.25")
@@ -26,16 +36,16 @@ DOMAIN = Domain((AGE, STAY, DAY, Integer("ward", 1, 8)))
 KEYS = (Partition.of(DOMAIN["ward"]),)
 MEAN = Mean(1, 0, Fraction(55), Fraction(0), Fraction(110))
 COLUMNS = {
-    "ward": KeyOf(0),
+    "ward": KeyLabel(0),
     "n": Total(0),
     "days": Total(3),
     "mean": MEAN,
     "variance": Variation(2, MEAN, Spread.POPULATION_VARIANCE),
     "deviation": Variation(2, MEAN, Spread.SAMPLE_DEVIATION),
     "median": Quantile((4, 5), "age", Fraction(1, 2)),
-    "percent": Arithmetic("/", Arithmetic("*", Literal(Fraction(100)), Total(0)), Total(0)),
+    "percent": Arithmetic("/", Arithmetic("*", LiteralExpression(Fraction(100)), Total(0)), Total(0)),
     "each": Arithmetic("/", Total(3), Total(0)),
-    "more": Arithmetic("-", Total(0), Arithmetic("*", Literal(Fraction(2)), Total(3))),
+    "more": Arithmetic("-", Total(0), Arithmetic("*", LiteralExpression(Fraction(2)), Total(3))),
     "product": Arithmetic("*", MEAN, Total(0)),
     "middle day": Quantile((6,), "day", Fraction(1, 2)),
 }
@@ -43,11 +53,11 @@ COLUMNS = {
 
 def question() -> Question:
     blocks = [Block(EVERYTHING, KEYS)]
-    blocks += [Block(EVERYTHING, KEYS, *value_of(AGE, centre=Fraction(55), power=power)) for power in (1, 2)]
-    blocks.append(Block(EVERYTHING, KEYS, *value_of(STAY)))
+    blocks += [Block(EVERYTHING, KEYS, *column_weight(AGE, centre=Fraction(55), power=power)) for power in (1, 2)]
+    blocks.append(Block(EVERYTHING, KEYS, *column_weight(STAY)))
     blocks += [Block(EVERYTHING, (*KEYS, Partition.every(AGE, width))) for width in (10, 1)]
     blocks.append(Block(EVERYTHING, (*KEYS, Partition.of(DAY))))
-    columns = tuple(Column(name, expression) for name, expression in COLUMNS.items())
+    columns = tuple(AnswerColumn(name, expression) for name, expression in COLUMNS.items())
     return Question(text="", query=Query(DOMAIN, tuple(blocks)), keys=KEYS, columns=columns)
 
 
@@ -63,7 +73,7 @@ def noises(law, scale) -> tuple:
 @pytest.mark.parametrize("law", [Laplace, Gaussian])
 def test_predicted_errors_grow_with_the_noise(name, law) -> None:
     scales = (1, 3, 10, 30, 100, 300, 1000)
-    found = [predicted(ASKED, BY_NAME[name], noises(law, s), confidence=0.95, rows=20_000) for s in scales]
+    found = [predict_half_width(ASKED, BY_NAME[name], noises(law, s), confidence=0.95, rows=20_000) for s in scales]
     assert all(a <= b * (1 + 1e-9) for a, b in pairwise(found))
     assert 0 <= found[0] < found[-1]
 
@@ -71,38 +81,38 @@ def test_predicted_errors_grow_with_the_noise(name, law) -> None:
 @pytest.mark.parametrize("name", ["n", "days", "mean", "median", "deviation"])
 def test_predicted_errors_grow_with_the_confidence_and_shrink_with_the_rows(name) -> None:
     made = noises(Gaussian, 40)
-    base = predicted(ASKED, BY_NAME[name], made, confidence=0.9, rows=20_000)
-    assert predicted(ASKED, BY_NAME[name], made, confidence=0.999, rows=20_000) > base
-    assert predicted(ASKED, BY_NAME[name], made, confidence=0.9, rows=2_000) >= base
+    base = predict_half_width(ASKED, BY_NAME[name], made, confidence=0.9, rows=20_000)
+    assert predict_half_width(ASKED, BY_NAME[name], made, confidence=0.999, rows=20_000) > base
+    assert predict_half_width(ASKED, BY_NAME[name], made, confidence=0.9, rows=2_000) >= base
 
 
 def test_a_predicted_count_or_sum_is_just_what_will_be_shown() -> None:
     made = noises(Laplace, 12)
-    answer = answer_of(Measured(ASKED, [50] * ASKED.query.values, made), price=FREE)
+    answer = make_answer(MeasuredValues(ASKED, [50] * ASKED.query.values, made), price=FREE)
     shown = {column.column: column.worst for column in answer.accuracy}
     for name in ("n", "days", "more"):
-        assert predicted(ASKED, BY_NAME[name], made, confidence=0.95, rows=500) == pytest.approx(shown[name])
-    assert predicted(ASKED, BY_NAME["ward"], made, confidence=0.95, rows=500) == 0
+        assert predict_half_width(ASKED, BY_NAME[name], made, confidence=0.95, rows=500) == pytest.approx(shown[name])
+    assert predict_half_width(ASKED, BY_NAME["ward"], made, confidence=0.95, rows=500) == 0
 
 
 def test_a_predicted_average_is_what_is_shown_of_a_group_at_the_worst_place() -> None:
     made = (Laplace(scale=4), Laplace(scale=220), *noises(Laplace, 4)[2:])
     values = [2_000] * 10 + [55 * 2_000] * 10 + [0] * (ASKED.query.values - 20)
-    answer = answer_of(Measured(ASKED, values, made), price=FREE)
+    answer = make_answer(MeasuredValues(ASKED, values, made), price=FREE)
     place = answer.columns.index("mean")
-    found = predicted(ASKED, BY_NAME["mean"], made, confidence=0.95, rows=20_000)
+    found = predict_half_width(ASKED, BY_NAME["mean"], made, confidence=0.95, rows=20_000)
     assert found == pytest.approx(answer.rows[0].cells[place].within)
     assert found == pytest.approx(3 * 440 / 2_000, rel=0.35)
 
 
 def test_of_very_few_rows_no_more_than_the_public_range_is_predicted() -> None:
     made = noises(Laplace, 500)
-    assert predicted(ASKED, BY_NAME["mean"], made, confidence=0.95, rows=10) == 110
-    assert predicted(ASKED, BY_NAME["each"], made, confidence=0.95, rows=10) == math.inf
+    assert predict_half_width(ASKED, BY_NAME["mean"], made, confidence=0.95, rows=10) == 110
+    assert predict_half_width(ASKED, BY_NAME["each"], made, confidence=0.95, rows=10) == math.inf
 
 
 def test_the_shape_makes_the_blocks_of_a_column_add_about_as_much() -> None:
-    shapes = dict(zip(COLUMNS, shape_of(ASKED), strict=True))
+    shapes = dict(zip(COLUMNS, relative_scales(ASKED), strict=True))
     assert shapes["ward"] == {}
     assert shapes["n"] == {0: 1.0}
     assert shapes["days"] == {3: 1.0}
@@ -128,9 +138,9 @@ def test_the_shape_makes_the_blocks_of_a_column_add_about_as_much() -> None:
     ],
 )
 def test_a_percentage_is_of_the_public_whole(name, whole) -> None:
-    assert tolerance(ASKED, BY_NAME[name], "1%", size=20_000) == pytest.approx(whole / 100)
-    assert tolerance(ASKED, BY_NAME[name], " 2.5 % ", size=20_000) == pytest.approx(whole / 40)
-    assert tolerance(ASKED, BY_NAME[name], 7, size=20_000) == 7.0
+    assert resolve_tolerance(ASKED, BY_NAME[name], "1%", size=20_000) == pytest.approx(whole / 100)
+    assert resolve_tolerance(ASKED, BY_NAME[name], " 2.5 % ", size=20_000) == pytest.approx(whole / 40)
+    assert resolve_tolerance(ASKED, BY_NAME[name], 7, size=20_000) == 7.0
 
 
 @pytest.mark.parametrize(
@@ -138,4 +148,4 @@ def test_a_percentage_is_of_the_public_whole(name, whole) -> None:
 )
 def test_a_tolerance_that_means_nothing_is_refused_with_what_to_write(within) -> None:
     with pytest.raises(InvalidArgument, match="such as 50, or a part of the whole, such as '1%'"):
-        tolerance(ASKED, BY_NAME["n"], within, size=20_000)
+        resolve_tolerance(ASKED, BY_NAME["n"], within, size=20_000)

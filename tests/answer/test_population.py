@@ -8,18 +8,16 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from dodona import direct
-from dodona.answer.evaluation import evaluate
-from dodona.answer.measured import Measured
-from dodona.answer.population import population_band
-from dodona.domain.attribute import Integer
-from dodona.domain.domain import Domain
-from dodona.domain.partition import Partition
-from dodona.mechanisms import Gaussian, Laplace
-from dodona.query.expression import Quantile, Total
+from dodona.answer.evaluation import evaluate, population_band
+from dodona.answer.measured import MeasuredValues
+from dodona.lab import direct
+from dodona.lab.mechanisms import Gaussian, Laplace
 from dodona.query.predicate import EVERYTHING
 from dodona.query.query import Block, Query
-from dodona.query.question import Column, Question
+from dodona.query.question import AnswerColumn, Quantile, Question, Total
+from dodona.schema.attributes import Integer
+from dodona.schema.partition import Partition
+from dodona.schema.schema import Domain
 from tests.answer.scene import AGE, MEAN, binomial_band, covered, moments_query
 
 COPIES, TRIALS, ROWS, FAILING = 9_998, 10_000, 400, 0.05
@@ -37,11 +35,11 @@ def histograms(name: str, rows: int = ROWS) -> np.ndarray:
     return np.random.default_rng(11).multinomial(rows, POPULATIONS[name], TRIALS)
 
 
-def measured_samples(name: str, noises: tuple, rows: int = ROWS) -> Measured:
+def measured_samples(name: str, noises: tuple, rows: int = ROWS) -> MeasuredValues:
     counts, away = histograms(name, rows), np.arange(111) - 55
     exact = [counts.sum(axis=1), counts @ away, counts @ away**2]
     values = [direct.run(noise, steps) for noise, steps in zip(noises, exact, strict=True)]
-    return Measured(moments_query(COPIES), np.concatenate(values), noises)
+    return MeasuredValues(moments_query(COPIES), np.concatenate(values), noises)
 
 
 NOISES = (Laplace(scale=2), Laplace(scale=80), Laplace(scale=3000))
@@ -86,7 +84,7 @@ def test_the_tables_own_quantile_does_not_cover_the_population() -> None:
     assert covered(evaluate(quantile, measured, FAILING), least) < FLOOR
 
 
-def sampled_tree(name: str, level: Fraction, noise) -> tuple[Quantile, Measured]:
+def sampled_tree(name: str, level: Fraction, noise) -> tuple[Quantile, MeasuredValues]:
     copy = Integer("copy", 0, COPIES - 1)
     keys, partition = (Partition.of(copy),), Partition.of(AGE)
     quantile = Quantile((0,), "age", level)
@@ -94,7 +92,7 @@ def sampled_tree(name: str, level: Fraction, noise) -> tuple[Quantile, Measured]
         text="quantile",
         query=Query(Domain((copy, AGE)), (Block(EVERYTHING, (*keys, partition)),)),
         keys=keys,
-        columns=(Column("q", quantile),),
+        columns=(AnswerColumn("q", quantile),),
     )
     exact = np.concatenate([histograms(name), np.zeros((TRIALS, 2), dtype=np.int64)], axis=1)
-    return quantile, Measured(question, direct.run(noise, exact.ravel()), (noise,))
+    return quantile, MeasuredValues(question, direct.run(noise, exact.ravel()), (noise,))

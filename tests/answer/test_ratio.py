@@ -5,8 +5,8 @@ import math
 import numpy as np
 import pytest
 
-from dodona.answer.ratio import Part, Ratio, bounded, can_invert, two_laplace, unbounded
-from dodona.mechanisms import Gaussian, Laplace
+from dodona.answer.ratios import Ratio, RatioNoise, bounded_ratio_band, can_invert, ratio_band, two_laplace_tail
+from dodona.lab.mechanisms import Gaussian, Laplace
 
 PAIRS = [
     (Laplace(scale=2), Laplace(scale=2)),
@@ -20,7 +20,7 @@ PAIRS = [
 
 
 def ratio(above, below, noises, *, unit: float = 1.0) -> Ratio:
-    parts = (Part(unit, 0.0, noises[0]), Part(0.0, 1.0, noises[1]))
+    parts = (RatioNoise(unit, 0.0, noises[0]), RatioNoise(0.0, 1.0, noises[1]))
     return Ratio(np.atleast_1d(np.asarray(above, float)), np.atleast_1d(np.asarray(below, float)), parts)
 
 
@@ -43,7 +43,7 @@ def test_the_interval_is_the_hull_of_all_candidates_that_are_accepted(noises) ->
     random = np.random.default_rng(3)
     above, below = random.integers(-200, 200, 60).astype(float), random.integers(-40, 120, 60).astype(float)
     case = ratio(above, below, noises)
-    band = bounded(case, lower=-2.0, upper=5.0, failing=0.05)
+    band = bounded_ratio_band(case, lower=-2.0, upper=5.0, failing=0.05)
     grid = np.linspace(-2, 5, 7001)
     kept = np.stack([case.accepts(np.full(60, place), 0.05) for place in grid], axis=1)
     for group in range(60):
@@ -59,7 +59,7 @@ def test_the_interval_is_the_hull_of_all_candidates_that_are_accepted(noises) ->
 
 @pytest.mark.parametrize("noises", PAIRS)
 def test_where_the_denominator_may_be_zero_the_interval_has_no_ends(noises) -> None:
-    band = unbounded(ratio([100, 100, 0], [0, 1, 1_000_000], noises), failing=0.05)
+    band = ratio_band(ratio([100, 100, 0], [0, 1, 1_000_000], noises), failing=0.05)
     assert (band.low[0], band.high[0]) == (band.low[1], band.high[1]) == (-math.inf, math.inf)
     assert np.isnan(band.value[0])
     assert -0.001 < band.low[2] < 0 < band.high[2] < 0.001
@@ -68,7 +68,7 @@ def test_where_the_denominator_may_be_zero_the_interval_has_no_ends(noises) -> N
 @pytest.mark.parametrize("noises", PAIRS)
 def test_an_interval_without_bounds_is_the_hull_too(noises) -> None:
     case = ratio([3_000.0, -500.0], [900.0, 400.0], noises)
-    band = unbounded(case, failing=0.05)
+    band = ratio_band(case, failing=0.05)
     for inward, outward in ((1e-6, -1e-6), (-1e-6, 1e-6)):
         ends = band.low if inward > 0 else band.high
         assert np.all(case.accepts(ends + inward, 0.05))
@@ -78,7 +78,7 @@ def test_an_interval_without_bounds_is_the_hull_too(noises) -> None:
 @pytest.mark.parametrize(("first", "second"), [(1.0, 2.0), (3.0, 3.0), (3.0, 3.000001), (5.0, 0.0), (1e-9, 4.0)])
 def test_the_tail_of_two_laplace_draws_is_the_integral(first, second) -> None:
     places = np.array([0.0, 0.5, 2.0, 9.0, 40.0])
-    found = two_laplace(places, np.full(5, first), np.full(5, second))
+    found = two_laplace_tail(places, np.full(5, first), np.full(5, second))
     grid = np.linspace(-60, 60, 400_001)
     density = np.exp(-np.abs(grid)) / 2
     step = grid[1] - grid[0]
@@ -99,7 +99,7 @@ def test_a_small_laplace_part_beside_a_wide_normal_one_changes_little_and_never_
     noises = (wide, Laplace(scale=small))[::order]
     reach = 1.959964 * 10**8
     places = np.array([0.999, 1.003]) * reach
-    parts = tuple(Part(1.0, 0.0, noise) for noise in noises)
+    parts = tuple(RatioNoise(1.0, 0.0, noise) for noise in noises)
     kept = Ratio(places, np.ones(2), parts).accepts(np.zeros(2), 0.05)
     assert kept.tolist() == [True, False]
 

@@ -7,12 +7,11 @@ from functools import cache
 import numpy as np
 import pytest
 
-from dodona import direct
-from dodona.answer.blend import Bell, Blend
-from dodona.answer.law import Term, chernoff, half_width, upper_quantile
-from dodona.answer.smoothing import Waves, bell_quantile, series_quantile
+from dodona.answer.laws import GaussianSumBound, NoiseSum, NoiseTerm, chernoff_bound, half_width, upper_quantile
+from dodona.answer.sums import CharacteristicFunction, gaussian_sum_quantile, series_quantile
 from dodona.errors import InvalidArgument
-from dodona.mechanisms import Gaussian, Laplace
+from dodona.lab import direct
+from dodona.lab.mechanisms import Gaussian, Laplace
 from tests.answer.scene import binomial_band
 
 FAILING = [0.1, 0.025, 5e-4, 1e-6]
@@ -25,7 +24,7 @@ def weights(law: str, scale: float, reach: int) -> np.ndarray:
 
 
 @cache
-def lattice(terms: tuple[Term, ...], points: int) -> np.ndarray:
+def lattice(terms: tuple[NoiseTerm, ...], points: int) -> np.ndarray:
     """The law of a sum with whole factors, from -points/2 up; off by 10^-12 at most where it fits."""
     product = np.ones(points // 2 + 1)
     for term in terms:
@@ -50,14 +49,14 @@ def quantile(law: np.ndarray, failing: float) -> int:
 
 
 NORMAL = [
-    (Term(1.0, "Gaussian", 4.0),),
-    (Term(1.0, "Gaussian", 4.0, 3),),
-    (Term(1.0, "Gaussian", 9.5),),
-    (Term(3.0, "Gaussian", 20.0),),
-    (Term(1.0, "Gaussian", 4.0, 50),),
-    (Term(1.0, "Gaussian", 50.0, 100), Term(3.0, "Gaussian", 20.0, 20)),
-    (Term(1.0, "Gaussian", 67.0, 1000), Term(40.0, "Gaussian", 5.0, 3)),
-    (Term(1.0, "Gaussian", 300.0, 12), Term(2.0, "Gaussian", 500.0)),
+    (NoiseTerm(1.0, "Gaussian", 4.0),),
+    (NoiseTerm(1.0, "Gaussian", 4.0, 3),),
+    (NoiseTerm(1.0, "Gaussian", 9.5),),
+    (NoiseTerm(3.0, "Gaussian", 20.0),),
+    (NoiseTerm(1.0, "Gaussian", 4.0, 50),),
+    (NoiseTerm(1.0, "Gaussian", 50.0, 100), NoiseTerm(3.0, "Gaussian", 20.0, 20)),
+    (NoiseTerm(1.0, "Gaussian", 67.0, 1000), NoiseTerm(40.0, "Gaussian", 5.0, 3)),
+    (NoiseTerm(1.0, "Gaussian", 300.0, 12), NoiseTerm(2.0, "Gaussian", 500.0)),
 ]
 
 
@@ -66,22 +65,26 @@ NORMAL = [
 def test_a_sum_of_normal_draws_is_beyond_its_quantile_as_rarely_as_is_said(terms, failing) -> None:
     law = lattice(terms, 1 << 17)
     variance, reach = sum(term.variance for term in terms), max(term.factor for term in terms)
-    found = bell_quantile(variance, reach, failing)
+    found = gaussian_sum_quantile(variance, reach, failing)
     assert beyond(law, found) <= failing
     assert found <= quantile(law, failing) + 4 * reach
-    assert half_width(Bell(variance, reach), 2 * failing) == found
-    assert Bell.of(
+    assert half_width(GaussianSumBound(variance, reach), 2 * failing) == found
+    assert GaussianSumBound.of(
         np.concatenate([np.full(term.times, -term.factor) for term in terms]),
         np.concatenate([np.full(term.times, term.scale) for term in terms]),
     ).quantile(2 * failing) == pytest.approx(found)
 
 
 VERY_MANY = [
-    (Term(1.0, "Laplace", 67.2, 700), Term(3.0, "Laplace", 67.2, 324)),
-    (Term(1.0, "Laplace", 67.2, 40_000), Term(3.0, "Laplace", 67.2, 25_536)),
-    (Term(1.0, "Laplace", 30.0, 600), Term(2.0, "Gaussian", 90.0, 424)),
-    (Term(1.0, "Laplace", 30.0, 600), Term(2.0, "Gaussian", 90.0, 200), Term(1.0, "Gaussian", 150.0, 224)),
-    (Term(1.0, "Laplace", 3.0, 65_536),),
+    (NoiseTerm(1.0, "Laplace", 67.2, 700), NoiseTerm(3.0, "Laplace", 67.2, 324)),
+    (NoiseTerm(1.0, "Laplace", 67.2, 40_000), NoiseTerm(3.0, "Laplace", 67.2, 25_536)),
+    (NoiseTerm(1.0, "Laplace", 30.0, 600), NoiseTerm(2.0, "Gaussian", 90.0, 424)),
+    (
+        NoiseTerm(1.0, "Laplace", 30.0, 600),
+        NoiseTerm(2.0, "Gaussian", 90.0, 200),
+        NoiseTerm(1.0, "Gaussian", 150.0, 224),
+    ),
+    (NoiseTerm(1.0, "Laplace", 3.0, 65_536),),
 ]
 
 
@@ -93,18 +96,18 @@ def test_a_sum_of_very_many_draws_is_beyond_its_quantile_as_rarely_as_is_said(te
     found = series_quantile(terms, failing)
     assert beyond(law, found) <= failing
     assert quantile(law, failing) <= found <= 1.003 * quantile(law, failing)
-    assert upper_quantile(terms, failing) <= found < 0.95 * chernoff(terms, failing)
-    assert half_width(Blend(terms), 2 * failing) == upper_quantile(terms, failing)
+    assert upper_quantile(terms, failing) <= found < 0.95 * chernoff_bound(terms, failing)
+    assert half_width(NoiseSum(terms), 2 * failing) == upper_quantile(terms, failing)
 
 
 @pytest.mark.parametrize(
     "terms",
     [
-        (Term(1.0, "Laplace", 0.5, 300),),
-        (Term(1.0, "Laplace", 2.0, 20), Term(2.0, "Laplace", 1.0, 30)),
-        (Term(2.0, "Gaussian", 0.6, 400), Term(1.0, "Laplace", 0.5, 2000)),
-        (Term(3.0, "Gaussian", 2.5, 40), Term(1.0, "Gaussian", 7.0, 10)),
-        (Term(1.0, "Laplace", 6.0, 12),),
+        (NoiseTerm(1.0, "Laplace", 0.5, 300),),
+        (NoiseTerm(1.0, "Laplace", 2.0, 20), NoiseTerm(2.0, "Laplace", 1.0, 30)),
+        (NoiseTerm(2.0, "Gaussian", 0.6, 400), NoiseTerm(1.0, "Laplace", 0.5, 2000)),
+        (NoiseTerm(3.0, "Gaussian", 2.5, 40), NoiseTerm(1.0, "Gaussian", 7.0, 10)),
+        (NoiseTerm(1.0, "Laplace", 6.0, 12),),
     ],
 )
 @pytest.mark.parametrize("failing", [0.3, 0.2, 0.11, 0.05, 0.025, 0.01, 3e-3, 1e-3, 1e-4, 1e-5, 1e-6])
@@ -124,8 +127,8 @@ def test_a_coarse_sum_is_beyond_its_quantile_as_rarely_as_is_said(terms, failing
 @pytest.mark.parametrize(("first", "second"), [(1 / 3, 2 / 7 * math.sqrt(2)), (1.0, math.pi / 300), (0.5, 0.5000001)])
 def test_factors_that_share_no_grid_are_no_difficulty(first, second, failing) -> None:
     """P(aX + bY > q) is summed over the laws of X and Y: 700 draws and 324 draws."""
-    terms = (Term(first, "Laplace", 20.0, 700), Term(second, "Laplace", 35.0, 324))
-    one, two = (lattice((Term(1.0, "Laplace", *own),), 1 << 15) for own in ((20.0, 700), (35.0, 324)))
+    terms = (NoiseTerm(first, "Laplace", 20.0, 700), NoiseTerm(second, "Laplace", 35.0, 324))
+    one, two = (lattice((NoiseTerm(1.0, "Laplace", *own),), 1 << 15) for own in ((20.0, 700), (35.0, 324)))
     tails = np.append(np.cumsum(two[::-1])[::-1], 0.0)  # P(Y ≥ step)
 
     def exact(number: float) -> float:
@@ -146,7 +149,7 @@ def test_transforms_are_those_of_the_laws(name, scale) -> None:
     angle = np.linspace(0.001, math.pi / 2, 50)
     exact = np.array([float(np.cos(one * steps) @ law) for one in angle])
     for factor, times in ((1.0, 1), (0.25, 3)):
-        found = Waves.of((Term(factor, name, scale, times),)).log(angle / factor)
+        found = CharacteristicFunction.of((NoiseTerm(factor, name, scale, times),)).log(angle / factor)
         assert np.exp(found) == pytest.approx(exact**times, abs=1e-13)
 
 
@@ -172,41 +175,43 @@ def test_drawn_sums_are_beyond_their_half_widths_as_often_as_is_said(noise, fact
     sums, failing = 4_000, 0.05
     drawn = np.asarray(direct.run(noise, np.zeros(256 * sums, dtype=np.int64)), dtype=np.float64).reshape(sums, 256)
     own = np.where(np.arange(256) < 100, *factors)
-    missed = int(np.sum(np.abs(drawn @ own) > half_width(Blend.of(own, noise), failing)))
+    missed = int(np.sum(np.abs(drawn @ own) > half_width(NoiseSum.of(own, noise), failing)))
     low, high = binomial_band(sums, failing)
     assert low <= missed <= high
     if isinstance(noise, Gaussian):
-        bell = half_width(Bell.of(own, float(noise.scale)), failing)
+        bell = half_width(GaussianSumBound.of(own, float(noise.scale)), failing)
         assert low <= np.sum(np.abs(drawn @ own) > bell) <= high
 
 
 def test_rare_failures_and_few_draws_are_left_to_other_bounds() -> None:
-    terms = (Term(1.0, "Laplace", 5.0),)
+    terms = (NoiseTerm(1.0, "Laplace", 5.0),)
     assert series_quantile(terms, 0.01) == math.inf
-    assert series_quantile((Term(1.0, "Laplace", 0.001, 50),), 0.01) == math.inf  # so narrow that it is always 0
-    assert series_quantile((Term(1.0, "Laplace", 5.0, 999),), 1e-12) == math.inf
-    assert series_quantile((Term(1.0, "Laplace", 5.0, 999),), 0.6) == math.inf
-    assert bell_quantile(100.0, 1.0, 1e-40) == pytest.approx(math.sqrt(200 * math.log(1e40)))
-    many = tuple(Term(1 + number / 1000, "Laplace", 5.0) for number in range(40))
-    assert upper_quantile(many, 1e-12) >= chernoff(many, 1e-12)
+    assert series_quantile((NoiseTerm(1.0, "Laplace", 0.001, 50),), 0.01) == math.inf  # so narrow that it is always 0
+    assert series_quantile((NoiseTerm(1.0, "Laplace", 5.0, 999),), 1e-12) == math.inf
+    assert series_quantile((NoiseTerm(1.0, "Laplace", 5.0, 999),), 0.6) == math.inf
+    assert gaussian_sum_quantile(100.0, 1.0, 1e-40) == pytest.approx(math.sqrt(200 * math.log(1e40)))
+    many = tuple(NoiseTerm(1 + number / 1000, "Laplace", 5.0) for number in range(40))
+    assert upper_quantile(many, 1e-12) >= chernoff_bound(many, 1e-12)
 
 
 def test_a_blend_groups_its_terms_and_knows_its_variance() -> None:
-    blend = Blend.of(np.array([1.0, -1.0, 0.0, 2.0]), Laplace(scale=3))
-    assert blend == Blend((Term(2.0, "Laplace", 3.0), Term(1.0, "Laplace", 3.0, 2), Term(0.0, "Gaussian", 9.0)))
-    assert hash(blend) == hash(Blend(blend.terms))
+    blend = NoiseSum.of(np.array([1.0, -1.0, 0.0, 2.0]), Laplace(scale=3))
+    assert blend == NoiseSum(
+        (NoiseTerm(2.0, "Laplace", 3.0), NoiseTerm(1.0, "Laplace", 3.0, 2), NoiseTerm(0.0, "Gaussian", 9.0))
+    )
+    assert hash(blend) == hash(NoiseSum(blend.terms))
     assert blend.draws == 3
     law, steps = weights("Laplace", 3.0, 300), np.arange(-300, 301)
     assert blend.variance == pytest.approx(6 * float(steps**2 @ law))
-    small = Term(2.0, "Gaussian", 0.4, 5)
+    small = NoiseTerm(2.0, "Gaussian", 0.4, 5)
     assert small.variance == pytest.approx(20 * float(steps**2 @ weights("Gaussian", 0.4, 300)))
-    assert Blend(()).quantile(0.05) == 0.0
+    assert NoiseSum(()).quantile(0.05) == 0.0
     with pytest.raises(InvalidArgument, match="factors from 0 up"):
-        Blend((Term(math.nan, "Laplace", 1.0),))
+        NoiseSum((NoiseTerm(math.nan, "Laplace", 1.0),))
 
 
 def test_several_answers_share_what_may_fail_whatever_they_have_in_common() -> None:
-    for law in (Blend((Term(1.0, "Laplace", 20.0, 300),)), Bell(90_000.0, 1.0)):
+    for law in (NoiseSum((NoiseTerm(1.0, "Laplace", 20.0, 300),)), GaussianSumBound(90_000.0, 1.0)):
         assert law.accuracy(0.95, answers=10).within == pytest.approx(law.quantile(0.005))
         assert half_width(law, 0.05, 10) == pytest.approx(law.quantile(0.005))
         assert law.accuracy(0.9).expected == pytest.approx(math.sqrt(law.variance))
@@ -215,18 +220,18 @@ def test_several_answers_share_what_may_fail_whatever_they_have_in_common() -> N
 @pytest.mark.parametrize(("variance", "reach"), [(15.9, 1.0), (math.inf, 1.0), (math.nan, 1.0), (100.0, 0.0)])
 def test_what_is_no_sum_of_wide_normal_draws_is_refused(variance, reach) -> None:
     with pytest.raises(InvalidArgument):
-        Bell(variance, reach)
+        GaussianSumBound(variance, reach)
 
 
 def test_narrow_draws_are_no_bell() -> None:
     with pytest.raises(InvalidArgument, match="from 4 up"):
-        Bell.of(np.ones(2), np.array([3.9, 400.0]))
+        GaussianSumBound.of(np.ones(2), np.array([3.9, 400.0]))
 
 
 def test_bounds_are_quick() -> None:
     """The best of some runs, and ten times what is needed on one core."""
-    terms = (Term(1 / 3, "Laplace", 67.2, 40_000), Term(0.7123, "Laplace", 67.2, 25_536))
-    assert best(lambda: bell_quantile(1e6, 1.0, 1e-3)) < 5e-5
+    terms = (NoiseTerm(1 / 3, "Laplace", 67.2, 40_000), NoiseTerm(0.7123, "Laplace", 67.2, 25_536))
+    assert best(lambda: gaussian_sum_quantile(1e6, 1.0, 1e-3)) < 5e-5
     assert best(lambda: series_quantile(terms, 1e-3)) < 5e-3
 
 

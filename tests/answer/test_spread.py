@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from dodona.answer.evaluation import evaluate
-from dodona.answer.measured import Measured
-from dodona.mechanisms import Gaussian, Laplace
-from dodona.query.expression import Spread
+from dodona.answer.measured import MeasuredValues
+from dodona.lab.mechanisms import Gaussian, Laplace
+from dodona.query.question import Spread
 from tests.answer.scene import DATA, moments, moments_query, variation
 
 NOISES = [
@@ -28,7 +28,7 @@ def test_noise_at_the_ends_of_what_holds_together_leaves_the_exact_spread_inside
     away = np.array(list(itertools.product((-1, 0, 1), repeat=3))).T * np.array(ends)[:, None]
     values = (np.array(moments(ages))[:, None] + away).ravel()
     copies = away.shape[1]
-    band = evaluate(variation(spread), Measured(moments_query(copies - 2), values, noises), 0.1)
+    band = evaluate(variation(spread), MeasuredValues(moments_query(copies - 2), values, noises), 0.1)
     truth = ages.var(ddof=1 if spread in {Spread.SAMPLE_VARIANCE, Spread.SAMPLE_DEVIATION} else 0)
     if spread in {Spread.SAMPLE_DEVIATION, Spread.POPULATION_DEVIATION}:
         truth = np.sqrt(truth)
@@ -40,7 +40,7 @@ def test_noise_at_the_ends_of_what_holds_together_leaves_the_exact_spread_inside
 def test_a_spread_is_never_below_zero_or_above_what_the_range_allows(spread) -> None:
     random = np.random.default_rng(1)
     values = np.concatenate([random.integers(low, high, 500) for low, high in ((-9, 60), (-900, 900), (-999, 99_999))])
-    band = evaluate(variation(spread), Measured(moments_query(498), values, NOISES[0]), 0.05)
+    band = evaluate(variation(spread), MeasuredValues(moments_query(498), values, NOISES[0]), 0.05)
     most = {
         Spread.POPULATION_VARIANCE: 110**2 / 4,
         Spread.SAMPLE_VARIANCE: 110**2 / 2,
@@ -55,6 +55,6 @@ def test_a_spread_is_never_below_zero_or_above_what_the_range_allows(spread) -> 
 def test_many_rows_tell_a_deviation_closely() -> None:
     ages = np.tile(DATA["skewed"], 50)
     values = np.repeat(moments(ages), 4)
-    band = evaluate(variation(Spread.POPULATION_DEVIATION), Measured(moments_query(2), values, NOISES[0]), 0.05)
+    band = evaluate(variation(Spread.POPULATION_DEVIATION), MeasuredValues(moments_query(2), values, NOISES[0]), 0.05)
     assert band.value == pytest.approx([ages.std()] * 4)
     assert np.all(band.high - band.low < 0.12)

@@ -6,7 +6,7 @@ import pytest
 
 from benchmarks.engine_run import ENGINES
 from benchmarks.engines import main
-from tests.backends.spark import MARKS
+from tests.engines.spark import MARKS
 
 FIGURES = {"ratio", "opened_ratio", "own_seconds", "overhead_ms", "rows_returned", "cells", "peak_mb", "asked_seconds"}
 KEPT = {"kept_ratio", "kept_seconds"}

@@ -9,7 +9,7 @@ from benchmarks.streams import adult, binary, covid
 from benchmarks.streams.catalogue import GENERATED, STREAMS
 from benchmarks.streams.stream import Product, Products, distinct, drawn
 from dodona.errors import InvalidRequest
-from dodona.query.predicate import holds
+from dodona.query.predicate import evaluate_predicate
 from dodona.query.query import product_axes
 
 
@@ -19,7 +19,7 @@ def made(name):
 
 
 def where(predicate, domain):
-    return np.broadcast_to(holds(predicate, product_axes(domain, domain.names)), domain.shape).reshape(-1)
+    return np.broadcast_to(evaluate_predicate(predicate, product_axes(domain, domain.names)), domain.shape).reshape(-1)
 
 
 @pytest.mark.parametrize(("attributes", "pool", "asked"), [(10, 1_160, 1_146), (16, 4_992, 3_153)])

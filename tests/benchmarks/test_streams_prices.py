@@ -12,14 +12,20 @@ from benchmarks.streams import certified, hindsight, prices
 from benchmarks.streams.baselines import Baselines, noise_of
 from benchmarks.streams.catalogue import STREAMS
 from benchmarks.streams.certified import cost_of
-from dodona import direct
-from dodona.accounting.event import Event, GaussianEvent, Kind, LaplaceEvent, PureEvent, Together, UnevenGaussianEvent
-from dodona.accounting.filter import Accountant, Spent, budget_filter
-from dodona.belief.residual import product_of, variance_shares
-from dodona.domain.neighbours import Neighbours
-from dodona.domain.unit import Unit
-from dodona.mechanisms.gaussian import Gaussian
-from dodona.mechanisms.laplace import Laplace
+from dodona.knowledge.residuals import block_product, variance_shares
+from dodona.lab import direct
+from dodona.privacy.accountants import Accountant, Spending, budget_filter
+from dodona.privacy.additive_noise import Gaussian, Laplace
+from dodona.privacy.events import (
+    ComposedEvent,
+    Event,
+    GaussianEvent,
+    LaplaceEvent,
+    PureEvent,
+    PureMechanism,
+    UnevenGaussianEvent,
+)
+from dodona.schema.schema import Neighbours, Unit
 
 ACCURACY = {"within": 5_000, "failing": 1e-3}
 REPLACE = Neighbours.REPLACE
@@ -112,7 +118,7 @@ def test_the_noise_of_residuals_has_the_variances_that_were_allotted():
     allotted = dict(parts)
     for place, number in enumerate(numbers[:3]):
         block = stream.query(number).blocks[0]
-        shares = variance_shares(product_of(block, {own.attribute: own for own in classes}))
+        shares = variance_shares(block_product(block, {own.attribute: own for own in classes}))
         expected = sum(share * allotted[residual] for residual, share in shares.items() if residual.classes)
         assert float(expected) <= prices.deviation(**ACCURACY) ** 2 * 1.001
         assert abs(seen[:, place].var() / float(expected) - 1) < 5 * math.sqrt(2 / draws)  # 1 in 10^5 is false
@@ -137,7 +143,7 @@ def test_what_is_certified_is_admitted_and_a_thousandth_less_is_not():
 
     def admitted(epsilon):
         tried = budget_filter(Accountant.EITHER, Fraction(epsilon), certified.DELTA)
-        spent = Spent()
+        spent = Spending()
         for event, times in events.items():
             spent = tried.charged(spent, event, times=times)
         return tried.admits(spent)
@@ -147,7 +153,7 @@ def test_what_is_certified_is_admitted_and_a_thousandth_less_is_not():
 
 
 def test_a_pure_sum_counts_as_it_is_and_gaussian_noise_has_none():
-    few = cost_of([PureEvent(Kind.SPARSE_VECTOR, Fraction(1, 100), REPLACE)] * 2, budget="pure")
+    few = cost_of([PureEvent(PureMechanism.SPARSE_VECTOR, Fraction(1, 100), REPLACE)] * 2, budget="pure")
     assert few.certified == few.pure == pytest.approx(0.02)
     assert cost_of([GaussianEvent(1, Fraction(100), REPLACE)], budget="pure").certified == math.inf
     assert cost_of([], budget="approximate") == certified.NOTHING
@@ -155,7 +161,7 @@ def test_a_pure_sum_counts_as_it_is_and_gaussian_noise_has_none():
 
 def test_events_that_came_together_are_counted_one_by_one():
     laplace, normal = LaplaceEvent(1, Fraction(700), REPLACE), GaussianEvent(2, Fraction(10**6), REPLACE)
-    together = Together(((laplace, 3), (normal, 2)))
+    together = ComposedEvent(((laplace, 3), (normal, 2)))
     found = certified.gathered([together, laplace, UnevenGaussianEvent(Fraction(1, 10**6), REPLACE)])
     assert found[laplace] == 4
     (ratio,) = [event.ratio for event in found if isinstance(event, UnevenGaussianEvent)]

@@ -5,7 +5,7 @@ from typer.testing import CliRunner
 
 import dodona
 from dodona.cli.main import app
-from tests.opening.scene import written
+from tests.dataset.scene import written
 
 OLD = "SELECT count(*) FROM stays WHERE age >= 65"
 BY_SEX = "SELECT sex, count(*) FROM stays GROUP BY sex"

@@ -9,8 +9,8 @@ import pytest
 from typer.testing import CliRunner
 
 from dodona.cli.main import app
-from tests.opening.awkward import write_parquet
-from tests.opening.scene import TOML, written
+from tests.dataset.awkward import write_parquet
+from tests.dataset.scene import TOML, written
 
 WIDE = {"COLUMNS": "250", "TERM": "dumb"}
 PEOPLE = """

@@ -17,15 +17,15 @@ import pytest
 from typer.testing import CliRunner
 
 import dodona
-from dodona.backends.delimited import CsvFormat
 from dodona.cli.main import app
-from dodona.domain.attribute import column_of
-from dodona.domain.faults import InvalidFile
-from dodona.opening import DatasetFile
-from dodona.opening.draft_text import MARK
-from dodona.opening.rounding import CAPS
-from tests.opening.awkward import columns, write_parquet
-from tests.opening.scene import rows
+from dodona.dataset import DatasetFile
+from dodona.dataset.draft import MARK
+from dodona.dataset.guess import CAPS
+from dodona.engines.files import CsvFormat
+from dodona.schema.attributes import source_column_name
+from dodona.schema.toml import InvalidFile
+from tests.dataset.awkward import columns, write_parquet
+from tests.dataset.scene import rows
 
 WIDE = {"COLUMNS": "250", "TERM": "dumb"}
 
@@ -324,7 +324,7 @@ def test_every_column_of_a_census_file_is_declared_under_a_name_that_can_be_aske
     done = run("init", tmp_path / "adult.csv", "--output", tmp_path / "adult.toml")
     assert done.exit_code == 0, done.output
     file = DatasetFile.draft(tmp_path / "adult.toml")
-    assert tuple(column_of(own) for own in file.schema.domain) == ADULT
+    assert tuple(source_column_name(own) for own in file.schema.domain) == ADULT
     assert file.schema.domain.names[2:7] == (
         "education_num",
         "capital_gain",
@@ -399,7 +399,7 @@ def test_two_columns_that_would_get_one_name_get_two(tmp_path: Path):
     done = run("init", tmp_path / "rows.csv", "--output", tmp_path / "rows.toml")
     assert done.exit_code == 0, done.output
     schema = DatasetFile.draft(tmp_path / "rows.toml").schema
-    assert [(own.name, column_of(own)) for own in schema.domain] == [
+    assert [(own.name, source_column_name(own)) for own in schema.domain] == [
         ("a_b_2", "a b"),
         ("a_b_3", "a-b"),
         ("a_b", "a_b"),

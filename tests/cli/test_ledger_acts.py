@@ -11,9 +11,9 @@ from typer.testing import CliRunner
 
 import dodona
 from dodona.cli.main import app
-from dodona.ledger import place
-from dodona.ledger.faults import LedgerBusy
-from tests.opening.scene import TOML, written
+from dodona.ledger import opening
+from dodona.ledger.errors import LedgerBusy
+from tests.dataset.scene import TOML, written
 
 COUNT = "SELECT count(*) FROM stays"
 WARD = '\n[columns.ward]\nkind = "boolean"\notherwise = false\n'
@@ -186,7 +186,7 @@ def test_a_further_table_of_the_same_people_shares_the_budget(charged: Path):
 
 
 def test_a_declaration_that_was_overtaken_is_refused(charged: Path):
-    with place.open_ledger(charged.with_suffix(".ledger")) as ledger:
+    with opening.open_ledger(charged.with_suffix(".ledger")) as ledger:
         head = ledger.head
         ledger.stop("ada")
         with pytest.raises(LedgerBusy):

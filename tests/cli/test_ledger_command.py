@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from dodona.cli.main import app
-from dodona.ledger import burndown, place
+from dodona.ledger import chart, opening
 from tests.ledger.scene import TENTH, answer, ask, open_plan, serve
 
 WIDE = {"COLUMNS": "200", "TERM": "dumb"}
@@ -25,7 +25,7 @@ def ledger(tmp_path: Path) -> Path:
     path = tmp_path / "stays.ledger"
     options = ("--dataset", "stays=digest", "--epsilon", "1", "--accountant", "pure", "--analyst", "ada=1/2")
     assert called("create", path, *options).exit_code == 0
-    with place.open_ledger(path) as opened:
+    with opening.open_ledger(path) as opened:
         answer(opened, ask(opened, "told", analyst="ada"))
     return path
 
@@ -56,7 +56,7 @@ def potted(tmp_path: Path) -> Path:
     path = tmp_path / "potted.ledger"
     options = ("--dataset", "stays=digest", "--epsilon", "2", "--delta", "1e-5", "--plans", "1/2,1e-6")
     assert called("create", path, *options, "--analyst", "ada=1").exit_code == 0
-    with place.open_ledger(path) as opened:
+    with opening.open_ledger(path) as opened:
         plan = open_plan(opened, (TENTH, 3), analyst="ada", key="[red] \udc80")
         serve(opened, plan.id, analyst="ada")
     return path
@@ -83,8 +83,8 @@ def test_plans_are_exported_and_drawn(potted: Path, tmp_path: Path):
     assert lines[2]["plan"] == lines[1]["hash"]
     picture = tmp_path / "burn.svg"
     assert called("burn", potted, "--output", picture).exit_code == 0
-    with place.open_ledger(potted) as opened:
-        found = burndown.burndown(opened.lines())
+    with opening.open_ledger(potted) as opened:
+        found = chart.compute_burndown(opened.lines())
     assert (found.whole, found.plans, found.acts) == ((1.0, 1.0), (1.0, 0.4), ())
 
 
@@ -98,7 +98,7 @@ def test_a_recovery_asks_first_and_leaves_nothing(ledger: Path):
 
 def test_an_altered_ledger_does_not_verify(ledger: Path, tmp_path: Path):
     old = shutil.copy(ledger, tmp_path / "old")
-    with place.open_ledger(ledger) as opened:
+    with opening.open_ledger(ledger) as opened:
         ask(opened, analyst="ada")
     shutil.copy(old, ledger)
     done = called("verify", ledger)

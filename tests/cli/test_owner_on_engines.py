@@ -15,8 +15,8 @@ from typer.testing import CliRunner
 
 import dodona
 from dodona.cli.main import app
-from tests.backends.server import held
-from tests.backends.spark import MARKS, engine
+from tests.engines.server import held
+from tests.engines.spark import MARKS, engine
 from tests.ledger.scene import shared_server
 
 TYPES = {

@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 import dodona
-from dodona.ledger.state import BudgetState
-from dodona.opening import ledger_of
-from tests.opening.scene import written
+from dodona.dataset import open_dataset_ledger
+from dodona.ledger.book import BudgetState
+from tests.dataset.scene import written
 
 pytestmark = pytest.mark.slow
 
@@ -32,7 +32,7 @@ def dataset(tmp_path: Path) -> Path:
 
 
 def state(dataset: Path) -> BudgetState:
-    with ledger_of(dataset) as ledger:
+    with open_dataset_ledger(dataset) as ledger:
         return ledger.state()
 
 

@@ -8,7 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from dodona.cli.main import app
-from tests.opening.scene import TOML, written
+from tests.dataset.scene import TOML, written
 
 BY_SEX = "SELECT sex, count(*) FROM stays GROUP BY sex"
 AGES = [f"SELECT count(*) FROM stays WHERE age >= {age}" for age in (20, 60)]  # noqa: S608

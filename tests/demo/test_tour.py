@@ -15,9 +15,9 @@ from demo.dataset import make
 from demo.screen import Screen, gauge
 from demo.tour import Tour, tour
 from demo.truth import Judged
-from dodona.answer.estimate import Estimate
-from dodona.ledger import place
-from dodona.opening.file import DatasetFile
+from dodona.answer.rows import Estimate
+from dodona.dataset.file import DatasetFile
+from dodona.ledger import opening
 from tests.house.tree import ROOT
 
 ROWS = 4_000  # the declared size stays 200,000: prices follow from it
@@ -56,7 +56,7 @@ def test_other_rows_cost_the_same(two, tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_the_charges_are_those_of_the_ledger(two) -> None:
     done = two[0][0]
-    with place.open_ledger(done.made.ledger) as ledger:
+    with opening.open_ledger(done.made.ledger) as ledger:
         state = ledger.verify()
     paid = [share for share in done.shares if share > 0]
     assert state.charges == len(paid)

@@ -4,7 +4,7 @@ import ast
 import re
 from pathlib import Path
 
-from dodona.audit.patch import Patch
+from dodona.lab.audit.patch import Patch
 from tests.house.tree import ROOT, THEORY, blocks
 
 HEADINGS = ("Statement", "Source", "Assumptions", "Proof", "Code", "Tests", "Patch")

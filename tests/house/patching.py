@@ -19,7 +19,7 @@ from pathlib import Path
 import pytest
 from hypothesis import Phase, settings
 
-from dodona.audit.patch import Patch, install
+from dodona.lab.audit.patch import Patch, install
 from tests.house.pages import node_ids, patches
 
 NEVER_IMPORTED = 70

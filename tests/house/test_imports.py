@@ -15,9 +15,11 @@ import pytest
 from tests.house.tree import SOURCE, module_name, python_files
 
 SAMPLING = ("dodona.trusted.entropy", "dodona.trusted.samplers")
-MAY_SAMPLE = ("dodona.trusted", "dodona.direct")
-UNDER_A_LEDGER = tuple(f"dodona.{name}" for name in ("online", "offline", "adaptive", "backends", "opening", "server"))
-SILENT = ("dodona.trusted", "dodona.backends")
+MAY_SAMPLE = ("dodona.trusted", "dodona.lab.direct")
+UNDER_A_LEDGER = tuple(
+    f"dodona.{name}" for name in ("curator", "synth", "lab.adaptive", "engines", "dataset", "server")
+)
+SILENT = ("dodona.trusted", "dodona.engines")
 SPEAKING = ("logging", "warnings", "print", "sys.stdout", "sys.stderr")
 
 
@@ -50,7 +52,7 @@ def faults(module: str, text: str, package: str) -> list[str]:
     if not within(module, MAY_SAMPLE):
         found |= {name for name in names if within(name, SAMPLING)}
     if within(module, UNDER_A_LEDGER):
-        found |= {name for name in names if within(name, ("dodona.direct",))}
+        found |= {name for name in names if within(name, ("dodona.lab.direct",))}
     if within(module, SILENT):
         found |= {name for name in names if within(name, SPEAKING)}
     return sorted(found)
@@ -70,15 +72,15 @@ def test_noise_is_drawn_only_where_it_may_be_and_trusted_code_is_silent() -> Non
 @pytest.mark.parametrize(
     ("module", "text"),
     [
-        ("dodona.online.curator", "from dodona.trusted import entropy"),
-        ("dodona.online.curator", "from dodona.trusted.samplers.law import draw"),
-        ("dodona.online.curator", "from ..trusted import samplers"),
-        ("dodona.local.survey", "import dodona.trusted.entropy"),
-        ("dodona.offline.mwem", "from dodona.direct import run"),
-        ("dodona.server.http", "from dodona import direct"),
-        ("dodona.trusted.release", "import logging"),
-        ("dodona.trusted.release", "print(1)"),
-        ("dodona.backends.memory", "import sys; sys.stderr.write('x')"),
+        ("dodona.curator.curator", "from dodona.trusted import entropy"),
+        ("dodona.curator.curator", "from dodona.trusted.samplers.law import draw"),
+        ("dodona.curator.curator", "from ..trusted import samplers"),
+        ("dodona.lab.local.survey", "import dodona.trusted.entropy"),
+        ("dodona.synth.methods", "from dodona.lab.direct import run"),
+        ("dodona.server.http", "from dodona.lab import direct"),
+        ("dodona.trusted.gate", "import logging"),
+        ("dodona.trusted.gate", "print(1)"),
+        ("dodona.engines.memory", "import sys; sys.stderr.write('x')"),
     ],
 )
 def test_a_forbidden_use_is_noticed(module: str, text: str) -> None:
@@ -88,10 +90,10 @@ def test_a_forbidden_use_is_noticed(module: str, text: str) -> None:
 @pytest.mark.parametrize(
     ("module", "text"),
     [
-        ("dodona.direct", "from dodona.trusted.samplers import draw"),
-        ("dodona.trusted.release", "from dodona.trusted.entropy import Entropy"),
-        ("dodona.online.curator", "from dodona.trusted.release import release"),
-        ("dodona.local.survey", "from dodona.direct import run"),
+        ("dodona.lab.direct", "from dodona.trusted.samplers import draw"),
+        ("dodona.trusted.gate", "from dodona.trusted.entropy import Entropy"),
+        ("dodona.curator.curator", "from dodona.trusted.gate import release"),
+        ("dodona.lab.local.survey", "from dodona.lab.direct import run"),
     ],
 )
 def test_an_allowed_use_is_left_alone(module: str, text: str) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from dodona.audit.patch import Patch, PatchFinder, apply
+from dodona.lab.audit.patch import Patch, PatchFinder, apply
 from tests.house.forks import SECONDS, Run
 from tests.house.pages import pages, parse_patch, patches
 from tests.house.patching import NEVER_IMPORTED

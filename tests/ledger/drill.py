@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path
 
-from dodona.ledger import place
-from dodona.ledger.contract import Ledger
-from dodona.policy import Analyst, Budget
+from dodona.ledger import opening
+from dodona.ledger.ledger import LedgerProtocol
+from dodona.privacy.budget import Analyst, Budget
 from tests.ledger import fault, flight, kill, race
 from tests.ledger.scene import terms_of
 
@@ -73,11 +73,11 @@ class Spot:
         self.number += 1
         for old in self.folder.glob("stays.ledger*"):
             old.unlink()
-        place.create(self.place, terms_of(budget, *analysts), head=self.head)
+        opening.create_ledger_at(self.place, terms_of(budget, *analysts), head=self.head)
 
-    def open(self) -> Ledger:
+    def open(self) -> LedgerProtocol:
         """Open the newest ledger."""
-        return place.open_ledger(self.place, head=self.head)
+        return opening.open_ledger(self.place, head=self.head)
 
 
 def main() -> None:

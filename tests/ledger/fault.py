@@ -8,12 +8,12 @@ from functools import partial
 from pathlib import Path
 
 from dodona.errors import DodonaError, Unavailable
-from dodona.ledger import file
-from dodona.ledger.contract import Ledger
+from dodona.ledger import opening
 from dodona.ledger.head import HeadFile
-from dodona.ledger.opening import opened
+from dodona.ledger.ledger import LedgerProtocol
+from dodona.ledger.opening import open_existing
 from dodona.ledger.sqlite import SqliteStore
-from dodona.policy import Budget
+from dodona.privacy.budget import Budget
 from tests.ledger.kill import lost, one_after_another
 from tests.ledger.processes import Say, forked
 from tests.ledger.scene import ask, terms_of
@@ -39,8 +39,8 @@ def every_call(folder: Path, mode: Mode, work: Callable[[Path, Say], None]) -> d
     tally = {"calls": 0, "told": 0, "failed": 0, "lost": 0, "answered_after": 0, "untyped": 0, "corrupt": 0}
     template = folder / "template"
     template.mkdir()
-    file.create(template / "stays.ledger", terms_of(Budget(10, 0, "pure")))
-    with file.open_ledger(template / "stays.ledger") as ledger:
+    opening.create_file_ledger(template / "stays.ledger", terms_of(Budget(10, 0, "pure")))
+    with opening.open_file_ledger(template / "stays.ledger") as ledger:
         ask(ledger)
     reached = True
     while reached:
@@ -56,7 +56,7 @@ def every_call(folder: Path, mode: Mode, work: Callable[[Path, Say], None]) -> d
         tally["answered_after"] += "answered after a failure" in said
         tally["untyped"] += sum(word.startswith("untyped") for word in said)
         try:
-            with file.open_ledger(copy / "stays.ledger") as ledger:
+            with opening.open_file_ledger(copy / "stays.ledger") as ledger:
                 tally["lost"] += lost(ledger, told)
                 ledger.verify()
                 ask(ledger)
@@ -70,10 +70,10 @@ def every_call(folder: Path, mode: Mode, work: Callable[[Path, Say], None]) -> d
 def use(folder: Path, say: Say) -> None:
     """Open, ask, use and answer, with a checkpoint now and then; after a failure, try in vain."""
     path = folder / "stays.ledger"
-    ledger: Ledger | None = None
+    ledger: LedgerProtocol | None = None
     try:
         store = SqliteStore(path, commits_between_checkpoints=2)
-        ledger = opened(store, HeadFile(file.head_of(path)))
+        ledger = open_existing(store, HeadFile(opening.default_head_path(path)))
         one_after_another(ledger, say, "k", ROUNDS)
         ledger.close()
     except Unavailable:
@@ -82,7 +82,7 @@ def use(folder: Path, say: Say) -> None:
             _in_vain(ledger, say)
 
 
-def _in_vain(ledger: Ledger, say: Say) -> None:
+def _in_vain(ledger: LedgerProtocol, say: Say) -> None:
     for number in range(2):
         try:
             ask(ledger, f"after {number}")

@@ -10,18 +10,17 @@ from itertools import count
 from pathlib import Path
 from typing import Protocol
 
-from dodona.accounting.event import Event, GaussianEvent, LaplaceEvent
-from dodona.accounting.plan import Plan
-from dodona.domain.neighbours import Neighbours
-from dodona.ledger import file, memory, place
-from dodona.ledger.contract import Ledger
+from dodona.ledger import memory, opening
+from dodona.ledger.account import PlanState
+from dodona.ledger.entries import Receipt, Release
 from dodona.ledger.head import Mark
-from dodona.ledger.keeper import Clock, utc
-from dodona.ledger.opening import Terms, first_line, opened, recovered
-from dodona.ledger.pot import OpenedPlan
-from dodona.ledger.receipt import Receipt
-from dodona.ledger.release import Release
-from dodona.policy import Analyst, Budget
+from dodona.ledger.keeper import Clock, utc_now
+from dodona.ledger.ledger import LedgerProtocol
+from dodona.ledger.opening import LedgerTerms, append_recovery, first_line, open_existing
+from dodona.privacy.budget import Analyst, Budget
+from dodona.privacy.events import Event, GaussianEvent, LaplaceEvent
+from dodona.privacy.plans import Plan
+from dodona.schema.schema import Neighbours
 from tests.ledger.server import Server
 
 TENTH = LaplaceEvent(1, Fraction(10), Neighbours.ADD_REMOVE)
@@ -36,8 +35,8 @@ POTTED = Budget(2, "1e-6", "pure", plans=(1, "1e-6"))
 """Room for ten tenths in questions, and for (1, 10^-6) in plans."""
 
 
-def terms_of(budget: Budget = PURE_ONE, *analysts: Analyst, datasets: tuple[str, ...] = ("stays",)) -> Terms:
-    return Terms(
+def terms_of(budget: Budget = PURE_ONE, *analysts: Analyst, datasets: tuple[str, ...] = ("stays",)) -> LedgerTerms:
+    return LedgerTerms(
         datasets={name: f"schema of {name}" for name in datasets},
         neighbours=Neighbours.ADD_REMOVE,
         budget=budget,
@@ -46,7 +45,7 @@ def terms_of(budget: Budget = PURE_ONE, *analysts: Analyst, datasets: tuple[str,
 
 
 def ask(
-    ledger: Ledger,
+    ledger: LedgerProtocol,
     key: str | None = None,
     *,
     event: Event = TENTH,
@@ -58,24 +57,24 @@ def ask(
 
 
 def open_plan(
-    ledger: Ledger,
+    ledger: LedgerProtocol,
     *parts: tuple[Event, int],
     delta: str = "0",
     analyst: str | None = None,
     key: str | None = None,
-) -> OpenedPlan:
+) -> PlanState:
     """Open a plan with what matters to the test alone."""
     return ledger.open_plan(Plan(parts), delta=delta, analyst=analyst, key=key)
 
 
 def serve(
-    ledger: Ledger, plan: str, key: str | None = None, *, event: Event = TENTH, analyst: str | None = None
+    ledger: LedgerProtocol, plan: str, key: str | None = None, *, event: Event = TENTH, analyst: str | None = None
 ) -> Receipt:
     """Reserve out of a plan."""
     return ledger.reserve(event, analyst=analyst, key=key, purpose="question", version="1", plan=plan)
 
 
-def answer(ledger: Ledger, receipt: Receipt, *values: int | Fraction) -> Release:
+def answer(ledger: LedgerProtocol, receipt: Receipt, *values: int | Fraction) -> Release:
     """Redeem and record."""
     ledger.redeem(receipt)
     release = Release(receipt=receipt.id, values=values or (42,), mechanism="laplace, scale 10")
@@ -86,9 +85,11 @@ def answer(ledger: Ledger, receipt: Receipt, *values: int | Fraction) -> Release
 class Place(Protocol):
     """Somewhere to keep one ledger."""
 
-    def create(self, terms: Terms, *, clock: Clock = utc) -> None: ...
+    def create(self, terms: LedgerTerms, *, clock: Clock = utc_now) -> None: ...
 
-    def open(self, *, dataset: str | None = None, schema: str | None = None, clock: Clock = utc) -> Ledger: ...
+    def open(
+        self, *, dataset: str | None = None, schema: str | None = None, clock: Clock = utc_now
+    ) -> LedgerProtocol: ...
 
     def recover(self, *, epsilon: Fraction | None = None, delta: Fraction | None = None) -> None: ...
 
@@ -98,19 +99,19 @@ class MemoryPlace:
     store: memory.MemoryStore | None = None
     head: memory.MemoryHead | None = None
 
-    def create(self, terms: Terms, *, clock: Clock = utc) -> None:
+    def create(self, terms: LedgerTerms, *, clock: Clock = utc_now) -> None:
         first = first_line(terms, clock=clock)
         self.store = memory.MemoryStore(first)
         self.head = memory.MemoryHead(Mark(first.number, first.hash))
 
-    def open(self, *, dataset: str | None = None, schema: str | None = None, clock: Clock = utc) -> Ledger:
+    def open(self, *, dataset: str | None = None, schema: str | None = None, clock: Clock = utc_now) -> LedgerProtocol:
         assert self.store is not None
         assert self.head is not None
-        return opened(self.store, self.head, dataset=dataset, schema=schema, clock=clock)
+        return open_existing(self.store, self.head, dataset=dataset, schema=schema, clock=clock)
 
     def recover(self, *, epsilon: Fraction | None = None, delta: Fraction | None = None) -> None:
         assert self.store is not None
-        self.head = memory.MemoryHead(recovered(self.store, epsilon=epsilon, delta=delta))
+        self.head = memory.MemoryHead(append_recovery(self.store, epsilon=epsilon, delta=delta))
 
 
 @dataclass
@@ -122,14 +123,14 @@ class FilePlace:
         self.folder.mkdir(exist_ok=True)
         self.path = self.folder / "stays.ledger"
 
-    def create(self, terms: Terms, *, clock: Clock = utc) -> None:
-        file.create(self.path, terms, clock=clock)
+    def create(self, terms: LedgerTerms, *, clock: Clock = utc_now) -> None:
+        opening.create_file_ledger(self.path, terms, clock=clock)
 
-    def open(self, *, dataset: str | None = None, schema: str | None = None, clock: Clock = utc) -> Ledger:
-        return file.open_ledger(self.path, dataset=dataset, schema=schema, clock=clock)
+    def open(self, *, dataset: str | None = None, schema: str | None = None, clock: Clock = utc_now) -> LedgerProtocol:
+        return opening.open_file_ledger(self.path, dataset=dataset, schema=schema, clock=clock)
 
     def recover(self, *, epsilon: Fraction | None = None, delta: Fraction | None = None) -> None:
-        file.recover(self.path, epsilon=epsilon, delta=delta)
+        opening.recover_file_ledger(self.path, epsilon=epsilon, delta=delta)
 
 
 _NUMBERS = count()
@@ -150,14 +151,14 @@ class ServerPlace:
     def head(self) -> Path:
         return self.folder / f"{self.name}.head"
 
-    def create(self, terms: Terms, *, clock: Clock = utc) -> None:
-        place.create(self.place, terms, head=self.head, clock=clock)
+    def create(self, terms: LedgerTerms, *, clock: Clock = utc_now) -> None:
+        opening.create_ledger_at(self.place, terms, head=self.head, clock=clock)
 
-    def open(self, *, dataset: str | None = None, schema: str | None = None, clock: Clock = utc) -> Ledger:
-        return place.open_ledger(self.place, head=self.head, dataset=dataset, schema=schema, clock=clock)
+    def open(self, *, dataset: str | None = None, schema: str | None = None, clock: Clock = utc_now) -> LedgerProtocol:
+        return opening.open_ledger(self.place, head=self.head, dataset=dataset, schema=schema, clock=clock)
 
     def recover(self, *, epsilon: Fraction | None = None, delta: Fraction | None = None) -> None:
-        place.recover(self.place, head=self.head, epsilon=epsilon, delta=delta)
+        opening.recover_ledger(self.place, head=self.head, epsilon=epsilon, delta=delta)
 
 
 @cache
@@ -179,7 +180,7 @@ def long_ago() -> datetime:
     return datetime(1970, 1, 1, tzinfo=UTC)
 
 
-def begun(place: Place, terms: Terms | None = None, *, dataset: str | None = None) -> Ledger:
+def begun(place: Place, terms: LedgerTerms | None = None, *, dataset: str | None = None) -> LedgerProtocol:
     """A ledger that was just created and opened."""
     place.create(terms_of() if terms is None else terms)
     return place.open(dataset=dataset)

@@ -8,10 +8,10 @@ from typing import Protocol
 import psycopg
 
 from dodona.errors import DodonaError
-from dodona.ledger import file
-from dodona.ledger.chain import Line
-from dodona.ledger.contract import Ledger
-from dodona.policy import Analyst, Budget
+from dodona.ledger import opening
+from dodona.ledger.ledger import LedgerProtocol
+from dodona.ledger.store import Line
+from dodona.privacy.budget import Analyst, Budget
 from tests.ledger.scene import TENTH, answer, ask, open_plan, serve, terms_of
 
 NAME = "stays.ledger"
@@ -25,18 +25,18 @@ class Spot(Protocol):
     def place(self) -> str:
         """Where it is."""
 
-    def open(self) -> Ledger:
+    def open(self) -> LedgerProtocol:
         """Open it."""
 
 
 def small(folder: Path) -> None:
     """Make a small ledger with one of most things in it."""
-    file.create(folder / NAME, terms_of(BUDGET, Analyst("ada", "1/2")))
-    with file.open_ledger(folder / NAME) as ledger:
+    opening.create_file_ledger(folder / NAME, terms_of(BUDGET, Analyst("ada", "1/2")))
+    with opening.open_file_ledger(folder / NAME) as ledger:
         fill(ledger)
 
 
-def fill(ledger: Ledger) -> None:
+def fill(ledger: LedgerProtocol) -> None:
     """Write what a small ledger holds, for an analyst called ada."""
     answer(ledger, ask(ledger, "told", analyst="ada"))
     ask(ledger, analyst="ada")
@@ -47,8 +47,8 @@ def fill(ledger: Ledger) -> None:
 def live(folder: Path) -> None:
     """Make a copy of a small ledger that is still open, so that its newest lines stand in the write-ahead log."""
     (folder / "open").mkdir()
-    file.create(folder / "open" / NAME, terms_of())
-    with file.open_ledger(folder / "open" / NAME) as ledger:
+    opening.create_file_ledger(folder / "open" / NAME, terms_of())
+    with opening.open_file_ledger(folder / "open" / NAME) as ledger:
         answer(ledger, ask(ledger, "told"))
         for name in (NAME, f"{NAME}-wal", f"{NAME}.head"):
             shutil.copy(folder / "open" / name, folder / name)
@@ -90,7 +90,7 @@ def _outcome(path: Path, truth: list[Line]) -> str:
 
 
 def _seen(path: Path) -> list[Line]:
-    with file.open_ledger(path) as ledger:
+    with opening.open_file_ledger(path) as ledger:
         assert ledger.verify() == ledger.state()
         return list(ledger.lines())
 

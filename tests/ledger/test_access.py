@@ -10,12 +10,11 @@ from pathlib import Path
 import pytest
 
 from dodona.errors import DodonaError
-from dodona.ledger import file
-from dodona.ledger.chain import Line, _hash
-from dodona.ledger.faults import HeadMissing, LedgerNewer, LedgerUnreadable
-from dodona.ledger.file import head_of
+from dodona.ledger import opening
+from dodona.ledger.errors import HeadMissing, LedgerNewer, LedgerUnreadable
 from dodona.ledger.head import HeadFile, Mark
-from dodona.ledger.row import row_of
+from dodona.ledger.opening import default_head_path
+from dodona.ledger.store import Line, _hash, row_from_line
 from tests.ledger.processes import Say, forked
 from tests.ledger.scene import FilePlace, ask, begun, terms_of
 from tests.ledger.server import NOBODY
@@ -50,13 +49,13 @@ def by_another(act: str, path: Path) -> str:
 
 
 def _open(path: Path) -> None:
-    with file.open_ledger(path) as ledger:
+    with opening.open_file_ledger(path) as ledger:
         ask(ledger)
 
 
 ACTS: dict[str, Callable[[Path], None]] = {
-    "create": lambda path: file.create(path, terms_of()),
-    "recover": file.recover,
+    "create": lambda path: opening.create_file_ledger(path, terms_of()),
+    "recover": opening.recover_file_ledger,
     "open": _open,
 }
 
@@ -70,13 +69,13 @@ def test_a_ledger_of_another_user_is_a_matter_of_permission(kept: FilePlace):
 def test_a_head_of_another_user_is_a_matter_of_permission(kept: FilePlace):
     for name in (kept.path, kept.folder):
         name.chmod(0o777)
-    head_of(kept.path).chmod(0o000)
+    default_head_path(kept.path).chmod(0o000)
     assert by_another("open", kept.path).startswith("ledger-forbidden")
 
 
 @pytest.mark.parametrize("act", ["open", "create"])
 def test_a_folder_that_cannot_be_written_is_a_matter_of_permission(kept: FilePlace, act: str):
-    for name in (kept.path, head_of(kept.path)):
+    for name in (kept.path, default_head_path(kept.path)):
         name.chmod(0o666)
     kept.folder.chmod(0o555)
     where = kept.path if act == "open" else kept.folder / "another.ledger"
@@ -85,10 +84,10 @@ def test_a_folder_that_cannot_be_written_is_a_matter_of_permission(kept: FilePla
 
 
 def test_a_head_that_is_a_folder_is_no_raw_error(kept: FilePlace):
-    head_of(kept.path).unlink()
+    default_head_path(kept.path).unlink()
     with pytest.raises(HeadMissing):
         kept.open()
-    head_of(kept.path).mkdir()
+    default_head_path(kept.path).mkdir()
     with pytest.raises(LedgerUnreadable, match="folder"):
         kept.open()
 
@@ -112,7 +111,7 @@ def test_a_line_of_a_newer_version_is_not_taken_for_damage(tmp_path: Path, field
         last = ledger.lines()[-1]
         text = json.dumps(fields | {"number": 2, "time": "now"}, sort_keys=True, separators=(",", ":"))
         line = Line(2, last.hash, _hash(last.hash, text), text)
-        row = list(row_of(line))
+        row = list(row_from_line(line))
         row[4] = fields.get("charge")
         with sqlite3.connect(place.path) as connection:
             connection.execute("INSERT INTO entries VALUES (?, ?, ?, ?, ?, ?, ?)", row)
@@ -122,4 +121,4 @@ def test_a_line_of_a_newer_version_is_not_taken_for_damage(tmp_path: Path, field
     for act in (place.open, place.recover):
         with pytest.raises(LedgerNewer, match="do not recover"):
             act()
-    assert file.head_of(place.path).exists()
+    assert opening.default_head_path(place.path).exists()

@@ -9,43 +9,45 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dodona.accounting.event import GaussianEvent
-from dodona.domain.neighbours import Neighbours
 from dodona.errors import DodonaError
 from dodona.ledger import memory
 from dodona.ledger.book import Book
-from dodona.ledger.chain import NOTHING, Line, line_after
-from dodona.ledger.entry import (
+from dodona.ledger.entries import (
+    AnalystStopped,
+    BudgetRaised,
     Charged,
-    Closed,
     Created,
     Entry,
-    Opened,
-    Raised,
+    LedgerClosed,
+    PlanOpened,
+    ReadFailed,
     Recovered,
     Redeemed,
+    Release,
     Released,
-    Stopped,
-    Unanswered,
+    UnknownEntry,
+    entry_from_json,
+    entry_to_json,
 )
-from dodona.ledger.faults import BudgetExhausted, LedgerOfAnother, LedgerUnreadable
+from dodona.ledger.errors import BudgetExhausted, LedgerOfAnother, LedgerUnreadable
 from dodona.ledger.opening import first_line, read_book
-from dodona.ledger.release import Release
-from dodona.ledger.spelling import UnknownEntry, from_json, to_json
-from dodona.policy import Analyst, Budget
+from dodona.ledger.store import GENESIS_HASH, Line, line_after
+from dodona.privacy.budget import Analyst, Budget
+from dodona.privacy.events import GaussianEvent
+from dodona.schema.schema import Neighbours
 from tests.ledger.scene import TENTH, ask, long_ago, terms_of
 
-CREATED = from_json(first_line(terms_of(), clock=long_ago).text, number=0)
+CREATED = entry_from_json(first_line(terms_of(), clock=long_ago).text, number=0)
 CHARGE = Charged("stays", None, None, "question", "1", TENTH)
 POTTED = replace(CREATED, budget=Budget(2, "1e-6", "pure", plans=(1, "1e-6")))
-PLAN = Opened(None, None, ((TENTH, 2),), Fraction(1, 5), Fraction(0))
+PLAN = PlanOpened(None, None, ((TENTH, 2),), Fraction(1, 5), Fraction(0))
 
 
 def chain(*entries: Entry) -> list[Line]:
     """The lines of these entries, with right hashes, whatever they say."""
     lines: list[Line] = []
     for entry in entries:
-        number, previous = (lines[-1].number, lines[-1].hash) if lines else (-1, NOTHING)
+        number, previous = (lines[-1].number, lines[-1].hash) if lines else (-1, GENESIS_HASH)
         lines.append(line_after(number, previous, entry, time="now"))
     return lines
 
@@ -65,14 +67,14 @@ def release() -> Released:
 
 
 def test_a_chain_that_keeps_the_rules_is_read():
-    book = read_book(chain(CREATED, CHARGE, Redeemed(charged(), 1), release(), *[CHARGE] * 9, Closed()))
+    book = read_book(chain(CREATED, CHARGE, Redeemed(charged(), 1), release(), *[CHARGE] * 9, LedgerClosed()))
     assert book.state().left == 0
 
 
 def failed(times: int) -> list[Entry]:
     """Uses under which the table could not be read: each names the line before that lets it be used."""
     lines = [1, *range(3, 2 * times + 1, 2)]
-    return [entry for line in lines for entry in (Redeemed(charged(), line), Unanswered(charged(), line))]
+    return [entry for line in lines for entry in (Redeemed(charged(), line), ReadFailed(charged(), line))]
 
 
 @pytest.mark.parametrize("times", [1, 2, 3])
@@ -93,28 +95,28 @@ def test_a_chain_with_plans_is_read_and_the_price_that_was_written_is_believed()
 USED = (Redeemed(charged(), 1),)
 BROKEN: dict[str, Callable[[], list[Entry]]] = {
     "more charges than the budget": lambda: [CREATED, *[CHARGE] * 11],
-    "a charge after the end": lambda: [CREATED, Closed(), CHARGE],
+    "a charge after the end": lambda: [CREATED, LedgerClosed(), CHARGE],
     "a receipt used twice": lambda: [CREATED, CHARGE, Redeemed(charged(), 1), Redeemed(charged(), 1)],
     "two releases for a receipt": lambda: [CREATED, CHARGE, Redeemed(charged(), 1), release(), release()],
     "a release before its use": lambda: [CREATED, CHARGE, release()],
     "a use of nothing": lambda: [CREATED, Redeemed("0" * 64, 1)],
     "a use of another line": lambda: [CREATED, CHARGE, Redeemed(charged(), 0)],
     "a release of another line": lambda: [CREATED, CHARGE, Redeemed(charged(), 1), replace(release(), charge=0)],
-    "a failure to read before its use": lambda: [CREATED, CHARGE, Unanswered(charged(), 1)],
-    "a failure to read after its release": lambda: [CREATED, CHARGE, *USED, release(), Unanswered(charged(), 1)],
-    "a second use that names its charge": lambda: [CREATED, CHARGE, *USED, Unanswered(charged(), 1), *USED],
-    "a release that names what failed": lambda: [CREATED, CHARGE, *USED, Unanswered(charged(), 1), release()],
+    "a failure to read before its use": lambda: [CREATED, CHARGE, ReadFailed(charged(), 1)],
+    "a failure to read after its release": lambda: [CREATED, CHARGE, *USED, release(), ReadFailed(charged(), 1)],
+    "a second use that names its charge": lambda: [CREATED, CHARGE, *USED, ReadFailed(charged(), 1), *USED],
+    "a release that names what failed": lambda: [CREATED, CHARGE, *USED, ReadFailed(charged(), 1), release()],
     "a fourth failure to read": lambda: [CREATED, CHARGE, *failed(4)],
     "two creations": lambda: [CREATED, CREATED],
     "no creation": lambda: [CHARGE],
     "a key charged twice": lambda: [CREATED, *[replace(CHARGE, key="k")] * 2],
     "a charge by a stranger": lambda: [CREATED, replace(CHARGE, analyst="ada")],
     "a charge to a stranger": lambda: [CREATED, replace(CHARGE, dataset="visits")],
-    "a stranger stopped": lambda: [CREATED, Stopped("ada")],
-    "a budget that falls": lambda: [CREATED, Raised(Fraction(1, 2), Fraction(0), 0)],
-    "a budget raised by nothing": lambda: [CREATED, Raised(Fraction(1), Fraction(0), 0)],
+    "a stranger stopped": lambda: [CREATED, AnalystStopped("ada")],
+    "a budget that falls": lambda: [CREATED, BudgetRaised(Fraction(1, 2), Fraction(0), 0)],
+    "a budget raised by nothing": lambda: [CREATED, BudgetRaised(Fraction(1), Fraction(0), 0)],
     "a limit that does not follow": lambda: [renyi(limit=1)],
-    "a raised limit that does not follow": lambda: [renyi(), Raised(Fraction(2), Fraction(1, 10**6), 1 << 80)],
+    "a raised limit that does not follow": lambda: [renyi(), BudgetRaised(Fraction(2), Fraction(1, 10**6), 1 << 80)],
     "an order that is not the limit's": lambda: [renyi(order=Fraction(2))],
     "no order": lambda: [renyi(order=None)],
     "no table": lambda: [replace(CREATED, datasets=())],
@@ -130,7 +132,7 @@ BROKEN: dict[str, Callable[[], list[Entry]]] = {
         replace(PLAN, analyst="ada"),
     ],
     "a plan under the other relation": lambda: [replace(POTTED, neighbours=Neighbours.REPLACE), PLAN],
-    "a plan after the end": lambda: [POTTED, Closed(), PLAN],
+    "a plan after the end": lambda: [POTTED, LedgerClosed(), PLAN],
     "a plan after a recovery": lambda: [POTTED, Recovered(Fraction(2), Fraction(1, 10**6), 0), PLAN],
     "a key of two plans": lambda: [POTTED, *[replace(PLAN, key="k")] * 2],
     "a key of a plan and a question": lambda: [POTTED, replace(PLAN, key="k"), replace(CHARGE, key="k")],
@@ -140,7 +142,7 @@ BROKEN: dict[str, Callable[[], list[Entry]]] = {
         PLAN,
         served(POTTED, PLAN, event=replace(TENTH, scale=Fraction(20))),
     ],
-    "a charge to no plan": lambda: [POTTED, PLAN, replace(CHARGE, plan=NOTHING)],
+    "a charge to no plan": lambda: [POTTED, PLAN, replace(CHARGE, plan=GENESIS_HASH)],
     "a charge to a plan that is void": lambda: [
         POTTED,
         PLAN,
@@ -172,18 +174,18 @@ def test_a_chain_that_breaks_a_rule_is_refused(entries: Callable[[], list[Entry]
 def test_an_entry_that_is_refused_leaves_the_book_as_it_was():
     book = read_book(chain(replace(CREATED, analysts=(Analyst("ada", "1/2"),))))
     before = book.state()
-    for entry in (CHARGE, PLAN, replace(PLAN, analyst="ada"), replace(CHARGE, analyst="ada", plan=NOTHING)):
+    for entry in (CHARGE, PLAN, replace(PLAN, analyst="ada"), replace(CHARGE, analyst="ada", plan=GENESIS_HASH)):
         with pytest.raises(DodonaError):
             book.write(entry, time="now")
         assert book.state() == before
-    for entry in (Redeemed("0" * 64, 1), Stopped("eve"), Raised(Fraction(1), Fraction(0), 0), CREATED):
+    for entry in (Redeemed("0" * 64, 1), AnalystStopped("eve"), BudgetRaised(Fraction(1), Fraction(0), 0), CREATED):
         with pytest.raises(DodonaError):
             book.write(entry, time="now")
         assert book.state() == before
 
 
 def test_lines_left_out_swapped_or_altered_are_noticed():
-    lines = chain(CREATED, CHARGE, CHARGE, Closed())
+    lines = chain(CREATED, CHARGE, CHARGE, LedgerClosed())
     assert read_book(lines).closed
     altered = [
         [],
@@ -191,9 +193,9 @@ def test_lines_left_out_swapped_or_altered_are_noticed():
         [lines[0], *lines[2:]],
         [lines[0], lines[2], lines[1], lines[3]],
         [*lines[:3], replace(lines[3], number=4)],
-        [*lines[:3], replace(lines[3], previous=NOTHING)],
+        [*lines[:3], replace(lines[3], previous=GENESIS_HASH)],
         [*lines[:3], replace(lines[3], text=lines[3].text.replace("now", "then"))],
-        [*lines[:3], replace(lines[3], hash=NOTHING)],
+        [*lines[:3], replace(lines[3], hash=GENESIS_HASH)],
         [*lines, lines[3]],
     ]
     for one in altered:
@@ -221,12 +223,12 @@ SPELLINGS = [
 
 @pytest.mark.parametrize("change", SPELLINGS)
 def test_an_entry_has_one_spelling(change: Callable[[dict[str, object]], object]):
-    text = to_json(CHARGE, number=1, time="now")
-    assert from_json(text, number=1) == CHARGE
+    text = entry_to_json(CHARGE, number=1, time="now")
+    assert entry_from_json(text, number=1) == CHARGE
     changed = json.dumps(change(json.loads(text)), sort_keys=True, separators=(",", ":"))
     for wrong in (changed, text + " ", text.replace(",", ", "), "", "null", "[" * 5000):
         with pytest.raises(UnknownEntry):
-            from_json(wrong, number=1)
+            entry_from_json(wrong, number=1)
 
 
 def test_a_charge_without_a_plan_is_spelled_as_it_was_before_there_were_plans():
@@ -234,8 +236,8 @@ def test_a_charge_without_a_plan_is_spelled_as_it_was_before_there_were_plans():
         '{"analyst":null,"dataset":"stays","entry":"charged","event":{"distance":1,"event":"laplace",'
         '"neighbours":"add-remove","scale":"10"},"key":null,"number":1,"purpose":"question","time":"now","version":"1"}'
     )
-    assert to_json(CHARGE, number=1, time="now") == text
-    assert from_json(text, number=1) == CHARGE
+    assert entry_to_json(CHARGE, number=1, time="now") == text
+    assert entry_from_json(text, number=1) == CHARGE
 
 
 PLAN_SPELLINGS = [
@@ -258,19 +260,19 @@ PLAN_SPELLINGS = [
 
 @pytest.mark.parametrize("change", PLAN_SPELLINGS)
 def test_a_plan_has_one_spelling(change: Callable[[dict[str, object]], object]):
-    text = to_json(PLAN, number=1, time="now")
-    assert from_json(text, number=1) == PLAN
+    text = entry_to_json(PLAN, number=1, time="now")
+    assert entry_from_json(text, number=1) == PLAN
     with pytest.raises(UnknownEntry):
-        from_json(json.dumps(change(json.loads(text)), sort_keys=True, separators=(",", ":")), number=1)
+        entry_from_json(json.dumps(change(json.loads(text)), sort_keys=True, separators=(",", ":")), number=1)
 
 
 @pytest.mark.parametrize("plan", [None, 1, ["p"]])
 def test_the_plan_of_a_charge_is_a_text_or_is_not_spelled(plan: object):
-    text = to_json(replace(CHARGE, plan="p"), number=1, time="now")
-    assert from_json(text, number=1) == replace(CHARGE, plan="p")
+    text = entry_to_json(replace(CHARGE, plan="p"), number=1, time="now")
+    assert entry_from_json(text, number=1) == replace(CHARGE, plan="p")
     changed = json.loads(text) | {"plan": plan}
     with pytest.raises(UnknownEntry):
-        from_json(json.dumps(changed, sort_keys=True, separators=(",", ":")), number=1)
+        entry_from_json(json.dumps(changed, sort_keys=True, separators=(",", ":")), number=1)
 
 
 words = st.text(min_size=1, max_size=20)
@@ -282,7 +284,7 @@ def test_what_is_spelled_is_read_again(purpose: str, version: str, key: str | No
     plan = replace(PLAN, analyst=key, key=key, parts=((TENTH, 1 + len(values)), (charge.event, 1)))
     answer = Released(Release(receipt="r", values=tuple(values), mechanism=purpose), 3)
     for entry in (charge, plan, answer):
-        found = from_json(to_json(entry, number=5, time=version), number=5)
+        found = entry_from_json(entry_to_json(entry, number=5, time=version), number=5)
         assert found == entry
     assert [type(value) for value in found.release.values] == [type(value) for value in values]
 
@@ -296,7 +298,7 @@ def test_the_relation_is_part_of_the_terms():
 @pytest.mark.parametrize("accountant", ["zcdp", "renyi", "either"])
 @pytest.mark.parametrize(("epsilon", "delta"), [(".1", ".01"), (".01", "1e-3"), ("1", ".5"), ("1e-3", "1e-3")])
 def test_a_budget_whose_delta_is_near_its_epsilon_has_a_state_when_it_is_spent(epsilon, delta, accountant):
-    kept = memory.create(terms_of(Budget(epsilon, delta, accountant)))
+    kept = memory.create_memory_ledger(terms_of(Budget(epsilon, delta, accountant)))
     event = GaussianEvent(1, Fraction(4**11), Neighbours.ADD_REMOVE)
     while event.variance > 1:  # ever dearer ones: what is left is used up to the last
         try:

@@ -9,11 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from dodona.accounting.event import GaussianEvent, LaplaceEvent
-from dodona.accounting.record import UnknownEvent
-from dodona.domain.neighbours import Neighbours
 from dodona.errors import DodonaError, InvalidArgument, InvalidRequest, InvariantBroken, Refused
-from dodona.ledger.faults import (
+from dodona.ledger.entries import Release
+from dodona.ledger.errors import (
     AnswerInterrupted,
     BudgetExhausted,
     KeyReused,
@@ -21,8 +19,9 @@ from dodona.ledger.faults import (
     ReceiptMismatch,
     ReceiptReused,
 )
-from dodona.ledger.release import Release
-from dodona.policy import Analyst, Budget
+from dodona.privacy.budget import Analyst, Budget
+from dodona.privacy.events import GaussianEvent, LaplaceEvent, UnknownEvent
+from dodona.schema.schema import Neighbours
 from tests.ledger.scene import PLACES, TENTH, Place, answer, ask, begun, long_ago, terms_of
 
 

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from dodona.errors import Unavailable
-from dodona.ledger import file
-from dodona.ledger.faults import (
+from dodona.ledger import opening
+from dodona.ledger.errors import (
     BudgetExhausted,
     HeadMissing,
     LedgerBusy,
@@ -24,7 +24,7 @@ from dodona.ledger.faults import (
     LedgerUnreadable,
 )
 from dodona.ledger.head import HeadFile, Mark
-from dodona.ledger.opening import opened
+from dodona.ledger.opening import open_existing
 from dodona.ledger.sqlite import SqliteStore
 from tests.ledger.scene import FilePlace, answer, ask, terms_of
 
@@ -42,9 +42,9 @@ def files(folder: Path) -> dict[str, bytes]:
 
 def test_opening_never_creates(tmp_path: Path):
     with pytest.raises(LedgerMissing, match="must not become a fresh budget"):
-        file.open_ledger(tmp_path / "none.ledger")
+        opening.open_file_ledger(tmp_path / "none.ledger")
     with pytest.raises(LedgerMissing):
-        file.recover(tmp_path / "none.ledger")
+        opening.recover_file_ledger(tmp_path / "none.ledger")
     assert files(tmp_path) == {}
 
 
@@ -82,7 +82,7 @@ def test_what_is_not_a_ledger_is_left_alone(place: FilePlace, make: Callable[[Pa
 
 def test_a_folder_is_not_a_ledger(tmp_path: Path):
     with pytest.raises(LedgerMissing):
-        file.open_ledger(tmp_path)
+        opening.open_file_ledger(tmp_path)
 
 
 def test_an_old_copy_is_refused_until_the_newest_is_back(place: FilePlace, tmp_path: Path):
@@ -148,7 +148,7 @@ def test_a_file_exchanged_under_an_open_ledger_loses_nothing_unnoticed(place: Fi
 
 
 def test_a_head_that_is_gone_or_damaged_is_said_to_be(place: FilePlace):
-    head = file.head_of(place.path)
+    head = opening.default_head_path(place.path)
     kept = head.read_bytes()
     head.unlink()
     with pytest.raises(HeadMissing, match="Put the head file back"):
@@ -162,7 +162,7 @@ def test_a_head_that_is_gone_or_damaged_is_said_to_be(place: FilePlace):
 
 
 def test_a_head_that_vanishes_stops_the_ledger_and_the_charge_stands(place: FilePlace):
-    head = file.head_of(place.path)
+    head = opening.default_head_path(place.path)
     with place.open() as ledger:
         kept = head.read_bytes()
         head.unlink()
@@ -203,13 +203,13 @@ def test_a_head_never_goes_back(tmp_path: Path):
 def test_the_head_may_stand_elsewhere(tmp_path: Path):
     (tmp_path / "vault").mkdir()
     path, head = tmp_path / "stays.ledger", tmp_path / "vault" / "head"
-    file.create(path, terms_of(), head=head)
-    with file.open_ledger(path, head=head) as ledger:
+    opening.create_file_ledger(path, terms_of(), head=head)
+    with opening.open_file_ledger(path, head=head) as ledger:
         ask(ledger)
     with pytest.raises(HeadMissing):
-        file.open_ledger(path)
-    file.recover(path, head=head)
-    with file.open_ledger(path, head=head) as ledger:
+        opening.open_file_ledger(path)
+    opening.recover_file_ledger(path, head=head)
+    with opening.open_file_ledger(path, head=head) as ledger:
         assert ledger.state().recovered
 
 
@@ -245,7 +245,7 @@ def test_a_file_whose_rules_were_changed_is_refused(place: FilePlace, statement:
 
 def test_a_file_that_another_holds_is_busy_and_nothing_is_charged(place: FilePlace):
     store = SqliteStore(place.path, patience=0.05)
-    ledger = opened(store, HeadFile(file.head_of(place.path)))
+    ledger = open_existing(store, HeadFile(opening.default_head_path(place.path)))
     holder = sqlite3.connect(place.path, isolation_level=None)
     holder.execute("BEGIN IMMEDIATE")
     with pytest.raises(LedgerBusy, match="Nothing was charged"):
@@ -261,7 +261,7 @@ def test_a_file_that_another_holds_is_busy_and_nothing_is_charged(place: FilePla
 def test_a_file_that_may_not_be_written_is_said_to_be(place: FilePlace):
     """As another user, since no permission holds root back."""
     place.folder.chmod(0o755)
-    for path in (place.path, file.head_of(place.path)):
+    for path in (place.path, opening.default_head_path(place.path)):
         path.chmod(0o444)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # newer Pythons warn of forks beside threads
@@ -271,7 +271,7 @@ def test_a_file_that_may_not_be_written_is_said_to_be(place: FilePlace):
         if os.getuid() == 0:
             os.setuid(65534)
         try:
-            file.open_ledger(Path(place.path.name))
+            opening.open_file_ledger(Path(place.path.name))
         except LedgerForbidden:
             os._exit(0)
         except BaseException:  # noqa: BLE001

@@ -6,14 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from dodona.ledger.contract import Ledger
-from dodona.ledger.faults import AnswerInterrupted, AskedElsewhere, NotPermitted
-from dodona.ledger.file import head_of
-from dodona.ledger.flight import Reservation
+from dodona.ledger.errors import AnswerInterrupted, AskedElsewhere, NotPermitted
 from dodona.ledger.head import HeadFile
-from dodona.ledger.opening import opened
+from dodona.ledger.holds import Reservation
+from dodona.ledger.ledger import LedgerProtocol
+from dodona.ledger.opening import default_head_path, open_existing
 from dodona.ledger.sqlite import SqliteStore
-from dodona.policy import Analyst
+from dodona.privacy.budget import Analyst
 from tests.ledger import drill
 from tests.ledger.processes import Say, forked
 from tests.ledger.scene import (
@@ -32,26 +31,28 @@ from tests.ledger.scene import (
 KINDS = ["sqlite", "postgres"]
 
 
-def once(ledger: Ledger, key: str | None = None, *, seen: int | None = 0, **changed: object) -> Reservation | None:
+def once(
+    ledger: LedgerProtocol, key: str | None = None, *, seen: int | None = 0, **changed: object
+) -> Reservation | None:
     """Reserve with what matters to the test alone."""
     asked = {"event": TENTH, "analyst": None, "purpose": "question", "version": "1"} | changed
     event = asked.pop("event")
     return ledger.reserve_once(event, key=key, seen=seen, **asked)  # type: ignore[arg-type]
 
 
-def held(ledger: Ledger, key: str | None = None, **changed: object) -> Reservation:
+def held(ledger: LedgerProtocol, key: str | None = None, **changed: object) -> Reservation:
     """A reservation that must be got."""
     found = once(ledger, key, **changed)
     assert found is not None
     return found
 
 
-def two(place: Place) -> tuple[Ledger, Ledger]:
+def two(place: Place) -> tuple[LedgerProtocol, LedgerProtocol]:
     place.create(terms_of())
     return place.open(), place.open()
 
 
-def later(pool: ThreadPoolExecutor, ledger: Ledger, key: str | None = None) -> "Future[Reservation | None]":
+def later(pool: ThreadPoolExecutor, ledger: LedgerProtocol, key: str | None = None) -> "Future[Reservation | None]":
     """Another caller, who has to wait."""
     waiting = pool.submit(once, ledger, key)
     with pytest.raises(TimeoutError):
@@ -156,7 +157,7 @@ def test_nobody_waits_for_ever(tmp_path: Path):
     with place.open() as first:
         held(first)
         store = SqliteStore(place.path)
-        second = opened(store, HeadFile(head_of(place.path)), patience=0.01)
+        second = open_existing(store, HeadFile(default_head_path(place.path)), patience=0.01)
         with pytest.raises(AskedElsewhere) as refused:
             once(second)
         assert not refused.value.charged

@@ -9,7 +9,7 @@ from types import FrameType
 
 import pytest
 
-from dodona.ledger.group import Group, Ticket, wake_one
+from dodona.ledger.keeper import GroupCommit, Ticket, wake_one
 
 SECONDS = 20.0
 """More than enough on any machine; a test that waits so long has failed."""
@@ -46,7 +46,7 @@ def test_everybody_gets_the_own_answer_and_few_commits_carry_them():
         sizes.append(len(batch))
         doubled(batch)
 
-    group, answers = Group(serve), {}
+    group, answers = GroupCommit(serve), {}
 
     def client(name: int) -> None:
         for number in range(50 * name, 50 * name + 50):
@@ -66,7 +66,7 @@ def test_what_stops_a_group_is_everybodys_fault_and_the_next_group_goes_on():
         if any(ticket.request < 0 for ticket in batch):
             raise Interrupt
 
-    group, faults = Group(serve), []
+    group, faults = GroupCommit(serve), []
 
     def client(request: int) -> None:
         try:
@@ -121,7 +121,7 @@ def test_an_interrupt_of_one_who_waits_leaves_nobody_asleep(when: str):
             gates[len(requests) - 1].wait(SECONDS)
         doubled(batch)
 
-    group, answers = Group(serve), []
+    group, answers = GroupCommit(serve), []
     threads = started(lambda: answers.append(group.run(1)))
     time.sleep(0.05)
     threads += started(lambda: answers.append(group.run(2)))

@@ -18,24 +18,23 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from dodona.accounting.event import LaplaceEvent
-from dodona.accounting.plan import Plan
-from dodona.domain.neighbours import Neighbours
+from dodona.ledger.account import PlanState
 from dodona.ledger.book import MOST_FAILURES
-from dodona.ledger.contract import Ledger
-from dodona.ledger.faults import (
+from dodona.ledger.entries import Receipt, Release
+from dodona.ledger.errors import (
     AnswerInterrupted,
     BudgetExhausted,
     KeyReused,
     NotInPlan,
     NotPermitted,
-    PotExhausted,
+    PlanReserveExhausted,
     ReceiptReused,
 )
-from dodona.ledger.pot import OpenedPlan
-from dodona.ledger.receipt import Receipt
-from dodona.ledger.release import Release
-from dodona.policy import Analyst, Budget
+from dodona.ledger.ledger import LedgerProtocol
+from dodona.privacy.budget import Analyst, Budget
+from dodona.privacy.events import LaplaceEvent
+from dodona.privacy.plans import Plan
+from dodona.schema.schema import Neighbours
 from tests.ledger.scene import PLACES, Place, terms_of
 
 KEYS = [f"key {number}" for number in range(6)]
@@ -57,11 +56,11 @@ class Machine(RuleBasedStateMachine):
         super().__init__()
         self.folder = tempfile.TemporaryDirectory()
         self.place: Place = PLACES[self.kind](Path(self.folder.name))
-        self.dropped: list[Ledger] = []
+        self.dropped: list[LedgerProtocol] = []
         self.races = 0
         self.total = Fraction(1)
         self.charged: dict[tuple[str, str], Receipt] = {}
-        self.opened: dict[tuple[str, str], OpenedPlan] = {}
+        self.opened: dict[tuple[str, str], PlanState] = {}
         self.left: dict[str, Counter[Fraction]] = {}
         self.redeemed: set[str] = set()
         self.failures: Counter[str] = Counter()
@@ -129,7 +128,7 @@ class Machine(RuleBasedStateMachine):
             plan = self.ledger.open_plan(Plan(parts), delta=0, analyst=analyst, key=key)
         except KeyReused:
             assert (analyst, key) in self.charged or (known is not None and known.parts != parts)
-        except PotExhausted:
+        except PlanReserveExhausted:
             assert known is None
             assert not within_share or self.taken() + cost > POT
         else:

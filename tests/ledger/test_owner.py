@@ -5,19 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from dodona.accounting.event import LaplaceEvent
-from dodona.domain.neighbours import Neighbours
 from dodona.errors import InvalidArgument
-from dodona.ledger.contract import Ledger
-from dodona.ledger.faults import (
-    BudgetExhausted,
-    LedgerOfAnother,
-    NotPermitted,
-    ReceiptMismatch,
-    ReceiptVoid,
-)
-from dodona.ledger.release import Release
-from dodona.policy import Analyst, Budget
+from dodona.ledger.entries import Release
+from dodona.ledger.errors import BudgetExhausted, LedgerOfAnother, NotPermitted, ReceiptMismatch, ReceiptVoid
+from dodona.ledger.ledger import LedgerProtocol
+from dodona.privacy.budget import Analyst, Budget
+from dodona.privacy.events import LaplaceEvent
+from dodona.schema.schema import Neighbours
 from tests.ledger.scene import PLACES, Place, answer, ask, begun, terms_of
 
 
@@ -72,7 +66,7 @@ def test_a_raised_budget_keeps_its_order_and_what_was_spent(place: Place, accoun
     assert 0 < first < first + second <= _fill(whole.open())
 
 
-def _fill(ledger: Ledger) -> int:
+def _fill(ledger: LedgerProtocol) -> int:
     event = LaplaceEvent(1, Fraction(20), Neighbours.ADD_REMOVE)
     count = 0
     while True:

@@ -12,10 +12,10 @@ from typer.testing import CliRunner
 import dodona
 from dodona.cli.main import app
 from dodona.errors import DodonaError, InvalidRequest
-from dodona.ledger import place
-from dodona.ledger.place import AddressRefused
+from dodona.ledger import opening
+from dodona.ledger.opening import AddressRefused
+from tests.dataset.scene import TOML, written
 from tests.ledger.scene import shared_server, terms_of
-from tests.opening.scene import TOML, written
 
 SECRET = "hunter2"  # noqa: S105  nobody's
 ADDRESSES = [
@@ -36,9 +36,9 @@ UNREACHABLE = [
     f"postgresql://ada:{SECRET}@127.0.0.1:1/none?colour={SECRET}#stays",
 ]
 ACTS = {
-    "create": lambda where, head: place.create(where, terms_of(), head=head),
-    "open": lambda where, head: place.open_ledger(where, head=head),
-    "recover": lambda where, head: place.recover(where, head=head),
+    "create": lambda where, head: opening.create_ledger_at(where, terms_of(), head=head),
+    "open": lambda where, head: opening.open_ledger(where, head=head),
+    "recover": lambda where, head: opening.recover_ledger(where, head=head),
 }
 
 
@@ -57,7 +57,7 @@ def test_what_is_no_address_is_refused_without_being_shown_and_makes_no_file(add
         assert SECRET not in whole(caught.value)
         assert not [name for name in os.listdir(tmp_path) if SECRET in name]  # noqa: PTH208
     with pytest.raises(AddressRefused):
-        place.address_of(address)
+        opening.validate_address(address)
 
 
 @pytest.mark.parametrize("act", ACTS.values(), ids=ACTS)
@@ -102,8 +102,8 @@ def test_a_command_names_a_ledger_in_a_database_without_its_address(tmp_path: Pa
 @pytest.mark.parametrize(
     ("library", "code", "words"),
     [
-        ("psycopg", "place.open_ledger('postgresql://127.0.0.1:1/none', head=Path('head'))", "dodona[postgres]"),
-        ("matplotlib", "burndown.draw(None, Path('burn.png'))", "dodona[plot]"),
+        ("psycopg", "opening.open_ledger('postgresql://127.0.0.1:1/none', head=Path('head'))", "dodona[postgres]"),
+        ("matplotlib", "chart.draw_burndown(None, Path('burn.png'))", "dodona[plot]"),
     ],
 )
 def test_a_library_that_is_not_installed_is_named_with_what_to_install(library: str, code: str, words: str):
@@ -111,7 +111,7 @@ def test_a_library_that_is_not_installed_is_named_with_what_to_install(library: 
         "import sys\n"
         "from pathlib import Path\n"
         "from dodona.errors import InvalidRequest\n"
-        "from dodona.ledger import burndown, place\n"
+        "from dodona.ledger import chart, opening\n"
         "sys.path_importer_cache.clear()\n"
         f"sys.modules.pop({library!r}, None)\n"
         "sys.path[:] = [entry for entry in sys.path if 'site-packages' not in entry]\n"
@@ -125,8 +125,8 @@ def test_a_library_that_is_not_installed_is_named_with_what_to_install(library: 
 def test_a_path_is_a_path(tmp_path: Path):
     for name in ("stays.ledger", "a folder of 2026/stays.ledger", "user stays.ledger", "§.ledger"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
-        place.create(tmp_path / name, terms_of())
-        place.open_ledger(str(tmp_path / name)).close()
-    assert isinstance(place.named(tmp_path), str)
+        opening.create_ledger_at(tmp_path / name, terms_of())
+        opening.open_ledger(str(tmp_path / name)).close()
+    assert isinstance(opening.display_place(tmp_path), str)
     with pytest.raises(InvalidRequest):
-        place.address_of(str(tmp_path / "stays.ledger"))
+        opening.validate_address(str(tmp_path / "stays.ledger"))

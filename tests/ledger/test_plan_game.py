@@ -15,13 +15,13 @@ from functools import cache
 
 import pytest
 
-from dodona.accounting.bounds import Pair
-from dodona.accounting.filter import Accountant, Filter, Spent, budget_filter
-from dodona.accounting.game import Move, exponential_move, response_move
-from dodona.accounting.plan import Plan
 from dodona.errors import Refused
-from dodona.ledger.entry import Opened
-from dodona.ledger.pot import Pot
+from dodona.lab.composition_game import Move, exponential_move, response_move
+from dodona.ledger.account import PlanReserve
+from dodona.ledger.entries import PlanOpened
+from dodona.privacy.accountants import Accountant, PrivacyFilter, Spending, budget_filter
+from dodona.privacy.bounds import EpsilonDelta
+from dodona.privacy.plans import Plan
 
 ASKED, DECLARED = response_move(Fraction(1, 2)), response_move(Fraction(1, 4))
 CHOICE = exponential_move(Fraction(1, 2), Fraction(1, 2))
@@ -37,9 +37,9 @@ PLANS = [
 class Table:
     """A pot as of one moment; two in which the same can still happen are equal."""
 
-    pot: Pot
+    pot: PlanReserve
 
-    def facts(self) -> tuple[Pair, tuple[tuple[tuple[str, int], ...], ...]]:
+    def facts(self) -> tuple[EpsilonDelta, tuple[tuple[tuple[str, int], ...], ...]]:
         lefts = (tuple(sorted((repr(event), times) for event, times in plan.left)) for plan in self.pot.open_plans())
         return self.pot.taken, tuple(sorted(lefts))
 
@@ -49,7 +49,7 @@ class Table:
     def __hash__(self) -> int:
         return hash(self.facts())
 
-    def opened(self, entry: Opened) -> Table | None:
+    def opened(self, entry: PlanOpened) -> Table | None:
         pot = deepcopy(self.pot)
         try:
             pot.open(entry, f"plan {len(self.pot.open_plans())} at {self.pot.taken}", share=Fraction(1))
@@ -67,20 +67,20 @@ class Table:
 
 
 @cache
-def entries() -> tuple[Opened, ...]:
+def entries() -> tuple[PlanOpened, ...]:
     found = []
     for parts, delta in PLANS:
         cost = Plan(parts).cost(delta)
-        found.append(Opened(None, None, parts, cost.epsilon, cost.delta))
+        found.append(PlanOpened(None, None, parts, cost.epsilon, cost.delta))
     return tuple(found)
 
 
-def worst_delta(questions: Filter, pot: Pair, *, epsilon: Fraction, longest: int) -> float:
+def worst_delta(questions: PrivacyFilter, pot: EpsilonDelta, *, epsilon: Fraction, longest: int) -> float:
     """The largest Σ (P - e^ε·Q)₊ over transcripts of so many answers that an adversary reaches."""
     asked = [ASKED, ASKED.swap()]
     declared = [turned for move in (DECLARED, CHOICE) for turned in (move, move.swap())]
 
-    def continuations(spent: Spent, table: Table) -> Iterator[tuple[Move, Spent, Table]]:
+    def continuations(spent: Spending, table: Table) -> Iterator[tuple[Move, Spending, Table]]:
         for move in asked:
             total = questions.after(spent, move.event)
             if total is not None:
@@ -92,7 +92,7 @@ def worst_delta(questions: Filter, pot: Pair, *, epsilon: Fraction, longest: int
                     yield move, spent, after
 
     @cache
-    def value(spent: Spent, table: Table, loss: Fraction, steps: int) -> float:
+    def value(spent: Spending, table: Table, loss: Fraction, steps: int) -> float:
         worths = [max(0.0, math.exp(loss) - math.exp(epsilon))]
         worths += [
             value(spent, after, loss, steps) for entry in entries() if (after := table.opened(entry)) is not None
@@ -104,7 +104,7 @@ def worst_delta(questions: Filter, pot: Pair, *, epsilon: Fraction, longest: int
             ]
         return max(worths)
 
-    return value(Spent(), Table(Pot(pot)), Fraction(0), 0)
+    return value(Spending(), Table(PlanReserve(pot)), Fraction(0), 0)
 
 
 ANSWERS = 11
@@ -112,10 +112,10 @@ ANSWERS = 11
 QUESTIONS = {Accountant.PURE: Fraction(0), Accountant.RENYI: Fraction(1, 20)}
 
 
-def honest_pot() -> Pair:
+def honest_pot() -> EpsilonDelta:
     """What the first plan costs, so that it fits alone, and others in its stead."""
     first = entries()[0]
-    return Pair(first.epsilon, first.delta)
+    return EpsilonDelta(first.epsilon, first.delta)
 
 
 @pytest.mark.parametrize("accountant", QUESTIONS)
@@ -129,6 +129,6 @@ def test_no_adversary_passes_filter_and_pot_together(accountant: Accountant):
 def test_the_game_finds_an_adversary_where_the_pot_is_twice_as_large():
     """The check can fail: here two plans are opened where the promise has room for one."""
     questions, pot = budget_filter(Accountant.PURE, Fraction(1, 2), Fraction(0)), honest_pot()
-    twice = Pair(2 * pot.epsilon, 2 * pot.delta)
+    twice = EpsilonDelta(2 * pot.epsilon, 2 * pot.delta)
     found = worst_delta(questions, twice, epsilon=questions.epsilon + pot.epsilon, longest=ANSWERS)
     assert found > questions.delta + pot.delta

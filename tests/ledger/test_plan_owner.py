@@ -4,29 +4,29 @@ from fractions import Fraction
 
 import pytest
 
-from dodona.accounting.bounds import Pair
-from dodona.ledger.faults import BudgetExhausted, NotPermitted, PlanVoid, PotExhausted, ReceiptVoid
-from dodona.policy import Analyst
+from dodona.ledger.errors import BudgetExhausted, NotPermitted, PlanReserveExhausted, PlanVoid, ReceiptVoid
+from dodona.privacy.bounds import EpsilonDelta
+from dodona.privacy.budget import Analyst
 from tests.ledger.scene import HALF, POTTED, TENTH, Place, answer, ask, begun, open_plan, serve, terms_of
 
 
 def test_without_a_part_set_aside_no_plan_is_opened(place: Place):
     with begun(place) as ledger:
-        with pytest.raises(PotExhausted):
+        with pytest.raises(PlanReserveExhausted):
             open_plan(ledger, (TENTH, 1))
-        assert ledger.verify().pot.total == Pair(Fraction(0), Fraction(0))
+        assert ledger.verify().pot.total == EpsilonDelta(Fraction(0), Fraction(0))
 
 
 def test_an_analyst_opens_plans_up_to_their_share(place: Place):
     with begun(place, terms_of(POTTED, Analyst("ada", "1/2"), Analyst("bob", "4/5"))) as ledger:
         open_plan(ledger, (TENTH, 4), analyst="ada")
-        with pytest.raises(PotExhausted, match=r"\(ε 0.1, δ 5e-07\) is left to ada"):
+        with pytest.raises(PlanReserveExhausted, match=r"\(ε 0.1, δ 5e-07\) is left to ada"):
             open_plan(ledger, (TENTH, 2), analyst="ada")
-        with pytest.raises(PotExhausted, match="left to the dataset"):
+        with pytest.raises(PlanReserveExhausted, match="left to the dataset"):
             open_plan(ledger, (TENTH, 7), analyst="bob")
         open_plan(ledger, (TENTH, 6), analyst="bob")
         ledger.admit(Analyst("ada", "1/10"))
-        with pytest.raises(PotExhausted):
+        with pytest.raises(PlanReserveExhausted):
             open_plan(ledger, (TENTH, 1), analyst="ada")
         state = ledger.verify()
         assert {one.name: one.plans.epsilon for one in state.analysts} == {"ada": Fraction(2, 5), "bob": Fraction(3, 5)}
@@ -66,10 +66,10 @@ def test_after_a_recovery_plans_are_void_and_the_pot_is_spent(place: Place):
     with place.open() as ledger:
         state = ledger.verify()
         assert (state.pot.taken, state.pot.plans) == (state.pot.total, ())
-        assert state.pot.left == Pair(Fraction(0), Fraction(0))
+        assert state.pot.left == EpsilonDelta(Fraction(0), Fraction(0))
         with pytest.raises(PlanVoid):
             serve(ledger, opened.id)
-        with pytest.raises(PotExhausted):
+        with pytest.raises(PlanReserveExhausted):
             open_plan(ledger, (TENTH, 1))
         with pytest.raises(ReceiptVoid):
             ledger.redeem(unused)
@@ -78,7 +78,7 @@ def test_after_a_recovery_plans_are_void_and_the_pot_is_spent(place: Place):
         assert ledger.fetch("told", analyst=None) == told
         ledger.raise_budget(3, "1e-6")
         ask(ledger)
-        with pytest.raises(PotExhausted):
+        with pytest.raises(PlanReserveExhausted):
             open_plan(ledger, (TENTH, 1))
 
 
@@ -88,7 +88,7 @@ def test_a_raised_budget_leaves_the_pot_as_it_was(place: Place):
         pot = ledger.state().pot
         ledger.raise_budget(3, "1e-6")
         assert ledger.verify().pot == pot
-        with pytest.raises(PotExhausted):
+        with pytest.raises(PlanReserveExhausted):
             open_plan(ledger, (HALF, 2))
         for _ in range(20):
             ask(ledger)

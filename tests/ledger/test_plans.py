@@ -7,13 +7,13 @@ from fractions import Fraction
 
 import pytest
 
-from dodona.accounting.bounds import Pair
-from dodona.accounting.event import LaplaceEvent, Together
-from dodona.accounting.plan import Plan
-from dodona.domain.neighbours import Neighbours
 from dodona.errors import InvalidRequest, Refused
-from dodona.ledger.faults import BudgetExhausted, KeyReused, NotInPlan, PotExhausted, ReceiptMismatch
-from dodona.policy import Budget
+from dodona.ledger.errors import BudgetExhausted, KeyReused, NotInPlan, PlanReserveExhausted, ReceiptMismatch
+from dodona.privacy.bounds import EpsilonDelta
+from dodona.privacy.budget import Budget
+from dodona.privacy.events import ComposedEvent, LaplaceEvent
+from dodona.privacy.plans import Plan
+from dodona.schema.schema import Neighbours
 from tests.ledger.scene import HALF, POTTED, TENTH, WIDE, Place, answer, ask, begun, open_plan, serve, terms_of
 
 
@@ -21,12 +21,12 @@ def test_a_plan_is_paid_for_whole_and_its_events_are_served_without_a_further_ch
     with begun(place, terms_of(POTTED)) as ledger:
         opened = open_plan(ledger, (TENTH, 2), (HALF, 1))
         assert opened.id == ledger.head
-        assert opened.cost == ledger.state().pot.taken == Pair(Fraction(7, 10), Fraction(0))
+        assert opened.cost == ledger.state().pot.taken == EpsilonDelta(Fraction(7, 10), Fraction(0))
         receipts = [serve(ledger, opened.id, event=event) for event in (TENTH, HALF, TENTH)]
         assert [receipt.plan for receipt in receipts] == [opened.id] * 3
         state = ledger.verify()
         assert (state.spent, state.left, state.charges, state.epsilon_spent) == (0, 1, 3, 0.0)
-        assert state.pot.left == Pair(Fraction(3, 10), Fraction(1, 10**6))
+        assert state.pot.left == EpsilonDelta(Fraction(3, 10), Fraction(1, 10**6))
         assert state.pot.plans == ()
         release = answer(ledger, receipts[0])
         for _ in range(10):
@@ -56,7 +56,7 @@ def test_an_event_that_is_not_left_in_the_plan_is_refused_and_charged_nowhere(pl
         serve(ledger, opened.id)
         before = ledger.state()
         near = LaplaceEvent(1, Fraction(20), Neighbours.ADD_REMOVE)
-        for event in (TENTH, near, Together(((HALF, 1),))):
+        for event in (TENTH, near, ComposedEvent(((HALF, 1),))):
             with pytest.raises(
                 NotInPlan, match=r"It has: 1 × laplace distance 1 scale 2. .*Nothing was charged"
             ) as told:
@@ -69,7 +69,7 @@ def test_an_event_that_is_not_left_in_the_plan_is_refused_and_charged_nowhere(pl
 
 
 def test_events_that_were_declared_together_are_served_together(place: Place):
-    both = Together(((TENTH, 2), (HALF, 1)))
+    both = ComposedEvent(((TENTH, 2), (HALF, 1)))
     with begun(place, terms_of(POTTED)) as ledger:
         opened = open_plan(ledger, (both, 1))
         with pytest.raises(NotInPlan):
@@ -80,11 +80,13 @@ def test_events_that_were_declared_together_are_served_together(place: Place):
 def test_plans_stay_within_what_was_set_aside_in_both_numbers(place: Place):
     with begun(place, terms_of(POTTED)) as ledger:
         open_plan(ledger, (TENTH, 6))
-        with pytest.raises(PotExhausted, match=r"costs \(ε 0.5, δ 0\).*\(ε 0.4, δ 1e-06\) is left to the dataset"):
+        with pytest.raises(
+            PlanReserveExhausted, match=r"costs \(ε 0.5, δ 0\).*\(ε 0.4, δ 1e-06\) is left to the dataset"
+        ):
             open_plan(ledger, (HALF, 1))
         for _ in range(2):
             assert open_plan(ledger, (WIDE, 1), delta="4e-7").cost.delta == Fraction(4, 10**7)
-        with pytest.raises(PotExhausted, match="δ 2e-07") as told:
+        with pytest.raises(PlanReserveExhausted, match="δ 2e-07") as told:
             open_plan(ledger, (WIDE, 1), delta="4e-7")
         assert told.value.asked.epsilon < Fraction(1, 10) < told.value.left.epsilon
         open_plan(ledger, (TENTH, 3))
@@ -153,7 +155,7 @@ def test_two_who_have_it_open_share_plans_and_pot(place: Place):
         serve(other, opened.id, event=HALF)
         with pytest.raises(NotInPlan):
             serve(one, opened.id, event=HALF)
-        with pytest.raises(PotExhausted):
+        with pytest.raises(PlanReserveExhausted):
             open_plan(other, (TENTH, 6))
 
 
@@ -181,7 +183,7 @@ def test_threads_that_race_for_the_last_of_the_pot_get_what_is_left(place: Place
         def attempt(number: int) -> str | None:
             try:
                 return open_plan((one, other)[number % 2], (TENTH, 4)).id
-            except PotExhausted:
+            except PlanReserveExhausted:
                 return None
 
         with ThreadPoolExecutor(8) as threads:
@@ -215,4 +217,4 @@ def test_a_bad_plan_is_refused_and_takes_nothing(place: Place, bad: dict[str, ob
             with pytest.raises(InvalidRequest):
                 serve(ledger, plan)
         ledger.open_plan(**good)
-        assert ledger.verify().pot.taken == Pair(Fraction(1, 10), Fraction(0))
+        assert ledger.verify().pot.taken == EpsilonDelta(Fraction(1, 10), Fraction(0))

@@ -12,9 +12,8 @@ import pytest
 
 from dodona.answer.answer import Answer
 from dodona.errors import DodonaError, InvalidArgument, InvalidRequest, Unavailable
-from dodona.ledger import place
-from dodona.ledger.contract import Ledger
-from dodona.ledger.faults import (
+from dodona.ledger import opening
+from dodona.ledger.errors import (
     LedgerBusy,
     LedgerExists,
     LedgerMissing,
@@ -23,15 +22,16 @@ from dodona.ledger.faults import (
     LedgerUnreadable,
 )
 from dodona.ledger.head import HeadFile
-from dodona.ledger.opening import Terms, opened
+from dodona.ledger.ledger import LedgerProtocol
+from dodona.ledger.opening import LedgerTerms, open_existing
 from dodona.ledger.postgres import PostgresStore
-from dodona.policy import Analyst, Budget
+from dodona.privacy.budget import Analyst, Budget
+from tests.curator import scene
 from tests.ledger import tamper
 from tests.ledger.kill import lost, one_after_another
 from tests.ledger.proxy import Proxy
 from tests.ledger.scene import ServerPlace, answer, ask, shared_server, terms_of
 from tests.ledger.server import Server
-from tests.online import scene
 
 WIDE = Budget(10**4, 0, "pure")
 
@@ -49,24 +49,24 @@ def owner() -> psycopg.Connection[tuple[object, ...]]:
 
 def test_opening_never_creates_and_creating_never_overwrites(kept: ServerPlace, tmp_path: Path):
     with pytest.raises(LedgerMissing):
-        place.open_ledger(f"{shared_server().address}#none", head=kept.head)
+        opening.open_ledger(f"{shared_server().address}#none", head=kept.head)
     with pytest.raises(LedgerExists):
         kept.create(terms_of())
     with pytest.raises(LedgerExists):
-        place.create(kept.place, terms_of(), head=tmp_path / "another.head")
+        opening.create_ledger_at(kept.place, terms_of(), head=tmp_path / "another.head")
     assert not (tmp_path / "another.head").exists()
     kept.open().close()
 
 
 def test_a_head_must_be_named(kept: ServerPlace):
-    for act in (place.open_ledger, place.recover, lambda where: place.create(where, terms_of())):
+    for act in (opening.open_ledger, opening.recover_ledger, lambda where: opening.create_ledger_at(where, terms_of())):
         with pytest.raises(InvalidArgument, match="head"):
             act(kept.place)
 
 
 def test_a_server_that_is_not_there_is_said_to_be_without_its_address(tmp_path: Path):
     with pytest.raises(LedgerUnavailable) as caught:
-        place.open_ledger("postgresql://user:secret@127.0.0.1:1/none", head=tmp_path / "head")
+        opening.open_ledger("postgresql://user:secret@127.0.0.1:1/none", head=tmp_path / "head")
     assert "secret" not in str(caught.value)
 
 
@@ -122,7 +122,7 @@ def test_letters_changed_anywhere_and_rows_taken_out_are_noticed(tmp_path: Path)
 
 
 def test_a_lock_that_another_holds_is_busy_and_nothing_is_charged(kept: ServerPlace):
-    ledger = opened(PostgresStore(shared_server().address, kept.name, patience=0.1), HeadFile(kept.head))
+    ledger = open_existing(PostgresStore(shared_server().address, kept.name, patience=0.1), HeadFile(kept.head))
     with owner() as holder:
         holder.execute("SELECT pg_advisory_lock(hashtextextended('dodona ledger ' || %s, 0))", (kept.name,))
         with pytest.raises(LedgerBusy):
@@ -154,11 +154,11 @@ def cut_after(kept: ServerPlace, messages: int) -> bool:
     """Use a ledger over a wire that is cut; returns whether the wire held to the end."""
     said: list[str] = []
     server = shared_server()
-    ledger: Ledger | None = None
+    ledger: LedgerProtocol | None = None
     with Proxy(server.port, cut=messages) as proxy:
         through = kept.place.replace(str(server.port), str(proxy.port))
         try:
-            ledger = place.open_ledger(through, head=kept.head)
+            ledger = opening.open_ledger(through, head=kept.head)
             one_after_another(ledger, said.append, f"{messages}", 2)
         except Unavailable:
             if ledger is not None:
@@ -191,10 +191,10 @@ def test_a_server_that_is_killed_loses_nothing_that_was_told(tmp_path: Path):
     server = Server()
     try:
         where = f"{server.address}#stays"
-        place.create(where, terms_of(WIDE), head=tmp_path / "head")
+        opening.create_ledger_at(where, terms_of(WIDE), head=tmp_path / "head")
         for trial in range(6):
             said: list[str] = []
-            with place.open_ledger(where, head=tmp_path / "head") as ledger:
+            with opening.open_ledger(where, head=tmp_path / "head") as ledger:
                 threads = [
                     Thread(target=_until_it_fails, args=(ledger, said, f"{trial}, {index}")) for index in range(4)
                 ]
@@ -206,7 +206,7 @@ def test_a_server_that_is_killed_loses_nothing_that_was_told(tmp_path: Path):
                 for thread in threads:
                     thread.join()
             server.start()
-            with place.open_ledger(where, head=tmp_path / "head") as again:
+            with opening.open_ledger(where, head=tmp_path / "head") as again:
                 assert lost(again, said) == 0
                 again.verify()
     finally:
@@ -233,8 +233,8 @@ def restarted(server: Server) -> None:
 
 def test_a_ledger_is_itself_again_after_its_server_was_restarted(own_server: Server, tmp_path: Path):
     where = f"{own_server.address}#restarted"
-    place.create(where, terms_of(), head=tmp_path / "head")
-    with place.open_ledger(where, head=tmp_path / "head") as ledger:
+    opening.create_ledger_at(where, terms_of(), head=tmp_path / "head")
+    with opening.open_ledger(where, head=tmp_path / "head") as ledger:
         answer(ledger, ask(ledger, "first"), 7)
         restarted(own_server)
         with pytest.raises(LedgerUnavailable) as lost:
@@ -246,7 +246,7 @@ def test_a_ledger_is_itself_again_after_its_server_was_restarted(own_server: Ser
         with pytest.raises(LedgerUnavailable) as lost:
             ledger.redeem(receipt)
         assert lost.value.charged
-        with place.open_ledger(where, head=tmp_path / "head") as other:
+        with opening.open_ledger(where, head=tmp_path / "head") as other:
             answer(other, receipt, 8)
         found = ledger.fetch("second", analyst=None)
         assert found is not None
@@ -255,9 +255,9 @@ def test_a_ledger_is_itself_again_after_its_server_was_restarted(own_server: Ser
 
 def test_a_ledger_that_was_rolled_back_while_its_server_was_away_is_refused(own_server: Server, tmp_path: Path):
     where = f"{own_server.address}#rolled back"
-    place.create(where, terms_of(), head=tmp_path / "head")
+    opening.create_ledger_at(where, terms_of(), head=tmp_path / "head")
     old = (tmp_path / "head").read_bytes()
-    with place.open_ledger(where, head=tmp_path / "head") as ledger:
+    with opening.open_ledger(where, head=tmp_path / "head") as ledger:
         ask(ledger)
         restarted(own_server)
         with psycopg.connect(own_server.address, autocommit=True) as connection:
@@ -275,7 +275,7 @@ def test_a_ledger_that_was_rolled_back_while_its_server_was_away_is_refused(own_
 class _Stopping:
     """A ledger whose server is killed right before, or right after, one step of a question."""
 
-    def __init__(self, behind: Ledger, server: Server, step: str, *, before: bool) -> None:
+    def __init__(self, behind: LedgerProtocol, server: Server, step: str, *, before: bool) -> None:
         self._behind, self._server, self._step, self._before = behind, server, step, before
 
     def __getattr__(self, name: str) -> Any:  # noqa: ANN401  whatever is behind it
@@ -310,16 +310,16 @@ def test_an_error_says_whether_it_was_charged_wherever_a_server_dies_and_the_key
     own_server: Server, tmp_path: Path, moment: str, step: str, charges: int
 ):
     where, declared = f"{own_server.address}#{moment} {step}", scene.schema()
-    terms = Terms(datasets={"stays": declared.digest}, neighbours=declared.unit.neighbours, budget=Budget(100, 0))
-    place.create(where, terms, head=tmp_path / "head")
-    ledger = place.open_ledger(where, head=tmp_path / "head")
-    stopping = cast("Ledger", _Stopping(ledger, own_server, step, before=moment == "before"))
+    terms = LedgerTerms(datasets={"stays": declared.digest}, neighbours=declared.unit.neighbours, budget=Budget(100, 0))
+    opening.create_ledger_at(where, terms, head=tmp_path / "head")
+    ledger = opening.open_ledger(where, head=tmp_path / "head")
+    stopping = cast("LedgerProtocol", _Stopping(ledger, own_server, step, before=moment == "before"))
     asked = scene.curator(kept=stopping)
     with pytest.raises(Unavailable) as failed:
         asked.ask("SELECT count(*) FROM stays", within=40, key="mine")
     assert failed.value.charged is (charges == 1)
     own_server.start()
-    with place.open_ledger(where, head=tmp_path / "head") as other:
+    with opening.open_ledger(where, head=tmp_path / "head") as other:
         assert other.state().charges == charges
     answer = _once_back(lambda: asked.ask("SELECT count(*) FROM stays", within=40, key="mine"))
     assert abs(answer.value.value - scene.ROWS) < 200  # e^-15 at this noise
@@ -336,7 +336,7 @@ def _once_back(act: Callable[[], Answer]) -> Answer:
         return act()
 
 
-def _until_it_fails(ledger: Ledger, said: list[str], name: str) -> None:
+def _until_it_fails(ledger: LedgerProtocol, said: list[str], name: str) -> None:
     try:
         one_after_another(ledger, said.append, name, 10**6)
     except DodonaError as fault:

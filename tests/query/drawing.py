@@ -6,10 +6,7 @@ from fractions import Fraction
 
 from hypothesis import strategies as st
 
-from dodona.domain.attribute import Attribute, Boolean, Category, Integer, Number, cells
-from dodona.domain.domain import Domain
-from dodona.domain.partition import Partition
-from dodona.query import weight as weights
+from dodona.query import query as weights
 from dodona.query.predicate import (
     EVERYTHING,
     NOTHING,
@@ -18,14 +15,16 @@ from dodona.query.predicate import (
     Jointly,
     Or,
     Predicate,
-    both,
+    among_mask,
     complement,
-    either,
-    masked,
-    simplest,
+    conjunction,
+    disjunction,
+    simplify_combinations,
 )
-from dodona.query.query import Block, Cases, Key, Query
-from dodona.query.weight import Constant, Value, Weight
+from dodona.query.query import Block, CaseKey, ConstantWeight, Key, Query, ValueWeight, Weight
+from dodona.schema.attributes import Attribute, Boolean, Category, Integer, Number, cell_count
+from dodona.schema.partition import Partition
+from dodona.schema.schema import Domain
 
 DOMAIN = Domain((Boolean("emergency"), Category("sex", ["female"]), Integer("age", 3, 7, bins=[3, 5, 7])))
 MIXED = Domain(
@@ -47,31 +46,33 @@ def tables(domain: Domain = DOMAIN, *, largest: int = 1 << 12) -> st.SearchStrat
     """Any set of combinations of cells of two or three columns; as it is written, and in its simplest form."""
 
     def drawn(chosen: tuple[Attribute, ...]) -> st.SearchStrategy[Predicate]:
-        names, shape = tuple(own.name for own in chosen), tuple(map(cells, chosen))
+        names, shape = tuple(own.name for own in chosen), tuple(map(cell_count, chosen))
         bits = st.integers(0, (1 << math.prod(shape)) - 1)
         raw = bits.map(lambda codes: Jointly(names, shape, codes))
-        return raw | bits.map(lambda codes: simplest(Jointly(names, shape, codes)))
+        return raw | bits.map(lambda codes: simplify_combinations(Jointly(names, shape, codes)))
 
     ordered = sorted(domain, key=lambda own: own.name)
     several = [chosen for size in (2, 3) for chosen in itertools.combinations(ordered, size)]
-    return st.sampled_from([own for own in several if math.prod(map(cells, own)) <= largest]).flatmap(drawn)
+    return st.sampled_from([own for own in several if math.prod(map(cell_count, own)) <= largest]).flatmap(drawn)
 
 
 def predicates(domain: Domain = DOMAIN) -> st.SearchStrategy[Predicate]:
     sets = st.sampled_from(domain.attributes).flatmap(
-        lambda attribute: st.integers(0, (1 << cells(attribute)) - 1).map(lambda codes: masked(attribute, codes))
+        lambda attribute: st.integers(0, (1 << cell_count(attribute)) - 1).map(
+            lambda codes: among_mask(attribute, codes)
+        )
     )
     raw = st.sampled_from(domain.attributes).flatmap(
-        lambda attribute: st.integers(0, (1 << cells(attribute)) - 1).map(
-            lambda codes: Among(attribute.name, cells(attribute), codes)
+        lambda attribute: st.integers(0, (1 << cell_count(attribute)) - 1).map(
+            lambda codes: Among(attribute.name, cell_count(attribute), codes)
         )
     )
     leaves: st.SearchStrategy[Predicate] = sets | raw | tables(domain) | st.sampled_from([EVERYTHING, NOTHING])
     return st.recursive(
         leaves,
         lambda parts: (
-            st.lists(parts, max_size=3).map(lambda found: both(*found))
-            | st.lists(parts, max_size=3).map(lambda found: either(*found))
+            st.lists(parts, max_size=3).map(lambda found: conjunction(*found))
+            | st.lists(parts, max_size=3).map(lambda found: disjunction(*found))
             | st.lists(parts, max_size=3).map(lambda found: And(tuple(found)))
             | st.lists(parts, max_size=3).map(lambda found: Or(tuple(found)))
             | parts.map(complement)
@@ -81,9 +82,9 @@ def predicates(domain: Domain = DOMAIN) -> st.SearchStrategy[Predicate]:
 
 
 def all_weights(domain: Domain = DOMAIN, *, largest: int = 5) -> st.SearchStrategy[Weight]:
-    constants = st.integers(-largest, largest).map(Constant)
+    constants = st.integers(-largest, largest).map(ConstantWeight)
     values = st.builds(
-        lambda attribute, offset, factor, power: Value(attribute.name, attribute.size, offset, factor, power),
+        lambda attribute, offset, factor, power: ValueWeight(attribute.name, attribute.size, offset, factor, power),
         st.sampled_from(domain.attributes),
         st.integers(-largest, largest),
         st.integers(-3, 3),
@@ -92,7 +93,7 @@ def all_weights(domain: Domain = DOMAIN, *, largest: int = 5) -> st.SearchStrate
     return st.recursive(
         constants | values,
         lambda parts: st.builds(
-            lambda branches, otherwise: weights.Cases(tuple(branches), otherwise),
+            lambda branches, otherwise: weights.CaseWeight(tuple(branches), otherwise),
             st.lists(st.tuples(predicates(domain), parts), max_size=2),
             parts,
         ),
@@ -105,13 +106,13 @@ def all_keys(domain: Domain = DOMAIN) -> st.SearchStrategy[tuple[Key, ...]]:
         domain.attributes
     ).map(Partition.of)
     cases = st.lists(predicates(domain), max_size=3).map(
-        lambda found: Cases(tuple((f"case {number}", one) for number, one in enumerate(found)), "else")
+        lambda found: CaseKey(tuple((f"case {number}", one) for number, one in enumerate(found)), "else")
     )
     return st.lists(partitions | cases, max_size=2, unique_by=lambda key: getattr(key, "attribute", key)).map(tuple)
 
 
 def blocks(domain: Domain = DOMAIN) -> st.SearchStrategy[Block]:
-    weighed = all_weights(domain) | st.just(Constant(1))
+    weighed = all_weights(domain) | st.just(ConstantWeight(1))
     return st.builds(Block, predicates(domain), st.just(()) | all_keys(domain), weighed)
 
 
@@ -136,18 +137,18 @@ def is_meant(predicate: Predicate, row: Row) -> bool:
 
 def weight_in(weight: Weight, row: Row) -> int:
     match weight:
-        case Constant(number):
+        case ConstantWeight(number):
             return number
-        case Value(name, size, offset, factor, power):
+        case ValueWeight(name, size, offset, factor, power):
             return (offset + factor * row[name]) ** power if row[name] < size else 0
-        case weights.Cases(branches, otherwise):
+        case weights.CaseWeight(branches, otherwise):
             return next(
                 (weight_in(one, row) for where, one in branches if is_meant(where, row)), weight_in(otherwise, row)
             )
 
 
 def group_in(key: Key, row: Row) -> int:
-    if isinstance(key, Cases):
+    if isinstance(key, CaseKey):
         found = (number for number, (_, where) in enumerate(key.branches) if is_meant(where, row))
         return next(found, len(key.branches))
     code = row[key.attribute]

@@ -7,14 +7,24 @@ from fractions import Fraction
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dodona.domain.attribute import Boolean, Integer, cells
-from dodona.domain.domain import Domain
-from dodona.domain.partition import Partition
-from dodona.query import weight as weights
-from dodona.query.canonical import block_digest, block_text, digest, walked
-from dodona.query.predicate import EVERYTHING, NOTHING, Among, And, Or, Predicate, both, complement, either, masked
-from dodona.query.query import Block, Cases, Query, value_of
-from dodona.query.weight import Constant, Weight
+from dodona.query import query as weights
+from dodona.query.canonical import block_digest, block_text, enumerated_text, query_digest
+from dodona.query.predicate import (
+    EVERYTHING,
+    NOTHING,
+    Among,
+    And,
+    Or,
+    Predicate,
+    among_mask,
+    complement,
+    conjunction,
+    disjunction,
+)
+from dodona.query.query import Block, CaseKey, ConstantWeight, Query, Weight, column_weight
+from dodona.schema.attributes import Boolean, Integer, cell_count
+from dodona.schema.partition import Partition
+from dodona.schema.schema import Domain
 from tests.query.drawing import DOMAIN, LARGE, Row, all_weights, is_meant, predicates, weight_in
 
 ROWS: list[Row] = [
@@ -35,7 +45,9 @@ def told_apart(first: Block, second: Block) -> bool:
 def cell_by_cell(predicate: Predicate) -> Predicate:
     """The same predicate, as a list of all cells that are meant."""
     cells_meant = [row for row in ROWS if is_meant(predicate, row)]
-    return Or(tuple(And(tuple(masked(DOMAIN[name], 1 << code) for name, code in row.items())) for row in cells_meant))
+    return Or(
+        tuple(And(tuple(among_mask(DOMAIN[name], 1 << code) for name, code in row.items())) for row in cells_meant)
+    )
 
 
 @settings(max_examples=80, deadline=None)
@@ -48,12 +60,14 @@ def test_two_formulas_have_one_digest_just_if_they_have_one_truth_table(first: P
 @settings(max_examples=50, deadline=None)
 @given(predicates(), predicates())
 def test_other_words_for_the_same_rows_make_the_same_digest(first: Predicate, second: Predicate) -> None:
-    plain = Block(both(first, second))
+    plain = Block(conjunction(first, second))
     assert not told_apart(plain, Block(And((second, first, first))))
-    assert not told_apart(plain, Block(complement(either(complement(second), complement(first)))))
-    assert not told_apart(plain, Block(both(first, either(second, complement(first)))))
-    assert not told_apart(plain, Block(cell_by_cell(both(first, second))))
-    assert not told_apart(plain, Block(EVERYTHING, (), weights.Cases(((plain.where, Constant(1)),), Constant(0))))
+    assert not told_apart(plain, Block(complement(disjunction(complement(second), complement(first)))))
+    assert not told_apart(plain, Block(conjunction(first, disjunction(second, complement(first)))))
+    assert not told_apart(plain, Block(cell_by_cell(conjunction(first, second))))
+    assert not told_apart(
+        plain, Block(EVERYTHING, (), weights.CaseWeight(((plain.where, ConstantWeight(1)),), ConstantWeight(0)))
+    )
 
 
 @settings(max_examples=80, deadline=None)
@@ -69,33 +83,42 @@ def test_two_blocks_have_one_digest_just_if_every_row_counts_the_same(
 @given(
     st.lists(
         st.sampled_from(DOMAIN.attributes).flatmap(
-            lambda own: st.integers(1, (1 << cells(own)) - 2).map(lambda codes: masked(own, codes))
+            lambda own: st.integers(1, (1 << cell_count(own)) - 2).map(lambda codes: among_mask(own, codes))
         )
     ),
     st.integers(-3, 3),
 )
 def test_a_box_reads_the_same_at_sight_and_after_a_walk(parts: list[Predicate], number: int) -> None:
-    block = Block(both(*parts), (), Constant(number))
-    assert block_text(block, DOMAIN) == walked(block, DOMAIN)
+    block = Block(conjunction(*parts), (), ConstantWeight(number))
+    assert block_text(block, DOMAIN) == enumerated_text(block, DOMAIN)
 
 
 def test_a_conjunction_of_cells_of_large_columns_is_compared_by_meaning() -> None:
     """Three columns with 697,200 cells together, of which few differ."""
     stay, visits, age = LARGE["stay"], LARGE["visits"], LARGE["age"]
-    long, often, old = masked(stay, ((1 << 40) - 1) << 41), masked(visits, 0b111 << 50), masked(age, 0b11000)
-    one = both(either(long, often), old)
-    other = either(both(long, old), both(often, complement(long), old))
+    long, often, old = (
+        among_mask(stay, ((1 << 40) - 1) << 41),
+        among_mask(visits, 0b111 << 50),
+        among_mask(age, 0b11000),
+    )
+    one = conjunction(disjunction(long, often), old)
+    other = disjunction(conjunction(long, old), conjunction(often, complement(long), old))
     assert block_digest(Block(one), LARGE) == block_digest(Block(other), LARGE)
-    assert block_digest(Block(one), LARGE) != block_digest(Block(both(either(long, often), complement(old))), LARGE)
+    assert block_digest(Block(one), LARGE) != block_digest(
+        Block(conjunction(disjunction(long, often), complement(old))), LARGE
+    )
 
 
 def test_formulas_beyond_the_limit_are_compared_by_their_rewritten_form() -> None:
     domain = Domain(tuple(Integer(f"score_{number}", 0, 100) for number in range(4)))
-    weight, _ = value_of(domain["score_0"])
-    many = [weights.Cases(((masked(own, 1 << place), value_of(own)[0]),), weight) for place, own in enumerate(domain)]
-    parts = [masked(own, 0b1011) for own in domain]
-    first = Block(both(*parts), (), many[3])
-    assert block_digest(first, domain) == block_digest(replace(first, where=both(*reversed(parts))), domain)
+    weight, _ = column_weight(domain["score_0"])
+    many = [
+        weights.CaseWeight(((among_mask(own, 1 << place), column_weight(own)[0]),), weight)
+        for place, own in enumerate(domain)
+    ]
+    parts = [among_mask(own, 0b1011) for own in domain]
+    first = Block(conjunction(*parts), (), many[3])
+    assert block_digest(first, domain) == block_digest(replace(first, where=conjunction(*reversed(parts))), domain)
     assert block_digest(first, domain) != block_digest(replace(first, weight=many[2]), domain)
 
 
@@ -104,11 +127,11 @@ def test_keys_count_in_their_order_and_their_names_do_not() -> None:
     assert told_apart(Block(keys=(sex, age)), Block(keys=(age, sex)))
     assert told_apart(Block(keys=(age,)), Block(keys=(Partition.every(DOMAIN["age"], 1),)))
     assert told_apart(Block(keys=(age,)), Block())
-    old = masked(DOMAIN["age"], 0b11000)
-    named = Cases((("old", old),), "young")
-    assert not told_apart(Block(keys=(named,)), Block(keys=(Cases((("65+", complement(complement(old))),), "-65"),)))
-    assert told_apart(Block(keys=(named,)), Block(keys=(Cases((("young", complement(old)),), "old"),)))
-    assert told_apart(Block(keys=(named,)), Block(keys=(Cases((("old", old), ("none", NOTHING)), "young"),)))
+    old = among_mask(DOMAIN["age"], 0b11000)
+    named = CaseKey((("old", old),), "young")
+    assert not told_apart(Block(keys=(named,)), Block(keys=(CaseKey((("65+", complement(complement(old))),), "-65"),)))
+    assert told_apart(Block(keys=(named,)), Block(keys=(CaseKey((("young", complement(old)),), "old"),)))
+    assert told_apart(Block(keys=(named,)), Block(keys=(CaseKey((("old", old), ("none", NOTHING)), "young"),)))
 
 
 @settings(max_examples=50, deadline=None)
@@ -116,7 +139,7 @@ def test_keys_count_in_their_order_and_their_names_do_not() -> None:
 def test_keys_of_cases_have_one_digest_just_if_they_make_the_same_groups(
     first: list[Predicate], second: list[Predicate]
 ) -> None:
-    one, other = (Cases(tuple(("", part) for part in parts), "") for parts in (first, second))
+    one, other = (CaseKey(tuple(("", part) for part in parts), "") for parts in (first, second))
     groups = [
         [next((number for number, (_, part) in enumerate(key.branches) if is_meant(part, row)), -1) for row in ROWS]
         for key in (one, other)
@@ -130,12 +153,12 @@ def test_what_a_step_is_worth_is_no_part_of_the_digest() -> None:
 
 
 def test_the_digest_of_a_query_goes_with_its_blocks_in_their_order() -> None:
-    one, other = Block(masked(DOMAIN["sex"], 1)), Block()
-    assert digest(Query(DOMAIN, (one, other))) != digest(Query(DOMAIN, (other, one)))
-    assert digest(Query(DOMAIN, (one,))) == block_digest(one, DOMAIN)
+    one, other = Block(among_mask(DOMAIN["sex"], 1)), Block()
+    assert query_digest(Query(DOMAIN, (one, other))) != query_digest(Query(DOMAIN, (other, one)))
+    assert query_digest(Query(DOMAIN, (one,))) == block_digest(one, DOMAIN)
 
 
 def test_a_column_that_is_added_later_changes_no_digest() -> None:
     later = Domain((*DOMAIN.attributes, Boolean("insured")))
-    where = Or((Among("sex", 3, 1), masked(DOMAIN["age"], 0b110)))
-    assert digest(Query.count(DOMAIN, where)) == digest(Query.count(later, where))
+    where = Or((Among("sex", 3, 1), among_mask(DOMAIN["age"], 0b110)))
+    assert query_digest(Query.count(DOMAIN, where)) == query_digest(Query.count(later, where))

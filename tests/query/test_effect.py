@@ -9,16 +9,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dodona.domain.attribute import Boolean, Integer, Number, cells
-from dodona.domain.domain import Domain
-from dodona.domain.neighbours import Neighbours
-from dodona.domain.partition import Partition
 from dodona.errors import InvalidArgument
-from dodona.query.effect import sensitivity_of
-from dodona.query.predicate import EVERYTHING, NOTHING, And, among, both, either, masked
-from dodona.query.query import Block, Cases, Query, value_of
-from dodona.query.sensitivity import Sensitivity
-from dodona.query.weight import Constant, Value
+from dodona.query.predicate import EVERYTHING, NOTHING, And, among, among_mask, conjunction, disjunction
+from dodona.query.query import Block, CaseKey, ConstantWeight, Query, ValueWeight, column_weight
+from dodona.query.sensitivity import Sensitivity, row_sensitivity
+from dodona.schema.attributes import Boolean, Integer, Number, cell_count
+from dodona.schema.partition import Partition
+from dodona.schema.schema import Domain, Neighbours
 from tests.query.drawing import DOMAIN, MIXED, Row, blocks, contribution, queries
 
 ADD, REPLACE = Neighbours.ADD_REMOVE, Neighbours.REPLACE
@@ -38,7 +35,7 @@ Norms = tuple[int, int, int]
 def rows_of(query: Query) -> list[Row]:
     """Every row that there can be, as far as the query looks at it."""
     names = sorted(frozenset().union(*(block.attributes for block in query.blocks)))
-    codes = itertools.product(*(range(cells(query.domain[name])) for name in names))
+    codes = itertools.product(*(range(cell_count(query.domain[name])) for name in names))
     return [dict(zip(names, row, strict=True)) for row in codes]
 
 
@@ -87,10 +84,12 @@ def norms(sensitivity: Sensitivity) -> Norms:
 
 def conjunctions(domain: Domain, *, numbers: st.SearchStrategy[int]) -> st.SearchStrategy[Block]:
     sets = st.sampled_from(domain.attributes).flatmap(
-        lambda own: st.integers(1, (1 << cells(own)) - 2).map(lambda codes: masked(own, codes))
+        lambda own: st.integers(1, (1 << cell_count(own)) - 2).map(lambda codes: among_mask(own, codes))
     )
     return st.builds(
-        lambda parts, number: Block(both(*parts), (), Constant(number)), st.lists(sets, max_size=3), numbers
+        lambda parts, number: Block(conjunction(*parts), (), ConstantWeight(number)),
+        st.lists(sets, max_size=3),
+        numbers,
     )
 
 
@@ -98,7 +97,7 @@ def conjunctions(domain: Domain, *, numbers: st.SearchStrategy[int]) -> st.Searc
 @settings(max_examples=120, deadline=None)
 @given(query=queries() | queries(MIXED))
 def test_the_norms_are_those_of_a_walk_through_all_neighbours(query: Query, relation: Neighbours) -> None:
-    found = sensitivity_of(query, relation)
+    found = row_sensitivity(query, relation)
     expected, one_way = walked(query, relation)
     assert norms(found) == expected
     assert found.monotone <= (one_way and relation is ADD)
@@ -109,7 +108,7 @@ def test_the_norms_are_those_of_a_walk_through_all_neighbours(query: Query, rela
 @settings(max_examples=40, deadline=None)
 @given(query=queries(WIDE) | queries(WIDE_AND_COMPLETE, most=2))
 def test_a_few_codes_stand_for_all_of_them(query: Query, relation: Neighbours) -> None:
-    found = norms(sensitivity_of(query, relation))
+    found = norms(row_sensitivity(query, relation))
     expected = paired(query, relation)
     if relation is ADD or len(query.blocks) == 1:
         assert found == expected
@@ -127,7 +126,7 @@ def test_a_few_codes_stand_for_all_of_them(query: Query, relation: Neighbours) -
     )
 )
 def test_many_boxes_move_as_far_as_a_walk_says(query: Query, relation: Neighbours) -> None:
-    assert norms(sensitivity_of(query, relation)) == walked(query, relation)[0]
+    assert norms(row_sensitivity(query, relation)) == walked(query, relation)[0]
 
 
 @pytest.mark.parametrize("relation", Neighbours)
@@ -136,7 +135,7 @@ def test_many_boxes_move_as_far_as_a_walk_says(query: Query, relation: Neighbour
 def test_the_bound_beyond_the_limit_is_never_below_the_exact_norms(
     query: Query, relation: Neighbours, limit: int
 ) -> None:
-    bound, exact = sensitivity_of(query, relation, limit=limit), sensitivity_of(query, relation)
+    bound, exact = row_sensitivity(query, relation, limit=limit), row_sensitivity(query, relation)
     assert all(ours >= theirs for ours, theirs in zip(norms(bound), norms(exact), strict=True))
     assert bound.monotone == exact.monotone
 
@@ -148,8 +147,8 @@ def test_the_bound_beyond_the_limit_is_never_below_the_exact_norms(
 )
 def test_many_attributes_are_bounded_by_those_that_blocks_share(found: list[Block], relation: Neighbours) -> None:
     """Over 2^20 cells the sum over the sets of attributes is above the truth, and never above one for each count."""
-    bound = sensitivity_of(Query(SMALL, tuple(found)), relation, limit=1 << 8)
-    exact = sensitivity_of(Query(SMALL, tuple(found)), relation, limit=1 << 20)
+    bound = row_sensitivity(Query(SMALL, tuple(found)), relation, limit=1 << 8)
+    exact = row_sensitivity(Query(SMALL, tuple(found)), relation, limit=1 << 20)
     assert exact.l1 <= bound.l1 <= len(found)
     assert exact.l2_squared <= bound.l2_squared <= len(found)
     assert bound.linf == exact.linf == 1
@@ -161,133 +160,136 @@ def test_many_attributes_are_bounded_by_those_that_blocks_share(found: list[Bloc
 def test_a_query_asked_twice_moves_twice_as_far(block: Block, relation: Neighbours) -> None:
     once = walked(Query(DOMAIN, (block,)), relation)[0]
     if once != (1, 1, 1):  # a query that nobody moves still has sensitivity 1
-        twice = norms(sensitivity_of(Query(DOMAIN, (block, block)), relation))
+        twice = norms(row_sensitivity(Query(DOMAIN, (block, block)), relation))
         assert twice == (2 * once[0], 2 * once[1], once[2])
 
 
 def test_a_sum_moves_by_its_largest_value_and_by_the_whole_width_when_a_row_is_replaced() -> None:
-    weight, _ = value_of(STAYS["stay"], centre=Fraction(365, 2))
+    weight, _ = column_weight(STAYS["stay"], centre=Fraction(365, 2))
     query = Query(STAYS, (Block(weight=weight),))
-    assert sensitivity_of(query, ADD).l1 == 730  # half the width of 365 days, in steps of a quarter
-    assert norms(sensitivity_of(query, REPLACE)) == (1460, 1460**2, 1460)
+    assert row_sensitivity(query, ADD).l1 == 730  # half the width of 365 days, in steps of a quarter
+    assert norms(row_sensitivity(query, REPLACE)) == (1460, 1460**2, 1460)
 
 
 @pytest.mark.parametrize("keys", [(), (Partition.of(Boolean("flag")),)], ids=["alone", "grouped"])
 def test_beyond_the_limit_a_replaced_row_moves_a_sum_by_the_whole_width(keys: tuple[Partition, ...]) -> None:
     """From -5 to 7 is 12 steps, more than the largest value; one cell as the limit leaves the weight alone to go by."""
     domain = Domain((Integer("level", -5, 7), Boolean("flag")))
-    weight, unit = value_of(domain["level"])
+    weight, unit = column_weight(domain["level"])
     query = Query(domain, (Block(EVERYTHING, keys, weight, unit),))
-    bound, exact = sensitivity_of(query, Neighbours.REPLACE, limit=1), sensitivity_of(query, Neighbours.REPLACE)
+    bound, exact = row_sensitivity(query, Neighbours.REPLACE, limit=1), row_sensitivity(query, Neighbours.REPLACE)
     assert exact.linf == 12
     assert all(ours >= theirs for ours, theirs in zip(norms(bound), norms(exact), strict=True))
 
 
 def test_a_condition_on_the_column_itself_makes_its_sum_move_less() -> None:
-    short = masked(STAYS["stay"], (1 << 41) - 1)  # up to ten days
-    query = Query.sum(STAYS, "stay", both(short, masked(STAYS["age"], 1 << 65)))
-    assert norms(sensitivity_of(query, ADD)) == (40, 1600, 40)
+    short = among_mask(STAYS["stay"], (1 << 41) - 1)  # up to ten days
+    query = Query.sum(STAYS, "stay", conjunction(short, among_mask(STAYS["age"], 1 << 65)))
+    assert norms(row_sensitivity(query, ADD)) == (40, 1600, 40)
 
 
 def test_an_average_and_its_rows_are_exact_under_replace() -> None:
     """The sum and the count over 1,463 values: from one end to the other, or from an end to a missing value."""
-    weight, _ = value_of(STAYS["stay"])
-    present = masked(STAYS["stay"], (1 << 1461) - 1)
+    weight, _ = column_weight(STAYS["stay"])
+    present = among_mask(STAYS["stay"], (1 << 1461) - 1)
     query = Query(STAYS, (Block(present), Block(present, (), weight)))
-    assert norms(sensitivity_of(query, REPLACE)) == (1461, 1460**2 + 1, 1460)
+    assert norms(row_sensitivity(query, REPLACE)) == (1461, 1460**2 + 1, 1460)
 
 
 def test_the_largest_movement_of_a_value_and_its_square_may_lie_between_the_ends() -> None:
     """50·|x - y| + |x² - y²| is largest for y = 199 and x = -25, neither an end nor next to 0."""
     tall = Domain((Integer("age", -100, 1400),))
-    low = masked(tall["age"], (1 << 300) - 1)
+    low = among_mask(tall["age"], (1 << 300) - 1)
     size = tall["age"].size
-    query = Query(tall, (Block(low, (), Value("age", size, -5000, 50)), Block(low, (), Value("age", size, -100, 1, 2))))
-    assert sensitivity_of(query, REPLACE).l1 == 50 * 224 + 199**2 - 25**2
-    assert norms(sensitivity_of(query, REPLACE)) == paired(query, REPLACE)
+    query = Query(
+        tall,
+        (Block(low, (), ValueWeight("age", size, -5000, 50)), Block(low, (), ValueWeight("age", size, -100, 1, 2))),
+    )
+    assert row_sensitivity(query, REPLACE).l1 == 50 * 224 + 199**2 - 25**2
+    assert norms(row_sensitivity(query, REPLACE)) == paired(query, REPLACE)
 
 
 def test_a_stack_of_histograms_moves_two_groups_of_each() -> None:
     by = [(Partition.of(DOMAIN[name]),) for name in ("emergency", "sex")]
     query = Query(DOMAIN, tuple(Block(keys=keys) for keys in by))
-    assert norms(sensitivity_of(query, ADD)) == (2, 2, 1)
-    assert norms(sensitivity_of(query, REPLACE)) == (4, 4, 1)
+    assert norms(row_sensitivity(query, ADD)) == (2, 2, 1)
+    assert norms(row_sensitivity(query, REPLACE)) == (4, 4, 1)
 
 
 def test_a_histogram_with_one_group_is_not_moved_when_a_row_is_replaced() -> None:
     whole = Query(MIXED, (Block(keys=(Partition.every(MIXED["age"], 9),)),))
     assert whole.values == 1
-    assert norms(sensitivity_of(whole, REPLACE)) == walked(whole, REPLACE)[0] == (1, 1, 1)
-    assert norms(sensitivity_of(Query.histogram(MIXED, "emergency"), REPLACE)) == (2, 2, 1)
+    assert norms(row_sensitivity(whole, REPLACE)) == walked(whole, REPLACE)[0] == (1, 1, 1)
+    assert norms(row_sensitivity(Query.histogram(MIXED, "emergency"), REPLACE)) == (2, 2, 1)
 
 
 def test_an_average_of_a_complete_column_does_not_move_its_rows_under_replace() -> None:
     """The number of rows is the same, and the sum moves from one end to the other: 4 steps; with a cell more, 5."""
-    weight, _ = value_of(MIXED["age"], centre=Fraction(3))
+    weight, _ = column_weight(MIXED["age"], centre=Fraction(3))
     query = Query(MIXED, (Block(), Block(weight=weight)))
-    assert norms(sensitivity_of(query, REPLACE)) == walked(query, REPLACE)[0] == (4, 16, 4)
-    present = masked(DOMAIN["age"], 0b11111)
-    other = Query(DOMAIN, (Block(present), Block(present, (), value_of(DOMAIN["age"], centre=Fraction(3))[0])))
-    assert norms(sensitivity_of(other, REPLACE)) == walked(other, REPLACE)[0] == (5, 17, 4)
+    assert norms(row_sensitivity(query, REPLACE)) == walked(query, REPLACE)[0] == (4, 16, 4)
+    present = among_mask(DOMAIN["age"], 0b11111)
+    other = Query(DOMAIN, (Block(present), Block(present, (), column_weight(DOMAIN["age"], centre=Fraction(3))[0])))
+    assert norms(row_sensitivity(other, REPLACE)) == walked(other, REPLACE)[0] == (5, 17, 4)
 
 
 def test_a_histogram_under_a_condition_on_its_own_key_may_move_one_group_only() -> None:
     by = (Partition.of(DOMAIN["emergency"]),)
     one = Query(DOMAIN, (Block(among(DOMAIN["emergency"], [1]), by),))
     two = Query(DOMAIN, (Block(among(DOMAIN["emergency"], [0, 1]), by),))
-    assert norms(sensitivity_of(one, REPLACE)) == (1, 1, 1)
-    assert norms(sensitivity_of(two, REPLACE)) == (2, 2, 1)
+    assert norms(row_sensitivity(one, REPLACE)) == (1, 1, 1)
+    assert norms(row_sensitivity(two, REPLACE)) == (2, 2, 1)
 
 
 @pytest.mark.parametrize("relation", Neighbours)
 def test_a_query_that_no_row_moves_has_the_least_sensitivity(relation: Neighbours) -> None:
     everyone = Query.count(DOMAIN, EVERYTHING)
-    assert norms(sensitivity_of(Query.count(DOMAIN, NOTHING), relation)) == (1, 1, 1)
-    assert norms(sensitivity_of(Query(DOMAIN, (Block(weight=Constant(0)),)), relation)) == (1, 1, 1)
-    assert norms(sensitivity_of(everyone, relation)) == (1, 1, 1)
-    assert norms(sensitivity_of(Query(DOMAIN, (Block(weight=Constant(-7)),)), REPLACE)) == (1, 1, 1)
+    assert norms(row_sensitivity(Query.count(DOMAIN, NOTHING), relation)) == (1, 1, 1)
+    assert norms(row_sensitivity(Query(DOMAIN, (Block(weight=ConstantWeight(0)),)), relation)) == (1, 1, 1)
+    assert norms(row_sensitivity(everyone, relation)) == (1, 1, 1)
+    assert norms(row_sensitivity(Query(DOMAIN, (Block(weight=ConstantWeight(-7)),)), REPLACE)) == (1, 1, 1)
 
 
 @pytest.mark.parametrize(("relation", "times", "squared"), [(ADD, 1, 1), (REPLACE, 2, 2)])
 def test_numbers_near_the_largest_are_exact(relation: Neighbours, times: int, squared: int) -> None:
     large = (1 << 60) - 1
     by = (Partition.of(DOMAIN["sex"]),)
-    one = Query(DOMAIN, (Block(EVERYTHING, by, Constant(large)), Block(EVERYTHING, by, Constant(3))))
-    assert norms(sensitivity_of(one, relation)) == (times * (large + 3), squared * (large**2 + 9), large)
-    two = Query(DOMAIN, (Block(among(DOMAIN["sex"], [0]), (), Constant(large)), Block(weight=Constant(1))))
-    assert sensitivity_of(two, relation).l2_squared == large**2 + (relation is ADD)
+    one = Query(DOMAIN, (Block(EVERYTHING, by, ConstantWeight(large)), Block(EVERYTHING, by, ConstantWeight(3))))
+    assert norms(row_sensitivity(one, relation)) == (times * (large + 3), squared * (large**2 + 9), large)
+    two = Query(DOMAIN, (Block(among(DOMAIN["sex"], [0]), (), ConstantWeight(large)), Block(weight=ConstantWeight(1))))
+    assert row_sensitivity(two, relation).l2_squared == large**2 + (relation is ADD)
 
 
 def test_a_row_may_not_count_for_more_than_can_be_priced() -> None:
-    half = Block(weight=Constant(-(1 << 60)))
-    assert sensitivity_of(Query(DOMAIN, (half, half)), ADD).l1 == 1 << 61
+    half = Block(weight=ConstantWeight(-(1 << 60)))
+    assert row_sensitivity(Query(DOMAIN, (half, half)), ADD).l1 == 1 << 61
     with pytest.raises(InvalidArgument, match="2\\^61 steps"):
         Query(DOMAIN, (half, half, Block()))
 
 
 def test_only_weights_that_never_fall_are_monotone() -> None:
-    rising, falling = Query.count(DOMAIN), Query(DOMAIN, (Block(weight=Constant(-1)),))
-    mixed = Query(DOMAIN, (Block(weight=Value("age", 5, -1, 1)), Block()))
-    assert sensitivity_of(rising, ADD).monotone
-    assert sensitivity_of(Query.sum(DOMAIN, "age"), ADD).monotone
-    assert not sensitivity_of(falling, ADD).monotone
-    assert not sensitivity_of(mixed, ADD).monotone
-    assert not sensitivity_of(rising, REPLACE).monotone
+    rising, falling = Query.count(DOMAIN), Query(DOMAIN, (Block(weight=ConstantWeight(-1)),))
+    mixed = Query(DOMAIN, (Block(weight=ValueWeight("age", 5, -1, 1)), Block()))
+    assert row_sensitivity(rising, ADD).monotone
+    assert row_sensitivity(Query.sum(DOMAIN, "age"), ADD).monotone
+    assert not row_sensitivity(falling, ADD).monotone
+    assert not row_sensitivity(mixed, ADD).monotone
+    assert not row_sensitivity(rising, REPLACE).monotone
 
 
 def test_cases_with_empty_branches_are_not_taken_for_groups() -> None:
-    empty = both(among(DOMAIN["sex"], [0]), either(among(DOMAIN["sex"], [1]), NOTHING))
-    key = Cases((("never", empty), ("always", EVERYTHING)), "never either")
-    assert norms(sensitivity_of(Query(DOMAIN, (Block(keys=(key,)),)), REPLACE)) == (1, 1, 1)
+    empty = conjunction(among(DOMAIN["sex"], [0]), disjunction(among(DOMAIN["sex"], [1]), NOTHING))
+    key = CaseKey((("never", empty), ("always", EVERYTHING)), "never either")
+    assert norms(row_sensitivity(Query(DOMAIN, (Block(keys=(key,)),)), REPLACE)) == (1, 1, 1)
 
 
 def test_a_conjunction_that_names_an_attribute_twice_is_read_as_it_stands() -> None:
     never = And((among(DOMAIN["sex"], [0]), among(DOMAIN["sex"], [1])))
-    ten = Block(never, (), Constant(10))
-    assert norms(sensitivity_of(Query(DOMAIN, (ten, ten)), ADD)) == (1, 1, 1)
+    ten = Block(never, (), ConstantWeight(10))
+    assert norms(row_sensitivity(Query(DOMAIN, (ten, ten)), ADD)) == (1, 1, 1)
 
 
 @pytest.mark.parametrize("relation", ["replace", "add-remove", None])
 def test_a_relation_in_other_words_is_refused(relation: object) -> None:
     with pytest.raises(InvalidArgument, match="neighbours = "):
-        sensitivity_of(Query.count(DOMAIN), relation)  # type: ignore[arg-type]
+        row_sensitivity(Query.count(DOMAIN), relation)  # type: ignore[arg-type]

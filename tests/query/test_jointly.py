@@ -8,13 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dodona.domain.attribute import Boolean, Category, Integer, cells
-from dodona.domain.domain import Domain
 from dodona.errors import InvalidArgument
-from dodona.query.bits import bits, marginal, packed, splitting, told_apart
-from dodona.query.canonical import block_digest
+from dodona.query.canonical import block_digest, from_json, to_json
 from dodona.query.column import columns
-from dodona.query.jointly import jointly
 from dodona.query.predicate import (
     EVERYTHING,
     NOTHING,
@@ -23,17 +19,23 @@ from dodona.query.predicate import (
     Jointly,
     Or,
     Predicate,
-    both,
-    box,
+    among_combinations,
+    among_mask,
+    as_box,
+    axis_classes,
     complement,
-    either,
-    masked,
-    simplest,
-    used,
+    conjunction,
+    disjunction,
+    pack_bits,
+    predicate_attributes,
+    project_bits,
+    separating_sets,
+    simplify_combinations,
+    unpack_bits,
 )
-from dodona.query.query import Block, Query
-from dodona.query.spelling import from_json, to_json
-from dodona.query.weight import Constant
+from dodona.query.query import Block, ConstantWeight, Query
+from dodona.schema.attributes import Boolean, Category, Integer, cell_count
+from dodona.schema.schema import Domain
 from tests.query.drawing import DOMAIN, LARGE, MIXED, Row, is_meant, tables
 
 BITS = Domain(tuple(Boolean(f"b{place:02}", otherwise=False) for place in range(10)))
@@ -50,13 +52,13 @@ def test_a_table_means_its_cells_in_the_order_in_which_attributes_are_given(
     order: list[Boolean | Category | Integer], number: int, data: st.DataObject
 ) -> None:
     chosen = order[:number]
-    shape = tuple(map(cells, chosen))
+    shape = tuple(map(cell_count, chosen))
     codes = data.draw(st.integers(0, (1 << math.prod(shape)) - 1))
-    table = bits(codes, math.prod(shape)).reshape(shape)
-    found = jointly(chosen, table)
+    table = unpack_bits(codes, math.prod(shape)).reshape(shape)
+    found = among_combinations(chosen, table)
     assert [is_meant(found, row) for row in ROWS] == [table[tuple(row[own.name] for own in chosen)] for row in ROWS]
-    assert jointly(chosen, [tuple(place) for place in np.argwhere(table).tolist()]) == found
-    assert jointly(chosen, table.reshape(-1)) == found
+    assert among_combinations(chosen, [tuple(place) for place in np.argwhere(table).tolist()]) == found
+    assert among_combinations(chosen, table.reshape(-1)) == found
 
 
 @settings(max_examples=80, deadline=None)
@@ -64,52 +66,56 @@ def test_a_table_means_its_cells_in_the_order_in_which_attributes_are_given(
 def test_tables_are_joined_and_turned_as_their_truth_values_are(one: Predicate, other: Predicate) -> None:
     for row in ROWS:
         first, second = is_meant(one, row), is_meant(other, row)
-        assert is_meant(both(one, other), row) == (first and second)
-        assert is_meant(either(one, other), row) == (first or second)
+        assert is_meant(conjunction(one, other), row) == (first and second)
+        assert is_meant(disjunction(one, other), row) == (first or second)
         assert is_meant(complement(one), row) == (not first)
 
 
 @settings(max_examples=80, deadline=None)
 @given(tables(), st.sampled_from(DOMAIN.attributes))
 def test_two_tables_of_the_same_rows_are_one_predicate(table: Predicate, further: Boolean | Category | Integer) -> None:
-    names = sorted(used(table) | {further.name})
+    names = sorted(predicate_attributes(table) | {further.name})
     attributes = [DOMAIN[name] for name in reversed(names)]
-    rows = itertools.product(*(range(cells(own)) for own in attributes))
+    rows = itertools.product(*(range(cell_count(own)) for own in attributes))
     fixed = dict.fromkeys(DOMAIN.names, 0)
     members = [row for row in rows if is_meant(table, fixed | dict(zip(reversed(names), row, strict=True)))]
-    found = jointly(attributes, members)
-    assert found == (simplest(table) if isinstance(table, Jointly) else table)
+    found = among_combinations(attributes, members)
+    assert found == (simplify_combinations(table) if isinstance(table, Jointly) else table)
     if isinstance(found, Jointly):  # it is no box, nothing in it is idle, and so for what it leaves out
-        assert all(any(own) for own in told_apart(found.shape, found.codes))
-        assert box(found) is None
+        assert all(any(own) for own in axis_classes(found.shape, found.codes))
+        assert as_box(found) is None
         assert complement(complement(found)) == found
 
 
 def test_what_is_simpler_than_a_table_is_no_table() -> None:
     sex, age = DOMAIN["sex"], DOMAIN["age"]
-    assert jointly([sex, age], []) == NOTHING
-    assert jointly([sex, age], np.ones((3, 7), dtype=np.bool_)) == EVERYTHING
-    assert jointly([], [()]) == EVERYTHING
-    assert jointly([], []) == NOTHING
-    assert jointly([age], [(1,), (3,)]) == Among("age", 7, 0b1010)
-    assert jointly([sex, age], [(place, 2) for place in range(3)]) == Among("age", 7, 0b100)
-    assert jointly([sex, age], [(0, 2)]) == And((Among("age", 7, 0b100), Among("sex", 3, 1)))
+    assert among_combinations([sex, age], []) == NOTHING
+    assert among_combinations([sex, age], np.ones((3, 7), dtype=np.bool_)) == EVERYTHING
+    assert among_combinations([], [()]) == EVERYTHING
+    assert among_combinations([], []) == NOTHING
+    assert among_combinations([age], [(1,), (3,)]) == Among("age", 7, 0b1010)
+    assert among_combinations([sex, age], [(place, 2) for place in range(3)]) == Among("age", 7, 0b100)
+    assert among_combinations([sex, age], [(0, 2)]) == And((Among("age", 7, 0b100), Among("sex", 3, 1)))
     product = itertools.product((0, 2), (1, 3))
-    found = jointly([sex, age], product)
+    found = among_combinations([sex, age], product)
     assert found == And((Among("age", 7, 0b1010), Among("sex", 3, 0b101)))
     others = [row for row in itertools.product(range(3), range(7)) if row[0] == 1 or row[1] not in {1, 3}]
-    assert jointly([sex, age], others) == complement(found) == Or((Among("age", 7, 0b1110101), Among("sex", 3, 0b010)))
+    assert (
+        among_combinations([sex, age], others)
+        == complement(found)
+        == Or((Among("age", 7, 0b1110101), Among("sex", 3, 0b010)))
+    )
 
 
 def test_tables_of_the_same_attributes_are_joined_to_one() -> None:
-    one = jointly([BITS["b00"], BITS["b01"]], [(0, 1), (1, 0)])
-    other = jointly([BITS["b00"], BITS["b01"]], [(0, 0), (1, 1)])
-    assert either(one, other) == EVERYTHING
-    assert both(one, other) == NOTHING
+    one = among_combinations([BITS["b00"], BITS["b01"]], [(0, 1), (1, 0)])
+    other = among_combinations([BITS["b00"], BITS["b01"]], [(0, 0), (1, 1)])
+    assert disjunction(one, other) == EVERYTHING
+    assert conjunction(one, other) == NOTHING
     sex, age = DOMAIN["sex"], DOMAIN["age"]
-    tables = [jointly([sex, age], [(0, 0), (place, place)]) for place in (1, 2)]
-    assert both(*tables, masked(sex, 0b11)) == both(masked(sex, 1), masked(age, 1))
-    assert either(*tables) == jointly([sex, age], [(place, place) for place in range(3)])
+    tables = [among_combinations([sex, age], [(0, 0), (place, place)]) for place in (1, 2)]
+    assert conjunction(*tables, among_mask(sex, 0b11)) == conjunction(among_mask(sex, 1), among_mask(age, 1))
+    assert disjunction(*tables) == among_combinations([sex, age], [(place, place) for place in range(3)])
 
 
 @pytest.mark.parametrize(
@@ -125,7 +131,7 @@ def test_tables_of_the_same_attributes_are_joined_to_one() -> None:
 )
 def test_what_is_no_table_of_these_attributes_is_refused(attributes, members, words) -> None:  # type: ignore[no-untyped-def]
     with pytest.raises(InvalidArgument, match=words):
-        jointly(attributes, members)
+        among_combinations(attributes, members)
 
 
 @pytest.mark.parametrize(
@@ -149,7 +155,9 @@ def cell_by_cell(domain: Domain, places: list[int]) -> Predicate:
     """The cells of a product at these places, in row-major order, as a formula."""
     rows = (np.unravel_index(place, domain.shape) for place in places)
     return Or(
-        tuple(And(tuple(masked(own, 1 << int(code)) for own, code in zip(domain, row, strict=True))) for row in rows)
+        tuple(
+            And(tuple(among_mask(own, 1 << int(code)) for own, code in zip(domain, row, strict=True))) for row in rows
+        )
     )
 
 
@@ -159,17 +167,22 @@ def test_a_table_has_the_digest_of_its_formula(domain: Domain, share: float) -> 
     members = generator.random(domain.shape) < share
     formula = cell_by_cell(domain, np.flatnonzero(members).tolist())
     for number in (1, -3):
-        one, other = (Block(where, (), Constant(number)) for where in (jointly(domain.attributes, members), formula))
+        one, other = (
+            Block(where, (), ConstantWeight(number))
+            for where in (among_combinations(domain.attributes, members), formula)
+        )
         assert isinstance(one.where, Jointly)
         assert block_digest(one, domain) == block_digest(other, domain)
     members[(0,) * len(domain.shape)] ^= True
-    assert block_digest(Block(jointly(domain.attributes, members)), domain) != block_digest(Block(formula), domain)
+    assert block_digest(Block(among_combinations(domain.attributes, members)), domain) != block_digest(
+        Block(formula), domain
+    )
 
 
 def test_a_table_that_is_not_in_its_simplest_form_has_the_same_digest() -> None:
-    where = Jointly(("age", "sex"), (7, 3), packed(np.repeat(np.arange(7) % 2 == 0, 3)))
-    assert simplest(where) == Among("age", 7, 0b1010101)
-    assert block_digest(Block(where), DOMAIN) == block_digest(Block(simplest(where)), DOMAIN)
+    where = Jointly(("age", "sex"), (7, 3), pack_bits(np.repeat(np.arange(7) % 2 == 0, 3)))
+    assert simplify_combinations(where) == Among("age", 7, 0b1010101)
+    assert block_digest(Block(where), DOMAIN) == block_digest(Block(simplify_combinations(where)), DOMAIN)
     assert block_digest(Block(Jointly(("age", "sex"), (7, 3), 0)), DOMAIN) == block_digest(Block(NOTHING), DOMAIN)
 
 
@@ -178,7 +191,7 @@ def test_the_largest_tables_are_told_apart_and_come_back_as_they_were_written() 
     members = np.random.default_rng(7).random((1024, 1024)) < 0.5
     queries = []
     for _ in range(2):
-        queries.append(Query.count(domain, jointly(domain.attributes, members)))
+        queries.append(Query.count(domain, among_combinations(domain.attributes, members)))
         members[3, 5] ^= True
     assert from_json(to_json(queries[0]), domain) == queries[0]
     assert len({block_digest(query.blocks[0], domain) for query in queries}) == 2
@@ -187,8 +200,11 @@ def test_the_largest_tables_are_told_apart_and_come_back_as_they_were_written() 
 
 def test_conditions_on_very_large_columns_are_joined() -> None:
     wide, flag = Integer("wide", 0, 99_999), Boolean("flag")
-    parts = [both(masked(wide, (1 << end) - 1), masked(flag, 1 << turn)) for turn, end in enumerate((50_000, 60_000))]
-    assert either(*parts) == either(*reversed(parts))
+    parts = [
+        conjunction(among_mask(wide, (1 << end) - 1), among_mask(flag, 1 << turn))
+        for turn, end in enumerate((50_000, 60_000))
+    ]
+    assert disjunction(*parts) == disjunction(*reversed(parts))
 
 
 @settings(max_examples=100, deadline=None)
@@ -198,21 +214,21 @@ def test_equal_slices_are_one_class_and_sets_of_places_tell_just_the_others_apar
 ) -> None:
     number = math.prod(shape)
     codes = data.draw(st.integers(0, (1 << number) - 1))
-    table = bits(codes, number).reshape(shape)
-    assert packed(table) == codes
-    for axis, own in enumerate(told_apart(shape, codes)):
+    table = unpack_bits(codes, number).reshape(shape)
+    assert pack_bits(table) == codes
+    for axis, own in enumerate(axis_classes(shape, codes)):
         slices = [np.take(table, place, axis=axis) for place in range(shape[axis])]
         firsts = [next(at for at, other in enumerate(slices) if (other == one).all()) for one in slices]
         assert list(own) == [sorted(set(firsts)).index(first) for first in firsts]
-        signs = [tuple(mask >> place & 1 for mask in splitting(own)) for place in range(shape[axis])]
+        signs = [tuple(mask >> place & 1 for mask in separating_sets(own)) for place in range(shape[axis])]
         assert [signs.index(sign) for sign in signs] == [own.index(label) for label in own]
-        assert marginal(shape, codes, axis) == packed(np.array([one.any() for one in slices]))
+        assert project_bits(shape, codes, axis) == pack_bits(np.array([one.any() for one in slices]))
 
 
 def test_values_of_several_columns_are_looked_at_together() -> None:
     c = columns(DOMAIN)
     found = c["sex", "age"].isin([("female", 3), ("<missing>", 4), ("female", 3)])
-    assert found == jointly([DOMAIN["sex"], DOMAIN["age"]], [(0, 0), (1, 1)])
+    assert found == among_combinations([DOMAIN["sex"], DOMAIN["age"]], [(0, 0), (1, 1)])
     assert c["sex", "age"].isin([("female", 3)]) == (c.sex == "female") & (c.age == 3)
     assert c["sex", "age"].isin([]) == NOTHING
 

@@ -10,12 +10,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dodona.domain.attribute import Attribute, Boolean, Category, Date, Integer, Number, cells, label, missing, outside
-from dodona.domain.domain import Domain
 from dodona.errors import InvalidArgument, InvalidRequest
-from dodona.query.column import Column, columns
-from dodona.query.literal import OPERATORS, Literal, compare, unknown
-from dodona.query.predicate import EVERYTHING, NOTHING, Among, both, complement, either, masked
+from dodona.query.column import OPERATORS, Column, LiteralValue, columns, comparison_mask, null_comparison_mask
+from dodona.query.predicate import EVERYTHING, NOTHING, Among, among_mask, complement, conjunction, disjunction
+from dodona.schema.attributes import (
+    Attribute,
+    Boolean,
+    Category,
+    Date,
+    Integer,
+    Number,
+    cell_count,
+    code_label,
+    missing_code,
+    outside_code,
+)
+from dodona.schema.schema import Domain
 
 AGE = Integer("age", -3, 12)
 STAY = Number("stay", Fraction(-1), Fraction(2), Fraction(1, 4))
@@ -34,66 +44,70 @@ PYTHON: dict[str, Callable[[object, object], bool]] = {
 
 def one_by_one(attribute: Attribute, sign: str, value: object) -> int:
     """The values for which Python says that the comparison is true."""
-    return sum(1 << code for code in range(attribute.size) if PYTHON[sign](label(attribute, code), value))
+    return sum(1 << code for code in range(attribute.size) if PYTHON[sign](code_label(attribute, code), value))
 
 
 @given(sign=st.sampled_from(OPERATORS), value=st.fractions(min_value=-3, max_value=4, max_denominator=8))
 def test_numbers_are_compared_as_exact_fractions_on_the_grid(sign: str, value: Fraction) -> None:
     if sign in {"=", "<>"} and (value * 4 % 1 != 0 or not -1 <= value <= 2):
         with pytest.raises(InvalidArgument):
-            compare(STAY, sign, value)
+            comparison_mask(STAY, sign, value)
     else:
-        assert compare(STAY, sign, value) == one_by_one(STAY, sign, value)
+        assert comparison_mask(STAY, sign, value) == one_by_one(STAY, sign, value)
 
 
 @given(sign=st.sampled_from(OPERATORS), value=st.integers(-3, 12))
 def test_whole_numbers_are_compared_by_value(sign: str, value: int) -> None:
-    assert compare(AGE, sign, value) == one_by_one(AGE, sign, value)
-    assert compare(AGE, sign, Fraction(value)) == compare(AGE, sign, float(value)) == compare(AGE, sign, Decimal(value))
+    assert comparison_mask(AGE, sign, value) == one_by_one(AGE, sign, value)
+    assert (
+        comparison_mask(AGE, sign, Fraction(value))
+        == comparison_mask(AGE, sign, float(value))
+        == comparison_mask(AGE, sign, Decimal(value))
+    )
 
 
 @given(sign=st.sampled_from(OPERATORS[2:]), value=st.integers(-50, 50))
 def test_whole_numbers_beyond_the_bounds_have_an_order_too(sign: str, value: int) -> None:
-    assert compare(AGE, sign, value) == one_by_one(AGE, sign, value)
+    assert comparison_mask(AGE, sign, value) == one_by_one(AGE, sign, value)
 
 
 @given(sign=st.sampled_from(OPERATORS), value=st.dates(dt.date(2024, 2, 27), dt.date(2024, 3, 3)))
 def test_days_are_compared_as_days_or_as_texts(sign: str, value: dt.date) -> None:
-    assert compare(ADMITTED, sign, value) == one_by_one(ADMITTED, sign, value)
-    assert compare(ADMITTED, sign, value.isoformat()) == one_by_one(ADMITTED, sign, value)
+    assert comparison_mask(ADMITTED, sign, value) == one_by_one(ADMITTED, sign, value)
+    assert comparison_mask(ADMITTED, sign, value.isoformat()) == one_by_one(ADMITTED, sign, value)
 
 
 def test_days_beyond_the_bounds_have_an_order_and_equal_none() -> None:
-    assert compare(ADMITTED, ">", "2023-01-01") == (1 << ADMITTED.size) - 1
-    assert compare(ADMITTED, "<", dt.date(1, 1, 1)) == 0
+    assert comparison_mask(ADMITTED, ">", "2023-01-01") == (1 << ADMITTED.size) - 1
+    assert comparison_mask(ADMITTED, "<", dt.date(1, 1, 1)) == 0
     with pytest.raises(InvalidArgument, match="from 2024-02-27 to 2024-03-03"):
-        compare(ADMITTED, "=", "2023-01-01")
+        comparison_mask(ADMITTED, "=", "2023-01-01")
 
 
 @pytest.mark.parametrize("sign", OPERATORS)
 @pytest.mark.parametrize("value", [False, True])
 def test_false_is_before_true(sign: str, value: bool) -> None:  # noqa: FBT001  the value itself
-    assert compare(EMERGENCY, sign, value) == one_by_one(EMERGENCY, sign, value)
+    assert comparison_mask(EMERGENCY, sign, value) == one_by_one(EMERGENCY, sign, value)
 
 
 @pytest.mark.parametrize("place", range(3))
 def test_a_category_is_one_label_or_another_and_outside_is_another(place: int) -> None:
     text = SEX.labels[place]
-    assert compare(SEX, "=", text) == 1 << place
-    assert compare(SEX, "<>", text) == (0b111 ^ 1 << place) | 1 << outside(SEX)
+    assert comparison_mask(SEX, "=", text) == 1 << place
+    assert comparison_mask(SEX, "<>", text) == (0b111 ^ 1 << place) | 1 << outside_code(SEX)
 
 
 def test_the_two_further_cells_of_a_category_can_be_named() -> None:
-    assert compare(SEX, "=", "<missing>") == 1 << missing(SEX)
-    assert compare(SEX, "=", "<outside>") == 1 << outside(SEX)
-    assert compare(SEX, "<>", "<outside>") == 0b111
-    assert compare(SEX, "<>", "<missing>") == 0b111 | 1 << outside(SEX)
+    assert comparison_mask(SEX, "=", "<missing>") == 1 << missing_code(SEX)
+    assert comparison_mask(SEX, "=", "<outside>") == 1 << outside_code(SEX)
+    assert comparison_mask(SEX, "<>", "<outside>") == 0b111
+    assert comparison_mask(SEX, "<>", "<missing>") == 0b111 | 1 << outside_code(SEX)
 
 
 @pytest.mark.parametrize("attribute", [AGE, STAY, ADMITTED, EMERGENCY])
 def test_no_comparison_is_known_of_rows_without_a_value(attribute: Attribute) -> None:
-    assert unknown(attribute) == 0b11 << attribute.size
-    assert unknown(SEX) == 1 << missing(SEX)
+    assert null_comparison_mask(attribute) == 0b11 << attribute.size
+    assert null_comparison_mask(SEX) == 1 << missing_code(SEX)
 
 
 @pytest.mark.parametrize(
@@ -124,9 +138,11 @@ def test_no_comparison_is_known_of_rows_without_a_value(attribute: Attribute) ->
         (AGE, "==", 1, "write one of = <> < <= > >="),
     ],
 )
-def test_a_comparison_that_means_nothing_teaches(attribute: Attribute, sign: str, value: Literal, words: str) -> None:
+def test_a_comparison_that_means_nothing_teaches(
+    attribute: Attribute, sign: str, value: LiteralValue, words: str
+) -> None:
     with pytest.raises(InvalidArgument, match=words):
-        compare(attribute, sign, value)
+        comparison_mask(attribute, sign, value)
 
 
 def test_columns_compare_as_sql_does() -> None:
@@ -139,21 +155,21 @@ def test_columns_compare_as_sql_does() -> None:
         (age > 4, ">"),
         (age >= 4, ">="),
     ):
-        assert made == Among("age", cells(AGE), compare(AGE, sign, 4))
-    assert age.between(2, 4) == both(age >= 2, age <= 4)
+        assert made == Among("age", cell_count(AGE), comparison_mask(AGE, sign, 4))
+    assert age.between(2, 4) == conjunction(age >= 2, age <= 4)
     assert age.between(4, 2) == NOTHING
-    assert age.isin([2, 4]) == either(age == 2, age == 4)
+    assert age.isin([2, 4]) == disjunction(age == 2, age == 4)
     assert age.isin([]) == NOTHING
-    assert age.is_missing() == masked(AGE, 1 << missing(AGE))
-    assert age.is_outside() == masked(AGE, 1 << outside(AGE))
+    assert age.is_missing() == among_mask(AGE, 1 << missing_code(AGE))
+    assert age.is_outside() == among_mask(AGE, 1 << outside_code(AGE))
 
 
 def test_predicates_are_joined_by_signs() -> None:
     age, sex = Column(AGE) > 4, Column(SEX) == "male"
-    assert age & sex == both(age, sex)
-    assert age | sex == either(age, sex)
-    assert ~(age & sex) == complement(both(age, sex))
-    assert ~age == either(Column(AGE) <= 4, Column(AGE).is_missing(), Column(AGE).is_outside())
+    assert age & sex == conjunction(age, sex)
+    assert age | sex == disjunction(age, sex)
+    assert ~(age & sex) == complement(conjunction(age, sex))
+    assert ~age == disjunction(Column(AGE) <= 4, Column(AGE).is_missing(), Column(AGE).is_outside())
     assert EVERYTHING & age == age
     assert ~NOTHING == EVERYTHING
 

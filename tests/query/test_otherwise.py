@@ -10,18 +10,15 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
-from dodona.domain.attribute import Attribute, Boolean, Category, Date, Integer, Number
-from dodona.domain.domain import Domain
-from dodona.domain.partition import Partition
 from dodona.errors import InvalidArgument
-from dodona.query.canonical import block_digest, digest
-from dodona.query.column import columns
-from dodona.query.literal import OPERATORS, compare, unknown
-from dodona.query.predicate import EVERYTHING, NOTHING, Among, both, complement, either
-from dodona.query.query import Block, Query, block_weights, group_of
+from dodona.query.canonical import block_digest, from_json, query_digest, to_json
+from dodona.query.column import OPERATORS, columns, comparison_mask, null_comparison_mask
+from dodona.query.predicate import EVERYTHING, NOTHING, Among, complement, conjunction, disjunction
+from dodona.query.query import Block, Query, ValueWeight, block_weights, group_numbers
 from dodona.query.residual import Classes, Residual
-from dodona.query.spelling import from_json, to_json
-from dodona.query.weight import Value
+from dodona.schema.attributes import Attribute, Boolean, Category, Date, Integer, Number
+from dodona.schema.partition import Partition
+from dodona.schema.schema import Domain
 from tests.query.drawing import MIXED, all_weights, contribution, is_meant, predicates, queries, weight_in
 
 WARD = Category("ward", ["a", "b", "c"], otherwise="c")
@@ -43,10 +40,10 @@ def test_each_comparison_is_true_or_false_of_every_row(attribute: Attribute, sig
     opposite = {"=": "<>", "<>": "=", "<": ">=", "<=": ">", ">": "<=", ">=": "<"}[sign]
     if isinstance(attribute, Category) and sign not in {"=", "<>"}:
         return
-    true, false = (compare(attribute, way, VALUES[attribute.name]) for way in (sign, opposite))
+    true, false = (comparison_mask(attribute, way, VALUES[attribute.name]) for way in (sign, opposite))
     assert true & false == 0
     assert true | false == (1 << attribute.size) - 1
-    assert unknown(attribute) == 0
+    assert null_comparison_mask(attribute) == 0
 
 
 @pytest.mark.parametrize("attribute", EACH)
@@ -55,7 +52,7 @@ def test_no_row_is_missing_or_outside(attribute: Attribute) -> None:
     assert column.is_missing() == column.is_outside() == NOTHING
     value = VALUES[attribute.name]
     assert complement(column == value) == (column != value)
-    assert either(column == value, column != value) == EVERYTHING
+    assert disjunction(column == value, column != value) == EVERYTHING
 
 
 @pytest.mark.parametrize("cell", ["<missing>", "<outside>"])
@@ -74,7 +71,7 @@ def test_a_cell_that_is_not_there_is_refused_by_name(attribute: Attribute, words
 
 def test_a_day_beyond_the_bounds_is_told_what_it_counts_as() -> None:
     with pytest.raises(InvalidArgument, match="any other counts as '2024-02-29'"):
-        compare(DAY, "=", "2023-01-01")
+        comparison_mask(DAY, "=", "2023-01-01")
 
 
 @settings(max_examples=60, deadline=None)
@@ -83,7 +80,7 @@ def test_weights_and_groups_are_those_of_each_row_by_itself(query: Query) -> Non
     axes = {name: np.array([row[name] for row in ROWS]) for name in MIXED.names}
     for block in query.blocks:
         weights = np.broadcast_to(block_weights(block, axes), len(ROWS)).tolist()
-        groups = np.broadcast_to(group_of(block.keys, axes), len(ROWS)).tolist()
+        groups = np.broadcast_to(group_numbers(block.keys, axes), len(ROWS)).tolist()
         shape = [key.groups for key in block.keys]
         for row, weight, group in zip(ROWS, weights, groups, strict=True):
             expected, number = contribution(block, row)
@@ -113,7 +110,7 @@ def test_the_spelling_is_that_of_other_columns_and_is_read_by_what_the_column_ha
     query = from_json(text, MIXED)
     assert to_json(query) == text
     assert query.values == 3 * 2 + 1
-    assert digest(query) == "098b8b40068069d9ed21b131f7dbe07067a0e22c0f4278dcff108c630a67aba6"
+    assert query_digest(query) == "098b8b40068069d9ed21b131f7dbe07067a0e22c0f4278dcff108c630a67aba6"
     with pytest.raises(InvalidArgument, match="write bits below 2\\^3"):
         from_json('{"format":1,"blocks":[{"where":"ward:8"}]}', MIXED)
 
@@ -124,7 +121,7 @@ def test_parts_of_another_column_of_that_name_are_refused() -> None:
         Block(Among("ward", 5, 1)),
         Block(keys=(Partition.of(plain),)),
         Block(keys=(Partition("age", 7, (0,), 0),)),
-        Block(weight=Value("age", 3, 0, 1)),
+        Block(weight=ValueWeight("age", 3, 0, 1)),
     ):
         with pytest.raises(InvalidArgument, match=r"values and \d cells here"):
             Query(MIXED, (block,))
@@ -139,4 +136,4 @@ def test_histograms_and_residuals_of_complete_columns_have_a_fraction_of_the_cel
     residuals = [Residual(tuple(Classes.of(own) for own in domain)) for domain in (complete, other)]
     assert [residual.number for residual in residuals] == [1, 729]
     assert Classes.grouped(Partition.every(WARD, 2)).masks == (0b011, 0b100)
-    assert both(columns(complete).a0 == True, columns(complete).a0 == False) == NOTHING  # noqa: E712
+    assert conjunction(columns(complete).a0 == True, columns(complete).a0 == False) == NOTHING  # noqa: E712

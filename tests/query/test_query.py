@@ -8,40 +8,42 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dodona.domain.attribute import Boolean, Category, Integer, Number
-from dodona.domain.domain import Domain
-from dodona.domain.partition import Partition
 from dodona.errors import InvalidArgument
-from dodona.query import weight as weights
-from dodona.query.atoms import atoms, labels, spread, traits
+from dodona.query import query as weights
+from dodona.query.movement import Stack, atom_codes, atom_labels, attribute_uses, broadcast_codes
 from dodona.query.predicate import (
     EVERYTHING,
     NOTHING,
     Among,
     Predicate,
-    bits,
-    both,
-    box,
+    among_mask,
+    as_box,
     complement,
-    either,
-    holds,
-    masked,
-    used,
+    conjunction,
+    disjunction,
+    evaluate_predicate,
+    predicate_attributes,
+    unpack_bits,
 )
 from dodona.query.query import (
     MOST_VALUES,
     Block,
-    Cases,
+    CaseKey,
+    ConstantWeight,
     Query,
+    ValueWeight,
     block_weights,
-    group_of,
+    column_weight,
+    evaluate_weight,
+    group_numbers,
     product_axes,
     product_shape,
-    value_of,
+    weight_range,
 )
-from dodona.query.question import of_query
-from dodona.query.stack import Stack
-from dodona.query.weight import Constant, Value, extremes, weigh
+from dodona.query.question import question_from_query
+from dodona.schema.attributes import Boolean, Category, Integer, Number
+from dodona.schema.partition import Partition
+from dodona.schema.schema import Domain
 from tests.query.drawing import DOMAIN, all_keys, all_weights, blocks, group_in, is_meant, predicates, weight_in
 
 NAMES = sorted(DOMAIN.names)
@@ -57,34 +59,38 @@ def walked(array: object) -> list[int]:
 @settings(deadline=None)
 @given(predicates())
 def test_a_predicate_holds_where_a_slow_reading_says(predicate: Predicate) -> None:
-    assert walked(holds(predicate, AXES)) == [is_meant(predicate, row) for row in ROWS]
-    assert walked(holds(complement(predicate), AXES)) == [not is_meant(predicate, row) for row in ROWS]
-    assert used(predicate) <= set(DOMAIN.names)
+    assert walked(evaluate_predicate(predicate, AXES)) == [is_meant(predicate, row) for row in ROWS]
+    assert walked(evaluate_predicate(complement(predicate), AXES)) == [not is_meant(predicate, row) for row in ROWS]
+    assert predicate_attributes(predicate) <= set(DOMAIN.names)
 
 
 @settings(deadline=None)
 @given(st.lists(predicates(), max_size=4))
 def test_joining_keeps_the_meaning(parts: list[Predicate]) -> None:
-    assert walked(holds(both(*parts), AXES)) == [all(is_meant(part, row) for part in parts) for row in ROWS]
-    assert walked(holds(either(*parts), AXES)) == [any(is_meant(part, row) for part in parts) for row in ROWS]
-    assert both(*parts) == both(*reversed(parts), *parts)
-    sets = box(both(*parts))
-    assert sets is None or both(*sets) == both(*parts)
+    assert walked(evaluate_predicate(conjunction(*parts), AXES)) == [
+        all(is_meant(part, row) for part in parts) for row in ROWS
+    ]
+    assert walked(evaluate_predicate(disjunction(*parts), AXES)) == [
+        any(is_meant(part, row) for part in parts) for row in ROWS
+    ]
+    assert conjunction(*parts) == conjunction(*reversed(parts), *parts)
+    sets = as_box(conjunction(*parts))
+    assert sets is None or conjunction(*sets) == conjunction(*parts)
 
 
 @settings(deadline=None)
 @given(all_weights())
 def test_a_weight_is_what_a_slow_reading_says_and_within_its_extremes(weight: object) -> None:
     found = [weight_in(weight, row) for row in ROWS]  # type: ignore[arg-type]
-    assert walked(weigh(weight, AXES)) == found  # type: ignore[arg-type]
-    low, high = extremes(weight)  # type: ignore[arg-type]
+    assert walked(evaluate_weight(weight, AXES)) == found  # type: ignore[arg-type]
+    low, high = weight_range(weight)  # type: ignore[arg-type]
     assert low <= min(found) <= max(found) <= high
 
 
 @settings(deadline=None)
 @given(all_keys())
-def test_groups_are_numbered_in_the_order_of_the_keys(keys: tuple[Partition | Cases, ...]) -> None:
-    found = walked(group_of(keys, AXES))
+def test_groups_are_numbered_in_the_order_of_the_keys(keys: tuple[Partition | CaseKey, ...]) -> None:
+    found = walked(group_numbers(keys, AXES))
     for row, number in zip(ROWS, found, strict=True):
         expected = 0
         for key in keys:
@@ -95,12 +101,12 @@ def test_groups_are_numbered_in_the_order_of_the_keys(keys: tuple[Partition | Ca
 @settings(deadline=None)
 @given(blocks())
 def test_atoms_show_all_weights_and_groups_of_a_block(block: Block) -> None:
-    seen = traits(Stack((), (block,)))
-    codes = atoms(DOMAIN, seen, limit=1 << 16)
+    seen = attribute_uses(Stack((), (block,)))
+    codes = atom_codes(DOMAIN, seen, limit=1 << 16)
     assert codes is not None
-    for found in (block_weights, lambda block, axes: group_of(block.keys, axes)):
-        few = np.broadcast_to(found(block, spread(codes)), [len(own) for own in codes.values()])
-        own = np.ix_(*(labels(SHAPE[NAMES.index(name)], trait) for name, trait in seen.items()))
+    for found in (block_weights, lambda block, axes: group_numbers(block.keys, axes)):
+        few = np.broadcast_to(found(block, broadcast_codes(codes)), [len(own) for own in codes.values()])
+        own = np.ix_(*(atom_labels(SHAPE[NAMES.index(name)], trait) for name, trait in seen.items()))
         names = list(codes)
         many = np.broadcast_to(found(block, product_axes(DOMAIN, names)), product_shape(DOMAIN, names))
         assert np.array_equal(few[own] if names else few, many)
@@ -109,25 +115,25 @@ def test_atoms_show_all_weights_and_groups_of_a_block(block: Block) -> None:
 @given(st.integers(1, 9000), st.data())
 def test_bits_are_those_of_the_number(number: int, data: st.DataObject) -> None:
     codes = data.draw(st.integers(0, (1 << number) - 1))
-    assert bits(codes, number).tolist() == [codes >> place & 1 == 1 for place in range(number)]
+    assert unpack_bits(codes, number).tolist() == [codes >> place & 1 == 1 for place in range(number)]
 
 
 def test_a_few_codes_of_a_large_column_weigh_what_its_table_says() -> None:
-    weight = Value("visits", 5000, -40, 3, 2)
+    weight = ValueWeight("visits", 5000, -40, 3, 2)
     codes = np.arange(5002)
-    whole = weigh(weight, {"visits": codes})
+    whole = evaluate_weight(weight, {"visits": codes})
     assert whole[0] == 1600
     assert whole[-2:].tolist() == [0, 0]
     some = np.array([0, 7, 4999, 5000, 5001])
-    assert np.array_equal(weigh(weight, {"visits": some}), whole[some])
+    assert np.array_equal(evaluate_weight(weight, {"visits": some}), whole[some])
 
 
 @pytest.mark.parametrize("centre", [Fraction(0), Fraction(1, 3), Fraction(365, 2), Fraction(-7, 10)])
 @pytest.mark.parametrize("power", [1, 2, 3])
 def test_a_value_in_steps_is_the_value(centre: Fraction, power: int) -> None:
     stay = Number("stay", Fraction(-1, 2), Fraction(10), Fraction(1, 4))
-    weight, unit = value_of(stay, centre=centre, power=power)
-    found = weigh(weight, {"stay": np.arange(45)}).tolist()
+    weight, unit = column_weight(stay, centre=centre, power=power)
+    found = evaluate_weight(weight, {"stay": np.arange(45)}).tolist()
     assert [number * unit for number in found[:43]] == [(Fraction(code - 2, 4) - centre) ** power for code in range(43)]
     assert found[43:] == [0, 0]
 
@@ -138,7 +144,7 @@ def test_labels_of_one_column_can_be_weighted() -> None:
     assert block_weights(query.blocks[0], {"sex": np.arange(5)}).tolist() == [2, 0, -5, 2, 0]
     ages = Query.weighted(sex, {"age": {3: 7, "<outside>": 1}})
     assert block_weights(ages.blocks[0], {"age": np.arange(6)}).tolist() == [0, 0, 0, 7, 0, 1]
-    assert Query.weighted(sex, Constant(4)).blocks[0].weight == Constant(4)
+    assert Query.weighted(sex, ConstantWeight(4)).blocks[0].weight == ConstantWeight(4)
     with pytest.raises(InvalidArgument, match="name one column"):
         Query.weighted(sex, {"sex": {"female": 1}, "age": {1: 1}})
     with pytest.raises(InvalidArgument, match="did you mean 'female'"):
@@ -167,14 +173,14 @@ def test_queries_over_one_domain_are_stacked() -> None:
         (Block(Among("sex", 3, 8)), r"blocks\[1\].*below 2\^3"),
         (Block(Among("sex", 3, -1)), r"blocks\[1\].*below 2\^3"),
         (Block(keys=(Partition("sex", 4, (0,)),)), r"blocks\[1\] = 'sex: groups of 4 values and 2 further cells'"),
-        (Block(keys=(Cases((("x", Among("sex", 4, 1)),), "y"),)), r"blocks\[1\] = 'sex: 4 cells'"),
-        (Block(weight=Value("age", 6, 0, 1)), r"blocks\[1\] = 'age: 6 values'"),
-        (Block(weight=Value("age", 5, 1 << 61, 1)), r"2\^61 steps"),
-        (Block(weight=Constant(np.int32(1 << 20))), r"blocks\[1\].weight.*whole numbers"),  # type: ignore[arg-type]
-        (Block(weight=Constant(1.9)), r"blocks\[1\].weight = 1.9"),  # type: ignore[arg-type]
-        (Block(weight=Value("age", 5, 0, 0.5, 8)), r"blocks\[1\].weight = 0.5"),  # type: ignore[arg-type]
-        (Block(weight=Value("age", 5, np.int64(3), 1)), r"blocks\[1\].weight"),  # type: ignore[arg-type]
-        (Block(weight=weights.Cases((), Constant(number=True))), r"blocks\[1\].weight = True"),
+        (Block(keys=(CaseKey((("x", Among("sex", 4, 1)),), "y"),)), r"blocks\[1\] = 'sex: 4 cells'"),
+        (Block(weight=ValueWeight("age", 6, 0, 1)), r"blocks\[1\] = 'age: 6 values'"),
+        (Block(weight=ValueWeight("age", 5, 1 << 61, 1)), r"2\^61 steps"),
+        (Block(weight=ConstantWeight(np.int32(1 << 20))), r"blocks\[1\].weight.*whole numbers"),  # type: ignore[arg-type]
+        (Block(weight=ConstantWeight(1.9)), r"blocks\[1\].weight = 1.9"),  # type: ignore[arg-type]
+        (Block(weight=ValueWeight("age", 5, 0, 0.5, 8)), r"blocks\[1\].weight = 0.5"),  # type: ignore[arg-type]
+        (Block(weight=ValueWeight("age", 5, np.int64(3), 1)), r"blocks\[1\].weight"),  # type: ignore[arg-type]
+        (Block(weight=weights.CaseWeight((), ConstantWeight(number=True))), r"blocks\[1\].weight = True"),
         (Block(unit=Fraction(0)), r"blocks\[1\].unit"),
     ],
 )
@@ -194,7 +200,7 @@ def test_too_many_answers_are_refused() -> None:
 @pytest.mark.parametrize("power", [0, -1, 9])
 def test_powers_that_nobody_adds_up_are_refused(power: int) -> None:
     with pytest.raises(InvalidArgument, match="power"):
-        Value("age", 5, 0, 1, power)
+        ValueWeight("age", 5, 0, 1, power)
 
 
 def test_a_category_has_no_sum() -> None:
@@ -204,9 +210,9 @@ def test_a_category_has_no_sum() -> None:
 
 def test_the_question_of_a_query_shows_each_block_and_refuses_keys_that_differ() -> None:
     keys = (Partition.of(DOMAIN["sex"]),)
-    question = of_query(Query(DOMAIN, (Block(EVERYTHING, keys), Block(NOTHING, keys))))
+    question = question_from_query(Query(DOMAIN, (Block(EVERYTHING, keys), Block(NOTHING, keys))))
     assert [column.name for column in question.columns] == ["value_1", "value_2"]
     assert question.keys == keys
-    assert of_query(Query.count(DOMAIN, masked(DOMAIN["sex"], 1))).columns[0].name == "value"
+    assert question_from_query(Query.count(DOMAIN, among_mask(DOMAIN["sex"], 1))).columns[0].name == "value"
     with pytest.raises(InvalidArgument, match=r"blocks\[1\].keys"):
-        of_query(Query(DOMAIN, (Block(EVERYTHING, keys), Block())))
+        question_from_query(Query(DOMAIN, (Block(EVERYTHING, keys), Block())))

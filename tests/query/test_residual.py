@@ -9,21 +9,28 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dodona.domain.attribute import Boolean, Category, Integer, cells
-from dodona.domain.domain import Domain
-from dodona.domain.partition import Partition
 from dodona.errors import InvalidArgument
+from dodona.query.canonical import from_json, to_json
 from dodona.query.predicate import among
-from dodona.query.query import Query, block_weights, group_of, product_axes, product_shape
-from dodona.query.residual import Classes, Residual, block_of, helmert, residual_of, split_by
-from dodona.query.spelling import from_json, to_json
+from dodona.query.query import Query, block_weights, group_numbers, product_axes, product_shape
+from dodona.query.residual import (
+    Classes,
+    Residual,
+    block_of_residual,
+    classes_of_predicate,
+    helmert_matrix,
+    residual_of_block,
+)
+from dodona.schema.attributes import Boolean, Category, Integer, cell_count
+from dodona.schema.partition import Partition
+from dodona.schema.schema import Domain
 
 DOMAIN = Domain((Category("sex", ["f", "m"]), Boolean("urgent"), Integer("age", 0, 2)))
 
 
 def classings(attribute):
     """All ways to class a few cells, by a label for each of them."""
-    number = cells(attribute)
+    number = cell_count(attribute)
     labels = st.lists(st.integers(0, 3), min_size=number, max_size=number).filter(lambda own: len(set(own)) > 1)
     return labels.map(
         lambda own: Classes(
@@ -41,7 +48,7 @@ residuals = st.lists(st.sampled_from(DOMAIN.attributes), min_size=1, max_size=3,
 
 @given(st.integers(2, 12))
 def test_helmert_rows_are_orthogonal_and_leave_out_what_is_the_same_everywhere(number):
-    rows = helmert(number)
+    rows = helmert_matrix(number)
     steps = np.arange(1, number)
     assert (rows @ rows.T == np.diag(steps * (steps + 1))).all()
     assert (rows.sum(axis=1) == 0).all()
@@ -55,11 +62,14 @@ def test_each_block_weighs_a_row_by_the_product_of_its_helmert_rows(residual):
     assert query.values == residual.number == len(residual.rows())
     for row, block in zip(residual.rows(), query.blocks, strict=True):
         chosen = [
-            helmert(own.number)[step - 1][own.labels()] for own, step in zip(residual.classes, row.steps, strict=True)
+            helmert_matrix(own.number)[step - 1][own.labels()]
+            for own, step in zip(residual.classes, row.steps, strict=True)
         ]
         expected = reduce(np.multiply.outer, chosen)
         assert (np.broadcast_to(block_weights(block, axes), shape) == expected).all()
-        on_classes = [helmert(own.number)[step - 1] for own, step in zip(residual.classes, row.steps, strict=True)]
+        on_classes = [
+            helmert_matrix(own.number)[step - 1] for own, step in zip(residual.classes, row.steps, strict=True)
+        ]
         assert row.square == (reduce(np.multiply.outer, on_classes) ** 2).sum()
 
 
@@ -69,7 +79,7 @@ def test_the_rows_together_are_the_projection_that_the_residual_is(residual):
     sizes = [own.number for own in residual.classes]
     total = np.zeros((int(np.prod(sizes)),) * 2, dtype=object)
     for row in residual.rows():
-        line = reduce(np.kron, [helmert(size)[step - 1] for size, step in zip(sizes, row.steps, strict=True)])
+        line = reduce(np.kron, [helmert_matrix(size)[step - 1] for size, step in zip(sizes, row.steps, strict=True)])
         total = total + np.outer(line, line).astype(object) * Fraction(1, row.square)
     centred = [np.eye(size, dtype=int).astype(object) - Fraction(1, size) for size in sizes]
     assert (total == reduce(np.kron, centred)).all()
@@ -106,7 +116,7 @@ def test_no_attributes_leave_the_number_of_rows():
 
 def test_classes_come_from_a_condition_or_from_groups():
     age = DOMAIN["age"]
-    assert split_by(DOMAIN, among(age, [0, 1])).masks == (0b00011, 0b11100)
+    assert classes_of_predicate(DOMAIN, among(age, [0, 1])).masks == (0b00011, 0b11100)
     assert Classes.grouped(Partition.every(age, 2)).masks == (0b00011, 0b00100, 0b01000, 0b10000)
     assert Classes.of(age).labels().tolist() == [0, 1, 2, 3, 4]
 
@@ -125,7 +135,7 @@ def test_an_attribute_twice_is_refused():
 def test_a_condition_on_two_columns_makes_no_two_classes_of_one():
     both = among(DOMAIN["sex"], [0]) & among(DOMAIN["age"], [1])
     with pytest.raises(InvalidArgument, match="one column"):
-        split_by(DOMAIN, both)
+        classes_of_predicate(DOMAIN, both)
 
 
 @pytest.mark.parametrize("names", [(), ("sex",), ("sex", "urgent"), ("age", "sex", "urgent")])
@@ -138,8 +148,8 @@ def test_counts_of_classes_turn_into_what_each_row_adds_up_to(names):
     residual = Residual(tuple(ways[name] for name in names))
     axes, shape = product_axes(DOMAIN, DOMAIN.names), product_shape(DOMAIN, DOMAIN.names)
     table = np.random.default_rng(4).integers(0, 1 << 40, shape)
-    marginal = block_of(residual, DOMAIN)
-    groups = np.broadcast_to(group_of(marginal.keys, axes), shape).reshape(-1)
+    marginal = block_of_residual(residual, DOMAIN)
+    groups = np.broadcast_to(group_numbers(marginal.keys, axes), shape).reshape(-1)
     counts = np.zeros(marginal.values, dtype=np.int64)
     np.add.at(counts, groups, table.reshape(-1))
     expected = [
@@ -147,4 +157,4 @@ def test_counts_of_classes_turn_into_what_each_row_adds_up_to(names):
     ]
     assert residual.turned(counts).tolist() == expected
     assert residual.turned([int(count) << 80 for count in counts]).tolist() == [number << 80 for number in expected]
-    assert residual_of(marginal, DOMAIN) == residual
+    assert residual_of_block(marginal, DOMAIN) == residual

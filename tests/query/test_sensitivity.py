@@ -6,9 +6,9 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from dodona.domain.neighbours import Neighbours
 from dodona.errors import InvalidArgument
 from dodona.query.sensitivity import Sensitivity
+from dodona.schema.schema import Neighbours
 
 KINDS = range(3)
 Row = int

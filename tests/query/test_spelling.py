@@ -9,13 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dodona.domain.attribute import Boolean, Category, Date, Integer, Number
-from dodona.domain.domain import Domain
 from dodona.errors import InvalidArgument
-from dodona.query.canonical import digest
+from dodona.query.canonical import from_json, query_digest, to_json
 from dodona.query.predicate import NOTHING
 from dodona.query.query import Block, Query
-from dodona.query.spelling import from_json, to_json
+from dodona.schema.attributes import Boolean, Category, Date, Integer, Number
+from dodona.schema.schema import Domain
 from tests.query.drawing import DOMAIN, queries
 
 GOLDEN = Path(__file__).parent / "queries.golden.jsonl"
@@ -40,7 +39,7 @@ def test_what_was_written_once_keeps_its_meaning(line: dict[str, str]) -> None:
     """Append to the golden file, never change a line: ledgers hold these texts and digests."""
     query = from_json(line["query"], HOSPITAL)
     assert to_json(query) == line["query"]
-    assert digest(query) == line["digest"]
+    assert query_digest(query) == line["digest"]
 
 
 @settings(max_examples=80, deadline=None)

@@ -12,23 +12,21 @@ from typing import Any
 
 import pandas as pd
 
-from dodona.accounting.event import Event
 from dodona.answer.answer import Answer
-from dodona.audit.cases.scene import charged
-from dodona.backends.duckdb import DuckDBSource
-from dodona.backends.memory import MemorySource
-from dodona.domain.attribute import Boolean, Category, Date, Integer, Number
-from dodona.domain.neighbours import Neighbours
-from dodona.domain.schema import Schema
+from dodona.curator.curator import Curator
+from dodona.curator.ladder import RUNGS
+from dodona.curator.request import Dataset, Request
+from dodona.engines.duckdb import DuckDBSource
+from dodona.engines.memory import MemorySource
 from dodona.errors import DodonaError
+from dodona.lab.audit.cases.scene import charged
 from dodona.ledger import memory
-from dodona.ledger.contract import Ledger
-from dodona.ledger.opening import Terms
-from dodona.online.answering import RUNGS
-from dodona.online.curator import Curator
-from dodona.online.dataset import Dataset
-from dodona.online.request import Request
-from dodona.policy import Budget
+from dodona.ledger.ledger import LedgerProtocol
+from dodona.ledger.opening import LedgerTerms
+from dodona.privacy.budget import Budget
+from dodona.privacy.events import Event
+from dodona.schema.attributes import Boolean, Category, Date, Integer, Number
+from dodona.schema.schema import Neighbours, Schema
 from dodona.trusted.source import Source
 
 Row = tuple[object, ...]
@@ -82,14 +80,16 @@ def source(rows: Sequence[Row], *, engine: str = "memory", neighbours: Neighbour
     return DuckDBSource.frame(schema(neighbours), pd.DataFrame(columns(rows), dtype=object), threads=1)
 
 
-def ledger(neighbours: Neighbours = Neighbours.ADD_REMOVE, *, delta: str = "1e-6") -> Ledger:
+def ledger(neighbours: Neighbours = Neighbours.ADD_REMOVE, *, delta: str = "1e-6") -> LedgerProtocol:
     declared = schema(neighbours)
     budget = Budget(10**4, delta, "pure" if delta == "0" else "renyi")
-    return memory.create(Terms(datasets={"stays": declared.digest}, neighbours=neighbours, budget=budget))
+    return memory.create_memory_ledger(
+        LedgerTerms(datasets={"stays": declared.digest}, neighbours=neighbours, budget=budget)
+    )
 
 
 def curator(
-    told: Source, kept: Ledger, neighbours: Neighbours = Neighbours.ADD_REMOVE, *, rungs: frozenset[str] = RUNGS
+    told: Source, kept: LedgerProtocol, neighbours: Neighbours = Neighbours.ADD_REMOVE, *, rungs: frozenset[str] = RUNGS
 ) -> Curator:
     dataset = Dataset(name="stays", schema=schema(neighbours), source=told, ledger=kept, default=_DEFAULT)
     return Curator(dataset, rungs=rungs)

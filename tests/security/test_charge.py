@@ -7,8 +7,8 @@ import random
 
 import pytest
 
-from dodona.domain.neighbours import Neighbours
-from dodona.trusted.faults import SourceFailed
+from dodona.schema.schema import Neighbours
+from dodona.trusted.source import SourceFailed
 from tests.security import scene
 from tests.sql import soup
 from tests.sql.pairs import blocks

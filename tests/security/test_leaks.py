@@ -10,10 +10,9 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from dodona.curator.curator import Curator
 from dodona.errors import DodonaError
-from dodona.online.curator import Curator
-from dodona.trusted.faults import SourceFailed
-from dodona.trusted.source import Sealed
+from dodona.trusted.source import Sealed, SourceFailed
 from tests.security import scene
 from tests.trusted.scene import Fixed
 

@@ -13,17 +13,16 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from dodona.audit.bound import certified_epsilon, certified_mu
-from dodona.audit.cases.scene import charged
-from dodona.backends.duckdb import DuckDBSource
-from dodona.backends.memory import MemorySource
-from dodona.domain.attribute import Integer, Number
-from dodona.domain.neighbours import Neighbours
-from dodona.domain.schema import Schema
+from dodona.engines.duckdb import DuckDBSource
+from dodona.engines.memory import MemorySource
 from dodona.errors import DodonaError, InvalidRequest
-from dodona.query.query import Block, Query, value_of
-from dodona.trusted import release, source
-from dodona.trusted.source import opened
+from dodona.lab.audit.bound import certified_epsilon, certified_mu
+from dodona.lab.audit.cases.scene import charged
+from dodona.query.query import Block, Query, column_weight
+from dodona.schema.attributes import Integer, Number
+from dodona.schema.schema import Neighbours, Schema
+from dodona.trusted import gate, source
+from dodona.trusted.source import unseal
 from tests.security import scene
 
 BOTH = pytest.mark.parametrize("neighbours", Neighbours)
@@ -73,7 +72,7 @@ def test_n1_n2_no_bit_of_the_double_that_is_shown_tells_more_than_the_price(neig
 
 
 def test_n3_nothing_in_trusted_can_draw_a_double():
-    folder = Path(release.__file__).parent
+    folder = Path(gate.__file__).parent
     assert Path(source.__file__).parent == folder
     for path in folder.rglob("*.py"):
         tree = ast.parse(path.read_text(encoding="utf-8"))
@@ -95,7 +94,7 @@ def test_n4_a_sum_at_the_edge_of_a_word_moves_by_one_row_and_no_more(engine: str
     root, power = (1 << 20, 3) if bits == 63 else (1 << (bits - 3), 1)
     ends = sorted((sign * root, sign * (root - 9)))
     domain = Schema.of("t", Integer("x", *ends), size=9)
-    weight, unit = value_of(domain.domain["x"], power=power)
+    weight, unit = column_weight(domain.domain["x"], power=power)
     query = Query(domain.domain, (Block(weight=weight, unit=unit),))
     totals = []
     for rows in range(7, 10):
@@ -105,7 +104,7 @@ def test_n4_a_sum_at_the_edge_of_a_word_moves_by_one_row_and_no_more(engine: str
             if engine == "memory"
             else DuckDBSource.frame(domain, pd.DataFrame({"x": values}), threads=1)
         )
-        totals.append(int(release.exact(told, query)[0]))
+        totals.append(int(gate.read_exact(told, query)[0]))
     assert [total * unit for total in totals] == [rows * (sign * root) ** power for rows in range(7, 10)]
 
 
@@ -121,7 +120,7 @@ def test_n5_a_row_moves_a_sum_by_its_own_value_however_large_the_others_are(engi
         row = float(values[-1])
         totals = [
             int(
-                release.exact(
+                gate.read_exact(
                     MemorySource(declared, {"x": own})
                     if engine == "memory"
                     else DuckDBSource.frame(declared, pd.DataFrame({"x": own}), threads=1),
@@ -134,7 +133,7 @@ def test_n5_a_row_moves_a_sum_by_its_own_value_however_large_the_others_are(engi
 
 
 def exact(told: source.Source, text: str) -> list[int]:
-    return list(map(int, opened(told.exact(scene.of(scene.CROWD).read(text).query))))
+    return list(map(int, unseal(told.exact(scene.of(scene.CROWD).read(text).query))))
 
 
 def test_n6_neither_the_order_of_rows_nor_the_number_of_threads_moves_an_answer():

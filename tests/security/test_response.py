@@ -11,11 +11,11 @@ import pytest
 
 import dodona
 from dodona.answer.answer import Answer
-from dodona.domain.neighbours import Neighbours
+from dodona.curator.curator import Curator
 from dodona.errors import DodonaError
-from dodona.online.curator import Curator
-from dodona.policy import Budget
-from dodona.query.effect import sensitivity_of
+from dodona.privacy.budget import Budget
+from dodona.query.sensitivity import row_sensitivity
+from dodona.schema.schema import Neighbours
 from tests.security import scene
 
 BOTH = pytest.mark.parametrize("neighbours", Neighbours)
@@ -166,7 +166,7 @@ def test_b12_the_sensitivity_is_that_of_the_expression_inside_the_aggregate(
     """In the unit of the answer, whatever part of a factor became the unit."""
     query = scene.of(scene.CROWD, neighbours).read(f"SELECT {aggregate} FROM stays").query  # noqa: S608
     (block,) = query.blocks
-    moved = sensitivity_of(query, neighbours).l1 * block.unit
+    moved = row_sensitivity(query, neighbours).l1 * block.unit
     factor = 1000 if "1000)" in aggregate else 1
     assert moved == factor * Fraction(added if neighbours is Neighbours.ADD_REMOVE else replaced)
 
@@ -189,7 +189,7 @@ def test_b9_what_having_order_and_limit_show_is_as_private_as_the_counts(neighbo
     """2,000 answers a table at ε = 1; false alarm 1e-6 for each relation."""
     import numpy as np
 
-    from dodona.audit.bound import certified_epsilon
+    from dodona.lab.audit.bound import certified_epsilon
 
     text = "SELECT sex, count(*) AS n FROM stays GROUP BY sex HAVING count(*) > 1 ORDER BY n DESC LIMIT 2"
     seen: dict[tuple[str, ...], int] = {}

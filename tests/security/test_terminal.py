@@ -8,12 +8,12 @@ import pytest
 from typer.testing import CliRunner
 
 from dodona.cli.main import app
-from dodona.domain.attribute import Category
 from dodona.errors import DodonaError, InvalidRequest, printable, printable_json
-from dodona.ledger.burndown import burndown, draw
-from dodona.policy import Analyst
-from tests.online.scene import curator, ledger
-from tests.opening.scene import TOML, written
+from dodona.ledger.chart import compute_burndown, draw_burndown
+from dodona.privacy.budget import Analyst
+from dodona.schema.attributes import Category
+from tests.curator.scene import curator, ledger
+from tests.dataset.scene import TOML, written
 
 ESCAPE, CONTROL, TURN, HIDDEN, LINE = "\x1b[31m", "\x9b31m", "\u202e", "\u2066", "\u2028"
 EVIL = ESCAPE + CONTROL + TURN + HIDDEN + LINE + "\x07\x08\r\U000e0041"
@@ -44,7 +44,7 @@ def test_answers_offers_and_the_history_steer_nothing(question: str, tmp_path: P
     labels = [picture.get_title(), picture.get_xlabel(), picture.get_ylabel()]
     for label in [*labels, *(tick.get_text() for tick in picture.get_yticklabels())]:
         harmless(label)
-    draw(burndown(kept.lines()), tmp_path / "burn.png")
+    draw_burndown(compute_burndown(kept.lines()), tmp_path / "burn.png")
 
 
 def test_labels_and_names_that_a_description_shows_cannot_steer():

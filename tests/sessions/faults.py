@@ -10,7 +10,7 @@ from __future__ import annotations
 import sys
 from dataclasses import dataclass
 
-from dodona.audit.patch import Patch, install, replacing
+from dodona.lab.audit.patch import Patch, install, replacing
 
 NEVER_IMPORTED = 70
 
@@ -32,14 +32,14 @@ FAULTS = {
     "a refusal is charged": Fault(
         (
             replacing(
-                "dodona.online.answering",
+                "dodona.curator.ladder",
                 "        except BudgetExhausted as refused:\n" + _GUESSES,
                 "        except BudgetExhausted as refused:\n"
-                "            from dodona.accounting.event import LaplaceEvent\n"
+                "            from dodona.privacy.events import LaplaceEvent\n"
                 "            event = LaplaceEvent(1, Fraction(10**9), self._dataset.schema.unit.neighbours)\n"
                 "            named = {'analyst': self._analyst, 'key': None, 'purpose': 'x', 'version': '1'}\n"
                 "            self._dataset.ledger.reserve(event, **named)\n" + _GUESSES,
-                symbol="Answering._or_beyond",
+                symbol="AnswerLadder._or_beyond",
             ),
         ),
         "what is refused is not charged",
@@ -49,7 +49,7 @@ FAULTS = {
     "intervals are a fifth too narrow": Fault(
         (
             replacing(
-                "dodona.answer.law",
+                "dodona.answer.laws",
                 "        return int(noise.accuracy(1 - failing, answers=answers).within)",
                 "        return int(0.8 * noise.accuracy(1 - failing, answers=answers).within)",
                 symbol="_half_width",
@@ -62,10 +62,10 @@ FAULTS = {
     "older rows are told of again": Fault(
         (
             replacing(
-                "dodona.online.memory",
+                "dodona.knowledge.releases",
                 "            if (receipt.dataset, receipt.version) != self._of or release.question is None:",
                 "            if receipt.dataset != self._of[0] or release.question is None:",
-                symbol="Memory._follow",
+                symbol="ReleasedBlocks._follow",
             ),
         ),
         "older rows are not told of again",
@@ -75,7 +75,10 @@ FAULTS = {
     "a tolerance is taken for more than it says": Fault(
         (
             replacing(
-                "dodona.answer.tolerance", "    return float(number)", "    return 1.5 * float(number)", symbol="_read"
+                "dodona.answer.tolerance",
+                "    return float(number)",
+                "    return 1.5 * float(number)",
+                symbol="_resolve_column",
             ),
         ),
         "an answer is as accurate as was asked",
@@ -85,8 +88,8 @@ FAULTS = {
     "the number of rows is taken for exact": Fault(
         (
             replacing(
-                "dodona.belief.counts",
-                "    return Blend((*law.terms, Term.of(share, rows.noise)))",
+                "dodona.knowledge.tables",
+                "    return NoiseSum((*law.terms, NoiseTerm.of(share, rows.noise)))",
                 "    return law",
             ),
         ),
@@ -97,7 +100,7 @@ FAULTS = {
     "residuals are weighed by half of their variance": Fault(
         (
             replacing(
-                "dodona.online.knowledge",
+                "dodona.knowledge.knowledge",
                 "            self.lattice.add(residual, values[start : start + residual.number], float(variance))",
                 "            self.lattice.add(residual, values[start : start + residual.number], float(variance) / 2)",
             ),
@@ -109,10 +112,10 @@ FAULTS = {
     "an offer names half the price": Fault(
         (
             replacing(
-                "dodona.online.answering",
+                "dodona.curator.ladder",
                 "        price = FREE if order is None else self._price(order)",
                 "        price = FREE if order is None else Price(order.share / 2, 1.0)",
-                symbol="Answering.offer",
+                symbol="AnswerLadder.offer",
             ),
         ),
         "a quote is what is charged",
@@ -125,7 +128,7 @@ FAULTS = {
                 "dodona.answer.rows",
                 "        known = sorted(ranks, key=ranks.__getitem__, reverse=order.descending)",
                 "        known = sorted(ranks, key=ranks.__getitem__, reverse=not order.descending)",
-                symbol="rows_of",
+                symbol="make_rows",
             ),
         ),
         "ORDER BY is held",
@@ -135,16 +138,16 @@ FAULTS = {
     "a key is forgotten": Fault(
         (
             replacing(
-                "dodona.online.answering",
+                "dodona.curator.ladder",
                 "            fetched = self._fetched(once, request, key)",
                 "            fetched = None",
-                symbol="Answering.answers",
+                symbol="AnswerLadder.answers",
             ),
             replacing(
-                "dodona.online.answering",
+                "dodona.curator.ladder",
                 "        call = self._call(key, request)",
                 "        key = None\n        call = self._call(key, request)",
-                symbol="Answering.answers",
+                symbol="AnswerLadder.answers",
             ),
         ),
         "a key never pays twice",

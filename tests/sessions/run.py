@@ -20,12 +20,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from typer.testing import CliRunner
 
 import dodona
-from dodona.answer.derived import Derived
-from dodona.answer.estimate import Estimate, as_number
-from dodona.answer.labels import labels_of_key
-from dodona.answer.measured import Measured
-from dodona.domain.partition import Partition
+from dodona.answer.derived import DerivedValues
+from dodona.answer.measured import MeasuredValues, key_labels
+from dodona.answer.rows import Estimate, to_float
 from dodona.errors import InvalidRequest, Refused
+from dodona.schema.partition import Partition
 from tests.house.tree import ROOT
 from tests.sessions.dataset import table
 from tests.sessions.question import (
@@ -62,8 +61,8 @@ from tests.sessions.squares import evidence, faults
 if TYPE_CHECKING:
     from dodona.answer.answer import Answer
     from dodona.answer.offer import Offer
-    from dodona.ledger.state import BudgetState
-    from dodona.online.curator import Curator
+    from dodona.curator.curator import Curator
+    from dodona.ledger.book import BudgetState
 
 Got = TypeVar("Got")
 Batch = tuple[Question, ...]
@@ -368,7 +367,11 @@ class _Player:
     def best(self, answer: Answer, analyst: int) -> None:
         """Hold what is derived to the best that follows from the ledger, for some answers over a few cells."""
         derived = answer.measured
-        if answer.source not in {"derived", "measured"} or not isinstance(derived, Derived) or self.solved >= _SOLVED:
+        if (
+            answer.source not in {"derived", "measured"}
+            or not isinstance(derived, DerivedValues)
+            or self.solved >= _SOLVED
+        ):
             return
         known = evidence(self.curator(analyst))
         if known is not None:
@@ -392,7 +395,7 @@ class _Player:
             if row.keys != tuple(row.cells[:keys]):
                 raise Broken("keys are in the order of SELECT", f"{row.keys} beside {row.cells[:keys]}")
         firsts = [
-            as_number(cell.value)
+            to_float(cell.value)
             for row in answer.rows
             if isinstance(cell := row.cells[keys], Estimate) and cell.value is not None
         ]
@@ -412,7 +415,7 @@ class _Player:
             own = next(
                 one for one in answer.question.keys if isinstance(one, Partition) and one.attribute == key.column
             )
-            names = labels_of_key(own, domain)
+            names = key_labels(own, domain)
             numbers = {name: number for number, name in enumerate(names)}
             if len(numbers) != len(names):
                 raise Broken("groups have different names", str(names))
@@ -497,7 +500,7 @@ class _Player:
         """
         if asked.selected or answer.source == "model":
             return
-        new = answer.source == "measured" and isinstance(answer.measured, Measured)
+        new = answer.source == "measured" and isinstance(answer.measured, MeasuredValues)
         if asked.order:
             return
         failing = 1 - (CONFIDENCE if request.confidence is None else request.confidence)
@@ -623,7 +626,7 @@ class _Player:
             return
         (key,) = step.question.keys
         values = [
-            (as_number(cell.value), place)
+            (to_float(cell.value), place)
             for place, row in zip(self.places(step.question, first), first.rows, strict=True)
             if isinstance(cell := row.cells[1], Estimate)
         ]
@@ -792,7 +795,7 @@ def alike(one: tuple[Any, ...], other: tuple[Any, ...]) -> bool:
 
 def within(cell: Estimate, exact: Fraction | float) -> bool:
     """Return whether an interval holds the truth, up to the rounding of doubles."""
-    low, high = as_number(cell.low), as_number(cell.high)
+    low, high = to_float(cell.low), to_float(cell.high)
     slack = _LOOSE * max(1.0, abs(float(exact)))
     return low - slack <= float(exact) <= high + slack
 

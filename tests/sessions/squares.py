@@ -14,19 +14,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dodona.answer.blend import Bell, Blend, Law
-from dodona.answer.derived import Derived
+from dodona.answer.derived import DerivedValues
+from dodona.answer.laws import ErrorLaw, GaussianSumBound, NoiseSum
 from dodona.errors import InvalidRequest
-from dodona.mechanisms.laplace import Laplace
-from dodona.mechanisms.measurement import Noise, noises_from
-from dodona.mechanisms.residual import residuals_from
-from dodona.query.query import Query, block_weights, group_of, product_axes, product_shape
-from dodona.query.spelling import from_json
-from dodona.query.weight import People
-from dodona.trusted.rows import public_rows
+from dodona.privacy.additive_noise import Laplace
+from dodona.privacy.measurement import Noise, noises_from_text, residuals_from_text
+from dodona.query.canonical import from_json
+from dodona.query.query import PeopleWeight, Query, block_weights, group_numbers, product_axes, product_shape
+from dodona.trusted.gate import read_public_rows
 
 if TYPE_CHECKING:
-    from dodona.online.curator import Curator
+    from dodona.curator.curator import Curator
 
 Matrix = np.ndarray[Any, np.dtype[np.float64]]
 MOST_CELLS, MOST_NUMBERS = 200, 400
@@ -68,7 +66,7 @@ def matrix(query: Query) -> Matrix:
     found = []
     for block in query.blocks:
         own = np.zeros((block.values, math.prod(shape)))
-        groups = np.broadcast_to(group_of(block.keys, axes), shape).reshape(-1)
+        groups = np.broadcast_to(group_numbers(block.keys, axes), shape).reshape(-1)
         own[groups, np.arange(own.shape[1])] = np.broadcast_to(block_weights(block, axes), shape).reshape(-1)
         found.append(own)
     return np.concatenate(found)
@@ -85,11 +83,11 @@ def evidence(curator: Curator) -> Evidence | None:
             continue
         try:
             query = from_json(release.question, domain)
-            residuals = residuals_from(release.mechanism, query)
-            noises = noises_from(release.mechanism) if residuals is None else residuals.noises
+            residuals = residuals_from_text(release.mechanism, query)
+            noises = noises_from_text(release.mechanism) if residuals is None else residuals.noises
         except InvalidRequest:
             continue  # a choice
-        if any(isinstance(block.weight, People) for block in query.blocks):
+        if any(isinstance(block.weight, PeopleWeight) for block in query.blocks):
             continue  # no sum over cells
         if sum(map(len, numbers)) + len(release.values) > MOST_NUMBERS:
             return None
@@ -102,7 +100,7 @@ def evidence(curator: Curator) -> Evidence | None:
         numbers.append([float(value) for value in release.values])
     if not vectors:
         return None
-    rows = public_rows(dataset.source, domain, curator.schema.unit)
+    rows = read_public_rows(dataset.source, domain, curator.schema.unit)
     return Evidence(np.concatenate(vectors).astype(float), np.concatenate(numbers), np.concatenate(variances), rows)
 
 
@@ -116,9 +114,9 @@ def variance(noise: Noise) -> float:
     return scale**2 if scale > 50 else float(2 * (steps**2 @ weights) / (1 + 2 * weights.sum()))
 
 
-def faults(known: Evidence, derived: Derived) -> Iterator[str]:
+def faults(known: Evidence, derived: DerivedValues) -> Iterator[str]:
     """Yield what is wrong with a derived answer."""
-    if any(isinstance(block.weight, People) for block in derived.question.query.blocks):
+    if any(isinstance(block.weight, PeopleWeight) for block in derived.question.query.blocks):
         return
     vectors = iter(matrix(derived.question.query))
     for part, laws in zip(derived.parts, derived.laws, strict=True):
@@ -137,8 +135,8 @@ def faults(known: Evidence, derived: Derived) -> Iterator[str]:
                 yield f"{number}, and the best is {value}: more than {away} off"
 
 
-def _variance(law: Law) -> float | None:
+def _variance(law: ErrorLaw) -> float | None:
     """Return the variance that a law states; None of what a model claims."""
-    if isinstance(law, Blend | Bell):
+    if isinstance(law, NoiseSum | GaussianSumBound):
         return law.variance
     return variance(law) if isinstance(law, Noise) else None

@@ -9,24 +9,24 @@ from itertools import pairwise
 
 import numpy as np
 
-from dodona.domain.attribute import label
-from dodona.domain.domain import Domain
-from dodona.domain.partition import Partition, group_label
-from dodona.query.expression import (
+from dodona.query.query import Block, Key, block_weights, group_numbers
+from dodona.query.question import (
     Arithmetic,
     Comparison,
     Expression,
-    KeyOf,
-    Literal,
+    KeyLabel,
+    LiteralExpression,
     Logic,
     Mean,
     Quantile,
+    Question,
     Spread,
     Total,
     Variation,
 )
-from dodona.query.query import Block, Key, block_weights, group_of
-from dodona.query.question import Question
+from dodona.schema.attributes import code_label
+from dodona.schema.partition import Partition, group_label
+from dodona.schema.schema import Domain
 from tests.sql.scene import ROWS, Axes
 
 Cell = object
@@ -73,9 +73,9 @@ class Exact:
 
     def value(self, expression: Expression, group: int) -> Cell:  # noqa: C901, PLR0911  one case for each expression
         match expression:
-            case KeyOf(key):
+            case KeyLabel(key):
                 return self.key(key, group)
-            case Literal(value):
+            case LiteralExpression(value):
                 return value
             case Total(block):
                 return self.total(block, group)
@@ -138,7 +138,7 @@ class Exact:
             spans.append(last.span(int(np.flatnonzero(np.cumsum(counts) >= float(wanted))[0])))
         for outer, inner in pairwise(spans):
             assert outer[0] <= inner[0] < inner[1] <= outer[1]
-        return label(attribute, spans[-1][0])
+        return code_label(attribute, spans[-1][0])
 
     def key(self, number: int, group: int) -> Cell:
         for key in reversed(self.question.keys[number + 1 :]):
@@ -148,7 +148,7 @@ class Exact:
 
 
 def _summed(block: Block, axes: Axes):
-    groups = np.broadcast_to(group_of(block.keys, axes), (ROWS,))
+    groups = np.broadcast_to(group_numbers(block.keys, axes), (ROWS,))
     weights = np.broadcast_to(block_weights(block, axes), (ROWS,))
     return np.bincount(groups, weights, minlength=block.values).astype(np.int64)  # exact: all sums are below 2^53
 

@@ -12,10 +12,9 @@ import duckdb
 import numpy as np
 from numpy.typing import NDArray
 
-from dodona.domain.attribute import Attribute, Boolean, Category, Date, Integer, Number, label
-from dodona.domain.domain import Domain
-from dodona.domain.schema import Schema
-from tests.backends.columns import completed
+from dodona.schema.attributes import Attribute, Boolean, Category, Date, Integer, Number, code_label
+from dodona.schema.schema import Domain, Schema
+from tests.engines.columns import completed
 
 ROWS = 20_000
 SEED = 20_241_116
@@ -84,7 +83,7 @@ def _filled(axes: Axes) -> duckdb.DuckDBPyConnection:
 
 
 def _values(attribute: Attribute, codes: Iterable[int]) -> list[object]:
-    values = [label(attribute, code) for code in range(attribute.size)]
+    values = [code_label(attribute, code) for code in range(attribute.size)]
     plain: list[object] = [float(value) if isinstance(value, Fraction) else value for value in values]
     plain += [None, "<outside>" if isinstance(attribute, Category) else None]
     return [plain[code] for code in codes]

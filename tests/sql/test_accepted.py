@@ -6,7 +6,7 @@ from fractions import Fraction
 
 import pytest
 
-from dodona.query.expression import Total
+from dodona.query.question import Total
 from dodona.sql.compile import compile_sql
 from tests.sql.oracle import Exact
 from tests.sql.pairs import blocks

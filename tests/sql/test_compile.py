@@ -12,17 +12,16 @@ import numpy as np
 import pytest
 from sqlglot import exp
 
-from dodona.domain.attribute import Boolean, Category, Date, Integer, Number
-from dodona.domain.partition import Partition
-from dodona.domain.schema import Schema
-from dodona.query.canonical import digest
-from dodona.query.expression import Arithmetic, Comparison, KeyOf, Literal, Mean, Quantile, Total
-from dodona.query.predicate import EVERYTHING, Jointly, holds
-from dodona.query.query import Query
-from dodona.query.weight import Cases, Constant, Value
+from dodona.query.canonical import query_digest
+from dodona.query.predicate import EVERYTHING, Jointly, evaluate_predicate
+from dodona.query.query import CaseWeight, ConstantWeight, Query, ValueWeight
+from dodona.query.question import Arithmetic, Comparison, KeyLabel, LiteralExpression, Mean, Quantile, Total
+from dodona.schema.attributes import Boolean, Category, Date, Integer, Number
+from dodona.schema.partition import Partition
+from dodona.schema.schema import Schema
 from dodona.sql import parse
 from dodona.sql.compile import compile_sql
-from dodona.sql.faults import InvalidSql
+from dodona.sql.scope import InvalidSql
 from tests.sql.scene import SCHEMA
 
 WIDE = Schema.of("wide", Integer("number", 0, 2**24 - 1), Date("day", dt.date(1, 1, 1), dt.date(9999, 12, 31)), size=10)
@@ -36,7 +35,9 @@ def cells(where, name):
     """Return the labels of the cells of a column for which a condition is true."""
     (block,) = asked(f"SELECT count(*) FROM stays WHERE {where}").query.blocks
     attribute = SCHEMA.domain[name]
-    found = np.broadcast_to(holds(block.where, {name: np.arange(attribute.size + 2)}), (attribute.size + 2,))
+    found = np.broadcast_to(
+        evaluate_predicate(block.where, {name: np.arange(attribute.size + 2)}), (attribute.size + 2,)
+    )
     return [
         "MISSING" if code == attribute.size else "OUTSIDE" if code > attribute.size else code
         for code in np.flatnonzero(found)
@@ -47,11 +48,11 @@ def test_the_order_of_keys_is_no_part_of_the_question_but_of_what_is_shown():
     one = asked("SELECT sex, emergency, count(*) FROM stays GROUP BY sex, emergency")
     two = asked("SELECT sex, emergency, count(*) FROM stays GROUP BY emergency, sex")
     three = asked("SELECT emergency, count(*), sex FROM stays GROUP BY ALL")
-    assert digest(one.query) == digest(two.query) == digest(three.query)
+    assert query_digest(one.query) == query_digest(two.query) == query_digest(three.query)
     assert one.columns == two.columns
     assert [column.name for column in three.columns] == ["emergency", "count", "sex"]
     assert [key.attribute for key in one.keys] == ["emergency", "sex"]
-    assert three.columns[2].expression == KeyOf(1)
+    assert three.columns[2].expression == KeyLabel(1)
 
 
 @pytest.mark.parametrize(
@@ -70,7 +71,7 @@ def test_the_order_of_keys_is_no_part_of_the_question_but_of_what_is_shown():
 )
 def test_paraphrases_are_one_question(text):
     plain = asked("SELECT count(*) FROM stays WHERE age >= 3 AND sex = 'male'")
-    assert digest(asked(text).query) == digest(plain.query)
+    assert query_digest(asked(text).query) == query_digest(plain.query)
 
 
 def test_a_block_is_measured_once_however_often_it_is_shown():
@@ -85,7 +86,7 @@ def test_an_average_is_taken_about_the_middle_of_its_range():
     (column,) = asked("SELECT avg(stay) FROM stays").columns
     assert column.expression == Mean(0, 1, centre=Fraction(5, 2), lower=Fraction(0), upper=Fraction(5))
     block, rows = asked("SELECT avg(stay) FROM stays").query.blocks
-    assert block.weight == Value("stay", 21, -10, 1)
+    assert block.weight == ValueWeight("stay", 21, -10, 1)
     assert block.unit == Fraction(1, 4)
     assert block.where == rows.where
     assert cells("stay IS NOT NULL AND stay < 99", "stay") == list(range(21))
@@ -116,14 +117,14 @@ def test_the_range_of_an_average_follows_what_is_meant(text, lower, upper, centr
 @pytest.mark.parametrize(
     ("text", "weight", "unit"),
     [
-        ("SELECT sum(stay) FROM stays", Value("stay", 21, 0, 1), "1/4"),
-        ("SELECT sum(2 * stay + 1) FROM stays", Value("stay", 21, 2, 1), "1/2"),
-        ("SELECT sum(age / 3) FROM stays", Value("age", 21, 0, 1), "1/3"),
-        ("SELECT sum(age * 1000) FROM stays", Value("age", 21, 0, 1), "1000"),
-        ("SELECT sum(5 - age) FROM stays", Value("age", 21, 5, -1), "1"),
-        ("SELECT sum(0.1) FROM stays", Constant(1), "1/10"),
-        ("SELECT sum(0) FROM stays", Constant(0), "1"),
-        ("SELECT sum(age * 0) FROM stays", Value("age", 21, 0, 0), "1"),
+        ("SELECT sum(stay) FROM stays", ValueWeight("stay", 21, 0, 1), "1/4"),
+        ("SELECT sum(2 * stay + 1) FROM stays", ValueWeight("stay", 21, 2, 1), "1/2"),
+        ("SELECT sum(age / 3) FROM stays", ValueWeight("age", 21, 0, 1), "1/3"),
+        ("SELECT sum(age * 1000) FROM stays", ValueWeight("age", 21, 0, 1), "1000"),
+        ("SELECT sum(5 - age) FROM stays", ValueWeight("age", 21, 5, -1), "1"),
+        ("SELECT sum(0.1) FROM stays", ConstantWeight(1), "1/10"),
+        ("SELECT sum(0) FROM stays", ConstantWeight(0), "1"),
+        ("SELECT sum(age * 0) FROM stays", ValueWeight("age", 21, 0, 0), "1"),
     ],
 )
 def test_a_weight_is_whole_numbers_of_one_unit(text, weight, unit):
@@ -136,9 +137,9 @@ def test_a_case_inside_a_sum_keeps_its_true_size():
     (block,) = asked(
         "SELECT sum(CASE WHEN age = 7 THEN 1e9 WHEN emergency THEN 0.5 ELSE stay END) FROM stays"
     ).query.blocks
-    assert isinstance(block.weight, Cases)
-    assert [weight for _, weight in block.weight.branches] == [Constant(4 * 10**9), Constant(2)]
-    assert block.weight.otherwise == Value("stay", 21, 0, 1)
+    assert isinstance(block.weight, CaseWeight)
+    assert [weight for _, weight in block.weight.branches] == [ConstantWeight(4 * 10**9), ConstantWeight(2)]
+    assert block.weight.otherwise == ValueWeight("stay", 21, 0, 1)
     assert block.unit == Fraction(1, 4)
 
 
@@ -247,8 +248,13 @@ def test_having_order_limit_and_offset_are_kept_for_after_the_noise():
     question = asked(
         "SELECT sex, count(*) AS n FROM stays GROUP BY sex HAVING n / 2 > 7 ORDER BY n DESC, 1 LIMIT 3 OFFSET 1"
     )
-    assert question.having == Comparison(">", Arithmetic("/", Total(0), Literal(Fraction(2))), Literal(Fraction(7)))
-    assert [(order.expression, order.descending) for order in question.order] == [(Total(0), True), (KeyOf(0), False)]
+    assert question.having == Comparison(
+        ">", Arithmetic("/", Total(0), LiteralExpression(Fraction(2))), LiteralExpression(Fraction(7))
+    )
+    assert [(order.expression, order.descending) for order in question.order] == [
+        (Total(0), True),
+        (KeyLabel(0), False),
+    ]
     assert (question.limit, question.offset) == (3, 1)
     assert len(question.query.blocks) == 1
 
@@ -302,7 +308,9 @@ def test_a_long_list_of_rows_is_one_set_of_combinations():
     assert isinstance(block.where, Jointly)
     assert (block.where.names, block.where.codes.bit_count()) == (("age", "stay"), len(rows))
     words = " OR ".join(f"age = {age} AND stay = {stay}" for age, stay in rows)
-    assert digest(asked(f"SELECT count(*) FROM stays WHERE {words}").query) == digest(Query(SCHEMA.domain, (block,)))
+    assert query_digest(asked(f"SELECT count(*) FROM stays WHERE {words}").query) == query_digest(
+        Query(SCHEMA.domain, (block,))
+    )
 
 
 def test_many_large_lists_of_rows_are_refused_before_they_fill_the_memory():

@@ -5,9 +5,9 @@ import time
 
 import pytest
 
-from dodona.domain.schema import Schema
 from dodona.errors import InvalidRequest
 from dodona.query.question import Question
+from dodona.schema.schema import Schema
 from dodona.sql.compile import compile_sql
 from tests.sql.scene import COMPLETE, SCHEMA
 from tests.sql.soup import text

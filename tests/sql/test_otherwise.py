@@ -8,18 +8,17 @@ import duckdb
 import numpy as np
 import pytest
 
-from dodona.domain.attribute import Category, Date, Integer, Number
-from dodona.domain.encoding import encode
-from dodona.domain.partition import Partition, group_label
-from dodona.query.canonical import digest
+from dodona.engines.cells import ColumnForm, among_sql, code_sql, read_column
+from dodona.engines.dialects import DUCKDB, number_literal
+from dodona.query.canonical import query_digest
 from dodona.query.predicate import EVERYTHING, NOTHING, Among
-from dodona.query.query import Cases
+from dodona.query.query import CaseKey
+from dodona.schema.attributes import Category, Date, Integer, Number
+from dodona.schema.encoding import encode
+from dodona.schema.partition import Partition, group_label
 from dodona.sql.compile import compile_sql
-from dodona.sql.faults import InvalidSql
-from dodona.sql.render_cells import code, condition
-from dodona.sql.render_column import Form, reading
-from dodona.sql.render_dialect import DUCKDB, number_literal
-from tests.backends.columns import completed
+from dodona.sql.scope import InvalidSql
+from tests.engines.columns import completed
 from tests.sql.scene import COMPLETE, SCHEMA
 
 NAMES = ("sex", "age", "stay", "admitted", "emergency")
@@ -97,7 +96,7 @@ def test_grouping_has_the_declared_groups_alone(by: str, groups: int) -> None:
     for key in question.keys:
         if isinstance(key, Partition):
             names += [group_label(key, COMPLETE.domain[key.attribute], group) for group in range(key.groups)]
-        elif isinstance(key, Cases) and by != "age > 3":
+        elif isinstance(key, CaseKey) and by != "age > 3":
             names += [*(name for name, _ in key.branches), key.otherwise]
     assert not {"<missing>", "<outside>"} & set(map(str, names))
 
@@ -105,47 +104,47 @@ def test_grouping_has_the_declared_groups_alone(by: str, groups: int) -> None:
 def test_to_count_a_column_is_to_count_its_rows() -> None:
     for name in NAMES:
         one = compile_sql(f"SELECT count({name}) FROM stays", COMPLETE)  # noqa: S608
-        assert digest(one.query) == digest(compile_sql("SELECT count(*) FROM stays", COMPLETE).query)
+        assert query_digest(one.query) == query_digest(compile_sql("SELECT count(*) FROM stays", COMPLETE).query)
     assert len(compile_sql("SELECT avg(age), avg(stay), count(*) FROM stays", COMPLETE).query.blocks) == 3
     assert len(compile_sql("SELECT avg(age), avg(stay), count(*) FROM stays", SCHEMA).query.blocks) == 5
 
 
 def test_conditions_compare_the_raw_column_and_say_where_it_is_not() -> None:
-    def sql(attribute, codes: int, form: Form) -> str:
-        return condition(reading(attribute, "c", form, DUCKDB), Among("x", attribute.size, codes))
+    def sql(attribute, codes: int, form: ColumnForm) -> str:
+        return among_sql(read_column(attribute, "c", form, DUCKDB), Among("x", attribute.size, codes))
 
     age = Integer("x", 0, 9, otherwise=1)
-    assert sql(age, 0b1111100000, Form.WHOLE) == "c >= 5"
-    assert sql(age, 0b0000011111, Form.WHOLE) == "((c >= 5) IS NOT TRUE)"
-    assert sql(age, 0b1111111111, Form.WHOLE) == "TRUE"
-    assert sql(age, 0b0000000011, Form.CODE) == "c BETWEEN 0 AND 1"
-    assert sql(age, 0b0000000011, Form.NOTHING) == "1 BETWEEN 0 AND 1"
+    assert sql(age, 0b1111100000, ColumnForm.WHOLE) == "c >= 5"
+    assert sql(age, 0b0000011111, ColumnForm.WHOLE) == "((c >= 5) IS NOT TRUE)"
+    assert sql(age, 0b1111111111, ColumnForm.WHOLE) == "TRUE"
+    assert sql(age, 0b0000000011, ColumnForm.CODE) == "c BETWEEN 0 AND 1"
+    assert sql(age, 0b0000000011, ColumnForm.NOTHING) == "1 BETWEEN 0 AND 1"
     sex = Category("x", ["a", "b'", "c"], otherwise="c")
-    assert sql(sex, 0b011, Form.TEXT) == "c IN ('a', 'b''')"
-    assert sql(sex, 0b100, Form.TEXT) == "((c IN ('a', 'b''')) IS NOT TRUE)"
+    assert sql(sex, 0b011, ColumnForm.TEXT) == "c IN ('a', 'b''')"
+    assert sql(sex, 0b100, ColumnForm.TEXT) == "((c IN ('a', 'b''')) IS NOT TRUE)"
     day = Date("x", dt.date(2024, 1, 30), dt.date(2024, 2, 2), otherwise=dt.date(2024, 2, 2))
-    assert sql(day, 0b1000, Form.DAY) == "(((c >= DATE '2024-01-30' AND c < DATE '2024-02-02')) IS NOT TRUE)"
-    assert code(reading(sex, "c", Form.TEXT, DUCKDB)) == (
+    assert sql(day, 0b1000, ColumnForm.DAY) == "(((c >= DATE '2024-01-30' AND c < DATE '2024-02-02')) IS NOT TRUE)"
+    assert code_sql(read_column(sex, "c", ColumnForm.TEXT, DUCKDB)) == (
         "coalesce(CAST(enum_code(TRY_CAST(c AS ENUM('a', 'b''', 'c'))) AS BIGINT), 2)"
     )
 
 
 @pytest.mark.parametrize("landing", range(5))
-@pytest.mark.parametrize("form", [Form.DOUBLE, Form.TEXT])
-def test_every_set_of_codes_of_a_small_grid_is_told_apart(form: Form, landing: int) -> None:
+@pytest.mark.parametrize("form", [ColumnForm.DOUBLE, ColumnForm.TEXT])
+def test_every_set_of_codes_of_a_small_grid_is_told_apart(form: ColumnForm, landing: int) -> None:
     number = completed(Number("x", 0, "0.4", "0.1"), landing)
     column = [-1.0, -5e-324, 0.0, 0.1, 0.2, 0.3, 0.39, 0.4, 9.0, np.inf, np.nan, None]
     listed = [
         "(NULL)" if v is None else f"('{v}'::DOUBLE)" if not np.isfinite(v) else f"({number_literal(v)})"
         for v in column
     ]
-    if form is Form.TEXT:
+    if form is ColumnForm.TEXT:
         column = [None if v is None else repr(float(v)) for v in column] + ["x", "", "1e999", "0.1.2"]
         listed = ["(NULL)" if v is None else f"('{v}')" for v in column]
-    held, codes = reading(number, "c", form, DUCKDB), encode(number, column)
+    held, codes = read_column(number, "c", form, DUCKDB), encode(number, column)
     table = f"(VALUES {', '.join(listed)}) AS t(c)"
-    assert duckdb.sql(f"SELECT {code(held)} FROM {table}").fetchall() == [(own,) for own in codes.tolist()]  # noqa: S608
+    assert duckdb.sql(f"SELECT {code_sql(held)} FROM {table}").fetchall() == [(own,) for own in codes.tolist()]  # noqa: S608
     for chosen in range(1, 2**5):
-        sql = condition(held, Among("x", 5, chosen))
+        sql = among_sql(held, Among("x", 5, chosen))
         found = duckdb.sql(f"SELECT count(*) FROM {table} WHERE {sql}").fetchall()[0][0]  # noqa: S608
         assert found == sum(chosen >> int(own) & 1 for own in codes), sql

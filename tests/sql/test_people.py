@@ -2,13 +2,12 @@
 
 import pytest
 
-from dodona.domain.attribute import Category, Integer
-from dodona.domain.schema import Schema
-from dodona.query.expression import Total
-from dodona.query.query import Query
-from dodona.query.weight import People
+from dodona.query.query import PeopleWeight, Query
+from dodona.query.question import Total
+from dodona.schema.attributes import Category, Integer
+from dodona.schema.schema import Schema
 from dodona.sql.compile import compile_sql
-from dodona.sql.faults import InvalidSql
+from dodona.sql.scope import InvalidSql
 
 COLUMNS = (Category("sex", ["f", "m"]), Integer("age", 0, 99))
 PEOPLE = Schema.of("stays", *COLUMNS, size=100, id="Patient", rows=4)
@@ -18,7 +17,7 @@ ROWS = Schema.of("stays", *COLUMNS, size=100)
 def test_people_are_counted_under_a_condition_and_by_group():
     asked = compile_sql("SELECT count(DISTINCT patient) FROM stays WHERE age >= 65", PEOPLE)
     (block,) = asked.query.blocks
-    assert isinstance(block.weight, People)
+    assert isinstance(block.weight, PeopleWeight)
     assert asked.columns[0].expression == Total(0)
     grouped = compile_sql("SELECT sex, count(DISTINCT stays.PATIENT) AS n, count(*) FROM stays GROUP BY sex", PEOPLE)
     assert grouped.query.blocks[0] == Query.people(PEOPLE.domain, "sex").blocks[0]
@@ -27,7 +26,7 @@ def test_people_are_counted_under_a_condition_and_by_group():
 
 def test_a_filter_and_arithmetic_work_as_with_counts():
     asked = compile_sql("SELECT count(*) / count(DISTINCT patient) FILTER (WHERE sex = 'f') FROM stays", PEOPLE)
-    assert [isinstance(block.weight, People) for block in asked.query.blocks] == [False, True]
+    assert [isinstance(block.weight, PeopleWeight) for block in asked.query.blocks] == [False, True]
 
 
 def test_the_people_are_not_listed():

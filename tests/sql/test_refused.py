@@ -4,7 +4,7 @@ import pytest
 
 from dodona.errors import InvalidRequest
 from dodona.sql.compile import compile_sql
-from dodona.sql.faults import InvalidSql
+from dodona.sql.scope import InvalidSql
 from tests.sql.pairs import blocks
 from tests.sql.scene import SCHEMA
 

@@ -5,15 +5,15 @@ import math
 import numpy as np
 import pytest
 
-from dodona.accounting.optimal import losses_of_product
-from dodona.adaptive.lecture import added_noise, laplace_stability
-from dodona.adaptive.stability import added, composed, expected_gap, gaussian_stability, stability_of_privacy
 from dodona.errors import Refused
+from dodona.lab.adaptive.lecture import added_noise, laplace_stability
+from dodona.lab.adaptive.stability import added, composed, expected_gap, gaussian_stability, stability_of_privacy
+from dodona.lab.composition import product_losses
 
 
 def product_variation(epsilon: float, times: int) -> float:
     """The exact total variation of k randomized responses: E[(1 - e^{-loss})₊]."""
-    losses, weights = losses_of_product(repr(epsilon), times=times)
+    losses, weights = product_losses(repr(epsilon), times=times)
     return float((weights * np.maximum(-np.expm1(-losses), 0)).sum())
 
 

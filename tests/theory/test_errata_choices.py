@@ -7,11 +7,11 @@ from fractions import Fraction
 import mpmath
 import pytest
 
-from dodona.accounting.event import Together
-from dodona.domain.neighbours import Neighbours
-from dodona.mechanisms import Exponential, Laplace, NoisyMax
+from dodona.lab.mechanisms import Exponential, Laplace, NoisyMax
+from dodona.privacy.events import ComposedEvent
 from dodona.query.sensitivity import Sensitivity
-from tests.mechanisms import laws
+from dodona.schema.schema import Neighbours
+from tests.privacy import laws
 
 mp = mpmath.mp.clone()
 mp.dps = 60
@@ -92,7 +92,7 @@ def test_row_19_the_winning_count_is_not_free(counts: int) -> None:
     assert laws.largest_loss(here, there) <= 1
     # The count of the winner, asked on its own, is one more release.
     count = Laplace(scale=1).event(Sensitivity.count(Neighbours.ADD_REMOVE))
-    assert Together(((index, 1), (count, 1))).epsilon == 2
+    assert ComposedEvent(((index, 1), (count, 1))).epsilon == 2
 
 
 BIDS = (100, 100, 100, 301)

@@ -7,20 +7,24 @@ from fractions import Fraction
 
 import pytest
 
-from dodona.accounting.composition import (
-    Part,
+from dodona.errors import InvalidArgument
+from dodona.lab.composition import (
+    MechanismGroup,
     advanced,
     advanced_delta,
     advanced_sharp,
-    calibrated,
-    corollary,
-    part,
+    calibrate_epsilon,
+    corollary_epsilon,
+    homogeneous_delta,
+    homogeneous_epsilon,
+    mechanism_group,
     product,
+    product_losses,
     product_sharp,
     sharp_drift,
     textbook_drift,
 )
-from dodona.accounting.divergence import (
+from dodona.lab.divergence import (
     approximate_maximum,
     close_pair,
     hockey_stick,
@@ -28,9 +32,7 @@ from dodona.accounting.divergence import (
     maximum,
     total_variation,
 )
-from dodona.accounting.normal import normal_delta
-from dodona.accounting.optimal import homogeneous_delta, homogeneous_epsilon, losses_of_product
-from dodona.errors import InvalidArgument
+from dodona.privacy.conversion import gdp_delta
 
 SLACK = Fraction(math.exp(-32))
 
@@ -43,7 +45,7 @@ def response(epsilon: float) -> tuple[list[float], list[float]]:
 @pytest.mark.parametrize(("times", "epsilon", "exact"), [(10**4, "0.01", 1.5354e-3), (400, "0.05", 1.49e-3)])
 def test_erratum_1_the_product_needs_the_square_in_its_delta(times: int, epsilon: str, exact: float) -> None:
     pair = product(epsilon, times=times)
-    delta = homogeneous_delta(part(epsilon, times=times), epsilon=pair.epsilon)
+    delta = homogeneous_delta(mechanism_group(epsilon, times=times), epsilon=pair.epsilon)
     assert delta == pytest.approx(exact, rel=5e-3)
     printed = math.exp(-times * float(epsilon) / 2)
     assert delta > 10 * printed
@@ -56,40 +58,40 @@ def test_erratum_1_the_mended_product_theorem_holds_for_every_epsilon(epsilon: s
     for theorem in (product, product_sharp):
         pair = theorem(epsilon, times=times)
         if pair.epsilon < Fraction(epsilon) * times:
-            assert homogeneous_delta(part(epsilon, times=times), epsilon=pair.epsilon) <= float(pair.delta)
+            assert homogeneous_delta(mechanism_group(epsilon, times=times), epsilon=pair.epsilon) <= float(pair.delta)
 
 
 def test_erratum_11_a_lifetime_of_databases_allows_less_by_the_theorem_and_more_by_the_optimum() -> None:
-    printed = part(Fraction(1, 801), times=10**4)
+    printed = mechanism_group(Fraction(1, 801), times=10**4)
     assert float(advanced([printed], slack=SLACK).epsilon) == pytest.approx(1.0143, abs=1e-4)
     assert float(advanced_sharp([printed], slack=SLACK).epsilon) == pytest.approx(1.00654, abs=1e-5)
-    assert advanced([part(1 / Fraction("812.319"), times=10**4)], slack=SLACK).epsilon <= 1
-    assert advanced([part(1 / Fraction("812.317"), times=10**4)], slack=SLACK).epsilon > 1
-    assert 1 / float(calibrated(1, slack=SLACK, times=10**4)) == pytest.approx(806.202, abs=1e-3)
+    assert advanced([mechanism_group(1 / Fraction("812.319"), times=10**4)], slack=SLACK).epsilon <= 1
+    assert advanced([mechanism_group(1 / Fraction("812.317"), times=10**4)], slack=SLACK).epsilon > 1
+    assert 1 / float(calibrate_epsilon(1, slack=SLACK, times=10**4)) == pytest.approx(806.202, abs=1e-3)
     # The conclusion is true all the same.
     assert homogeneous_delta(printed, epsilon=1) == pytest.approx(1.38e-17, rel=5e-3)
-    assert homogeneous_delta(part(1 / Fraction("715.6"), times=10**4), epsilon=1) <= SLACK
-    assert homogeneous_delta(part(1 / Fraction("715.4"), times=10**4), epsilon=1) > SLACK
+    assert homogeneous_delta(mechanism_group(1 / Fraction("715.6"), times=10**4), epsilon=1) <= SLACK
+    assert homogeneous_delta(mechanism_group(1 / Fraction("715.4"), times=10**4), epsilon=1) > SLACK
 
 
 @pytest.mark.parametrize("epsilon", [0.01, 0.1, 1.0, 4.0])
 def test_erratum_13_the_mean_loss_is_a_hyperbolic_tangent(epsilon: float) -> None:
     attained = kullback_leibler(*response(epsilon))
     assert attained == pytest.approx(epsilon * math.tanh(epsilon / 2), rel=1e-9)
-    assert sharp_drift([part(epsilon)]) >= attained
+    assert sharp_drift([mechanism_group(epsilon)]) >= attained
     both = attained + kullback_leibler(*reversed(response(epsilon)))
-    assert both < textbook_drift([part(epsilon)])
+    assert both < textbook_drift([mechanism_group(epsilon)])
     if epsilon == 1:
         assert both == pytest.approx(0.9242, abs=1e-4)
-        assert textbook_drift([part(1)]) == pytest.approx(1.7183, abs=1e-4)
+        assert textbook_drift([mechanism_group(1)]) == pytest.approx(1.7183, abs=1e-4)
 
 
 @pytest.mark.parametrize(("positives", "proved", "true"), [(200, 46.99, 153), (10**4, 53.86, 124)])
 def test_erratum_14_the_sparse_vector_needs_a_range(positives: int, proved: float, true: float) -> None:
     delta = Fraction(1, 10**6)
 
-    def each(epsilon: float) -> Part:
-        return part(epsilon / math.sqrt(8 * positives * math.log(10**6)), times=positives)
+    def each(epsilon: float) -> MechanismGroup:
+        return mechanism_group(epsilon / math.sqrt(8 * positives * math.log(10**6)), times=positives)
 
     def book(epsilon: float) -> bool:
         return advanced([each(epsilon)], slack=delta).epsilon <= epsilon
@@ -106,16 +108,16 @@ def test_erratum_14_the_sparse_vector_needs_a_range(positives: int, proved: floa
 
 def test_erratum_14_at_everyday_parameters_it_asks_for_too_much_noise() -> None:
     delta, positives = Fraction(1, 10**6), 100
-    each = corollary(1, slack=delta, times=positives)
+    each = corollary_epsilon(1, slack=delta, times=positives)
     assert float(each) * math.sqrt(positives) == pytest.approx(0.0951, abs=1e-4)
-    assert homogeneous_epsilon(Part(each, times=positives), delta=delta) < 0.5
+    assert homogeneous_epsilon(MechanismGroup(each, times=positives), delta=delta) < 0.5
 
 
 def test_erratum_16_the_mean_is_bounded_by_the_power_and_not_by_another_epsilon() -> None:
     epsilon, other = 1.0, 0.01
     assert kullback_leibler(*response(epsilon)) > epsilon * other
-    assert kullback_leibler(*response(epsilon)) <= textbook_drift([part(1)])
-    found = advanced([part("0.1", times=100)], slack="1e-6").epsilon
+    assert kullback_leibler(*response(epsilon)) <= textbook_drift([mechanism_group(1)])
+    found = advanced([mechanism_group("0.1", times=100)], slack="1e-6").epsilon
     deviation = math.sqrt(2 * 100 * math.log(10**6)) * 0.1
     assert float(found) == pytest.approx(deviation + 100 * 0.1 * math.expm1(0.1), rel=1e-9)
 
@@ -135,26 +137,26 @@ def test_erratum_22_one_direction_is_not_enough() -> None:
 def test_erratum_26_the_corollary_has_a_range() -> None:
     def proved(slack: str) -> float:
         each = 1 / (2 * math.sqrt(2 * math.log(1 / Fraction(slack))))
-        return float(advanced([part(each)], slack=slack).epsilon)
+        return float(advanced([mechanism_group(each)], slack=slack).epsilon)
 
     assert proved("0.8") == pytest.approx(1.3336, abs=1e-4)
     assert proved("0.709") <= 1 < proved("0.71")
-    assert corollary(1, slack="0.88", times=1) > 0  # by the sharp drift, up to e^(-1/8) = 0.8825
+    assert corollary_epsilon(1, slack="0.88", times=1) > 0  # by the sharp drift, up to e^(-1/8) = 0.8825
     with pytest.raises(InvalidArgument):
-        corollary(1, slack="0.89", times=1)
+        corollary_epsilon(1, slack="0.89", times=1)
 
 
 def test_erratum_26_the_drift_in_its_proof_is_not_the_theorems() -> None:
     printed = math.sqrt(2 * 100 * math.log(10**6)) * 0.1 + 100 * 0.1**2
-    assert printed < float(advanced([part("0.1", times=100)], slack="1e-6").epsilon)
-    assert printed > float(advanced_sharp([part("0.1", times=100)], slack="1e-6").epsilon)
+    assert printed < float(advanced([mechanism_group("0.1", times=100)], slack="1e-6").epsilon)
+    assert printed > float(advanced_sharp([mechanism_group("0.1", times=100)], slack="1e-6").epsilon)
 
 
 def test_erratum_27_the_bad_views_have_the_probability_of_the_slack() -> None:
     """For pure mechanisms δ is 0; losses past ε' do happen, with a probability up to δ'."""
     slack = Fraction(1, 20)
-    epsilon = float(advanced([part("0.1", times=100)], slack=slack).epsilon)
-    losses, weights = losses_of_product("0.1", times=100)
+    epsilon = float(advanced([mechanism_group("0.1", times=100)], slack=slack).epsilon)
+    losses, weights = product_losses("0.1", times=100)
     bad = float(weights[losses > epsilon].sum())
     assert 0 < bad <= slack
 
@@ -176,7 +178,7 @@ def test_erratum_33_the_proof_needs_a_smaller_epsilon_unless_the_drift_is_sharp(
     assert book(1.2564) <= 3 * 1.2564**2
     assert book(1.2565) > 3 * 1.2565**2
     for epsilon in (0.1, 1.79, 5.0, 50.0):
-        assert sharp_drift([part(epsilon)]) + epsilon**2 <= 3 * epsilon**2
+        assert sharp_drift([mechanism_group(epsilon)]) + epsilon**2 <= 3 * epsilon**2
 
 
 @pytest.mark.parametrize("times", [100, 10**4])
@@ -185,7 +187,7 @@ def test_erratum_34_below_one_over_the_root_the_product_theorem_is_empty(times: 
     pair = product(epsilon, times=times)
     assert pair.epsilon > Fraction(3, times)  # not o(1/k)
     assert float(pair.delta) > 0.606
-    assert advanced_delta([Part(epsilon, times=times)], epsilon=3) < 1e-6
+    assert advanced_delta([MechanismGroup(epsilon, times=times)], epsilon=3) < 1e-6
 
 
 def test_erratum_35_the_release_mechanism_inherits_the_wrong_delta() -> None:
@@ -195,13 +197,13 @@ def test_erratum_35_the_release_mechanism_inherits_the_wrong_delta() -> None:
     each = 1 / (noise * rows)
     printed = math.exp(-times * each / 2)
     assert printed == pytest.approx(0.0083, abs=1e-4)
-    exact = homogeneous_delta(part(each, times=times), epsilon=3 * times * each**2)
+    exact = homogeneous_delta(mechanism_group(each, times=times), epsilon=3 * times * each**2)
     assert exact == pytest.approx(0.0306, abs=1e-4)
     assert printed < exact <= float(product(each, times=times).delta)
 
 
 def test_erratum_45_private_with_probability_is_stronger_than_a_delta() -> None:
-    assert normal_delta(1, epsilon=1) == pytest.approx(0.1269, abs=1e-4)
+    assert gdp_delta(1, epsilon=1) == pytest.approx(0.1269, abs=1e-4)
     passing = math.erfc(0.5 / math.sqrt(2)) / 2  # the loss is normal with mean 1/2 and variance 1
     assert passing == pytest.approx(0.3085, abs=1e-4)
-    assert normal_delta(1, epsilon=1) < passing
+    assert gdp_delta(1, epsilon=1) < passing

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from dodona.offline.blr import database_within, lemma_rows
+from dodona.synth.blr import database_error, sufficient_rows
 
 WITHIN = 0.2
 CELLS = 8
@@ -29,10 +29,10 @@ def test_row_37_what_a_database_costs_holds_the_logarithms_of_questions_and_cell
     assert misses(printed, 30) > 0.999999
     # Theorem 5 with its logarithms: at the price it names, errors past α are rarer than it says.
     failing, questions = 0.05, 2**CELLS
-    rows = lemma_rows(questions, 0.14)
+    rows = sufficient_rows(questions, 0.14)
     near = math.sqrt(math.log(2 * questions) / (2 * rows))
     epsilon = 2 * (rows * math.log(CELLS) - math.log(failing)) / (TABLE * (WITHIN - near))
-    told = database_within(TABLE, universe=CELLS, questions=questions, rows=rows, epsilon=epsilon)
+    told = database_error(TABLE, universe=CELLS, questions=questions, rows=rows, epsilon=epsilon)
     assert told == pytest.approx(WITHIN, rel=1e-9)
     assert epsilon > 100 * printed
     assert misses(epsilon, rows) <= failing
@@ -41,10 +41,10 @@ def test_row_37_what_a_database_costs_holds_the_logarithms_of_questions_and_cell
 def test_row_46_one_question_needs_a_row_and_many_need_fewer_than_printed() -> None:
     for within in (0.5, 0.1):
         assert 8 * math.log(1) / within**2 == 0  # as printed, for one question: no row at all
-        assert lemma_rows(1, within) >= 1
+        assert sufficient_rows(1, within) >= 1
         for questions in (2, 10, 10**6):
-            assert lemma_rows(questions, within) < 8 * math.log(questions) / within**2
-            assert 2 * questions * math.exp(-2 * lemma_rows(questions, within) * within**2) < 1
+            assert sufficient_rows(questions, within) < 8 * math.log(questions) / within**2
+            assert 2 * questions * math.exp(-2 * sufficient_rows(questions, within) * within**2) < 1
 
 
 def test_row_46_the_two_scores_of_the_ratio_belong_to_two_tables() -> None:

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from dodona.domain.neighbours import Neighbours
 from dodona.errors import InvalidArgument
-from dodona.mechanisms import Coins, Laplace, RandomizedResponse
-from dodona.mechanisms.gaussian_delta import Calibration, calibrated, continuous
-from dodona.mechanisms.theorems import laplace_error
+from dodona.lab.mechanisms import Coins, Laplace, RandomizedResponse
+from dodona.privacy.additive_noise import Calibration, calibrate_sigma, continuous_gaussian_delta
+from dodona.privacy.theorems import laplace_error
 from dodona.query.sensitivity import Sensitivity
+from dodona.schema.schema import Neighbours
 
 COUNT = Sensitivity.count(Neighbours.REPLACE)
 HONESTY = math.e / (1 + math.e)
@@ -46,20 +46,24 @@ def test_row_4_the_logarithm_of_the_ratio_is_that_of_three_and_the_odds_sum_to_o
 def test_row_10_the_printed_variance_is_far_too_small() -> None:
     """Δ = 1, (.1, 10^-5): variance ln(1/δ)/ε is about 115, and δ(.1) is not 10^-5 but above .001."""
     printed = math.sqrt(math.log(1e5) / 0.1)
-    assert continuous(0.1, 1 / printed) > 1e-3
-    classical = calibrated(0.1, 1e-5, COUNT, Calibration.CLASSICAL)
+    assert continuous_gaussian_delta(0.1, 1 / printed) > 1e-3
+    classical = calibrate_sigma(0.1, 1e-5, COUNT, Calibration.CLASSICAL)
     assert classical == pytest.approx(math.sqrt(2 * math.log(1.25e5)) / 0.1)
-    assert continuous(0.1, 1 / classical) <= 1e-5
+    assert continuous_gaussian_delta(0.1, 1 / classical) <= 1e-5
 
 
 def test_row_10_the_classical_formula_ends_and_the_analytic_one_needs_less() -> None:
     def classical(epsilon: float, delta: float) -> float:
         return math.sqrt(2 * math.log(1.25 / delta)) / epsilon
 
-    assert continuous(8.7, 1 / classical(8.7, 1e-6)) <= 1e-6 < continuous(8.9, 1 / classical(8.9, 1e-6))
+    assert (
+        continuous_gaussian_delta(8.7, 1 / classical(8.7, 1e-6))
+        <= 1e-6
+        < continuous_gaussian_delta(8.9, 1 / classical(8.9, 1e-6))
+    )
     for epsilon, saved in ((0.1, 0.365), (0.001, 0.64)):
-        analytic = calibrated(epsilon, 1e-5, COUNT, Calibration.ANALYTIC)
-        assert continuous(epsilon, 1 / analytic) <= 1e-5 * (1 + 1e-6)
+        analytic = calibrate_sigma(epsilon, 1e-5, COUNT, Calibration.ANALYTIC)
+        assert continuous_gaussian_delta(epsilon, 1 / analytic) <= 1e-5 * (1 + 1e-6)
         assert 1 - analytic / classical(epsilon, 1e-5) == pytest.approx(saved, abs=5e-3)
 
 

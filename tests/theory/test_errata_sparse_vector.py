@@ -5,11 +5,11 @@ from fractions import Fraction
 
 import pytest
 
-from dodona.domain.neighbours import Neighbours
-from dodona.mechanisms import SparseVector
-from dodona.mechanisms.theorems import above_threshold_error, numeric_sparse_error
+from dodona.lab.mechanisms import SparseVector
+from dodona.privacy.theorems import above_threshold_error, numeric_sparse_error
 from dodona.query.sensitivity import Sensitivity
-from tests.mechanisms import laws
+from dodona.schema.schema import Neighbours
+from tests.privacy import laws
 
 GENERAL = Sensitivity.scores(1, Neighbours.REPLACE)
 

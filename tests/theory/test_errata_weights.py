@@ -5,18 +5,14 @@ import math
 import numpy as np
 import pytest
 
-from dodona.domain.neighbours import Neighbours
-from dodona.domain.unit import Unit
-from dodona.mechanisms import Laplace, SparseVector
-from dodona.mechanisms.estimate_checker import EstimateChecker
-from dodona.online.weights.design import Design
-from dodona.online.weights.distribution import Distribution
-from dodona.online.weights.faults import UpdatesUsed
-from dodona.online.weights.multiplicative import MultiplicativeWeights, least_drop
-from dodona.online.weights.study import studied
-from dodona.online.weights.textbook import square_root
+from dodona.curator.weights import Distribution
+from dodona.curator.weights_design import UpdatesUsed, WeightsDesign
+from dodona.lab.mechanisms import Laplace, SparseVector
+from dodona.lab.weights import MultiplicativeWeights, least_drop, square_root, study_weights
+from dodona.privacy.sparse_vector import EstimateChecker
 from dodona.query.sensitivity import Sensitivity
-from tests.mechanisms import laws
+from dodona.schema.schema import Neighbours, Unit
+from tests.privacy import laws
 
 
 def test_row_6_below_the_threshold_means_below_its_negative():
@@ -137,7 +133,7 @@ def test_row_43_a_scale_that_is_read_as_a_standard_deviation_loses_more():
 def test_row_44_without_a_cap_updates_go_on_and_a_threshold_below_four_steps_can_undo_them():
     # Noise far above the threshold: estimates that are right are "mended" again and again. The cap ends it.
     test = SparseVector(threshold_scale=50, question_scale=100, positives=4)
-    design = Design(
+    design = WeightsDesign(
         rows=100,
         universe=2,
         questions=100,
@@ -147,7 +143,7 @@ def test_row_44_without_a_cap_updates_go_on_and_a_threshold_below_four_steps_can
         confidence=0.5,
     )
     generator = np.random.default_rng(44)
-    weights = studied(design, [50, 50], draw=lambda law: round(generator.laplace(scale=float(law.scale))))
+    weights = study_weights(design, [50, 50], draw=lambda law: round(generator.laplace(scale=float(law.scale))))
 
     def ask_on() -> None:
         for _ in range(1000):  # each is "far" with probability near a half: 4 of 1000 are sure

@@ -6,14 +6,14 @@ from contextlib import suppress
 
 import pytest
 
-from dodona.audit.cases.scene import schema_of
-from dodona.domain.neighbours import Neighbours
 from dodona.errors import Halted, InvalidArgument
-from dodona.mechanisms.sparse_vector import SparseVector
+from dodona.lab.audit.cases.scene import schema_of
+from dodona.privacy.sparse_vector import SparseVector
 from dodona.query.query import Query
 from dodona.query.sensitivity import Sensitivity
-from dodona.trusted.alerts import Alerts, purpose_of
-from dodona.trusted.faults import Unpaid
+from dodona.schema.schema import Neighbours
+from dodona.trusted.gate import Alerts, watch_purpose
+from dodona.trusted.source import Unpaid
 from tests.trusted.scene import Fixed, paid, scene
 
 FAR = 10**6
@@ -25,7 +25,7 @@ def opened(neighbours: Neighbours, *, positives: int = 1) -> tuple[Alerts, list[
     ledger, source, calls = scene(neighbours)
     moved = Sensitivity.count(neighbours)
     mechanism = SparseVector.for_privacy(1, moved, questions=10, positives=positives)
-    receipt = paid(ledger, mechanism.event(moved), purpose_of(mechanism))
+    receipt = paid(ledger, mechanism.event(moved), watch_purpose(mechanism))
     return Alerts(mechanism, receipt, ledger=ledger, source=source, unit=schema_of(neighbours).unit), calls
 
 
@@ -63,9 +63,9 @@ def test_a_receipt_for_less_opens_nothing(neighbours: Neighbours):
     more = SparseVector.for_privacy(1, moved, questions=10, positives=2)  # of the same price, in other parts
     assert more.event(moved) == mechanism.event(moved)
     for event, purpose in (
-        (cheaper.event(moved), purpose_of(mechanism)),
+        (cheaper.event(moved), watch_purpose(mechanism)),
         (mechanism.event(moved), "below"),
-        (mechanism.event(moved), purpose_of(more)),
+        (mechanism.event(moved), watch_purpose(more)),
     ):
         with pytest.raises(Unpaid):
             Alerts(mechanism, paid(ledger, event, purpose), ledger=ledger, source=source, unit=unit)
@@ -78,7 +78,7 @@ def test_however_it_is_opened_again_no_more_is_used_than_was_paid_for(neighbours
     ledger, source, _ = scene(neighbours)
     moved, unit = Sensitivity.count(neighbours), schema_of(neighbours).unit
     mechanism = SparseVector.for_privacy(1, moved, questions=10, positives=positives)
-    receipt = paid(ledger, mechanism.event(moved), purpose_of(mechanism))
+    receipt = paid(ledger, mechanism.event(moved), watch_purpose(mechanism))
     count, told = Query.count(schema_of(neighbours).domain), 0
     for opening in range(2 * positives + 2):
         alerts = Alerts(mechanism, receipt, ledger=ledger, source=source, unit=unit)
@@ -102,7 +102,7 @@ def test_two_who_have_it_open_share_what_was_paid_for(neighbours: Neighbours):
     ledger, source, _ = scene(neighbours)
     moved, unit = Sensitivity.count(neighbours), schema_of(neighbours).unit
     mechanism = SparseVector.for_privacy(1, moved, questions=10, positives=20)
-    receipt = paid(ledger, mechanism.event(moved), purpose_of(mechanism))
+    receipt = paid(ledger, mechanism.event(moved), watch_purpose(mechanism))
     first, second = (Alerts(mechanism, receipt, ledger=ledger, source=source, unit=unit) for _ in range(2))
     count, told = Query.count(schema_of(neighbours).domain), 0
     with suppress(Halted):
@@ -120,7 +120,7 @@ def test_an_interrupt_while_noise_is_drawn_carries_no_exact_value(neighbours: Ne
     ledger, _, _ = scene(neighbours)
     moved, unit = Sensitivity.count(neighbours), schema_of(neighbours).unit
     mechanism = SparseVector.for_privacy(1, moved, questions=10, positives=3)
-    receipt = paid(ledger, mechanism.event(moved), purpose_of(mechanism))
+    receipt = paid(ledger, mechanism.event(moved), watch_purpose(mechanism))
     alerts = Alerts(mechanism, receipt, ledger=ledger, source=Fixed(interrupted), unit=unit)
     with pytest.raises(KeyboardInterrupt) as raised:
         alerts.ask(Query.count(schema_of(neighbours).domain), 0)

@@ -6,15 +6,12 @@ from fractions import Fraction
 
 import pytest
 
-from dodona.audit.cases.scene import schema_of
-from dodona.domain.neighbours import Neighbours
-from dodona.domain.unit import Unit
-from dodona.mechanisms.exponential import Exponential
-from dodona.mechanisms.permute_and_flip import PermuteAndFlip
-from dodona.mechanisms.selection import Selection
+from dodona.lab.audit.cases.scene import schema_of
+from dodona.privacy.selection import Exponential, PermuteAndFlip, Selection
 from dodona.query.query import Query
-from dodona.trusted.choice import choose
-from dodona.trusted.faults import SourceFailed, Unpaid
+from dodona.schema.schema import Neighbours, Unit
+from dodona.trusted.gate import release_choice
+from dodona.trusted.source import SourceFailed, Unpaid
 from tests.trusted.scene import Fixed, paid, scene
 
 SCHEMA = schema_of(Neighbours.ADD_REMOVE)
@@ -29,7 +26,7 @@ def test_the_numbers_of_the_largest_scores_leave_one_after_the_other(law: type[E
     ledger, source, calls = scene(source=Fixed([5, 90, -3, 1 << 80, 40]))
     selection = Selection(SEXES, law(scale=SHARP), 3)
     receipt = paid(ledger, selection.event(Unit.each_row(Neighbours.ADD_REMOVE)), selection.purpose)
-    chosen = choose(selection, receipt, ledger=ledger, source=source, unit=SCHEMA.unit)
+    chosen = release_choice(selection, receipt, ledger=ledger, source=source, unit=SCHEMA.unit)
     assert chosen.values == (3, 1, 4)
     assert calls == ["reserve", "redeem", "exact", "record"]
 
@@ -39,7 +36,7 @@ def test_scores_that_are_further_apart_than_64_bits_are_no_error(law: type[Expon
     ledger, source, _ = scene(source=Fixed([-(1 << 90), 1 << 90, 0, 0, 0]))
     selection = Selection(SEXES, law(scale=1))
     receipt = paid(ledger, selection.event(Unit.each_row(Neighbours.ADD_REMOVE)), selection.purpose)
-    assert choose(selection, receipt, ledger=ledger, source=source, unit=SCHEMA.unit).values == (1,)
+    assert release_choice(selection, receipt, ledger=ledger, source=source, unit=SCHEMA.unit).values == (1,)
 
 
 @pytest.mark.parametrize("law", LAWS)
@@ -54,7 +51,7 @@ def test_a_receipt_for_something_else_buys_no_choice(law: type[Exponential | Per
         (two.event(Unit.each_row(Neighbours.REPLACE)), one.purpose),
     ):
         with pytest.raises(Unpaid):
-            choose(two, paid(ledger, event, purpose), ledger=ledger, source=source, unit=unit)
+            release_choice(two, paid(ledger, event, purpose), ledger=ledger, source=source, unit=unit)
     assert set(calls) == {"reserve"}
 
 
@@ -63,7 +60,7 @@ def test_a_source_that_fails_keeps_the_charge_and_tells_nothing():
     selection = Selection(SEXES, Exponential(scale=1))
     receipt = paid(ledger, selection.event(Unit.each_row(Neighbours.ADD_REMOVE)), selection.purpose)
     with pytest.raises(SourceFailed):
-        choose(selection, receipt, ledger=ledger, source=source, unit=SCHEMA.unit)
+        release_choice(selection, receipt, ledger=ledger, source=source, unit=SCHEMA.unit)
     assert calls == ["reserve", "redeem", "exact"]
     assert ledger.state().charges == 1
     assert ledger.releases() == ()
@@ -74,7 +71,7 @@ def test_a_choice_that_cannot_be_recorded_carries_no_exact_score():
     selection = Selection(SEXES, Exponential(scale=SHARP), 2)
     receipt = paid(ledger, selection.event(Unit.each_row(Neighbours.ADD_REMOVE)), selection.purpose)
     with pytest.raises(OSError, match="record") as raised:
-        choose(selection, receipt, ledger=ledger, source=source, unit=SCHEMA.unit)
+        release_choice(selection, receipt, ledger=ledger, source=source, unit=SCHEMA.unit)
     assert calls[-1] == "record"
     step, seen = raised.value.__traceback__, ""
     while step is not None:

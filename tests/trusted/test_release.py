@@ -7,26 +7,23 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from dodona.accounting.event import LaplaceEvent
-from dodona.audit.cases.scene import schema_of
-from dodona.domain.neighbours import Neighbours
-from dodona.domain.unit import Unit
-from dodona.ledger.faults import ReceiptMismatch, ReceiptReused
-from dodona.mechanisms.gaussian import Gaussian
-from dodona.mechanisms.laplace import Laplace
-from dodona.mechanisms.measurement import Measurement, Noise
-from dodona.mechanisms.scale import SMALLEST
-from dodona.query.canonical import digest
+from dodona.lab.audit.cases.scene import schema_of
+from dodona.ledger.errors import ReceiptMismatch, ReceiptReused
+from dodona.privacy.additive_noise import SMALLEST_SCALE, Gaussian, Laplace
+from dodona.privacy.events import LaplaceEvent
+from dodona.privacy.measurement import Measurement, Noise
+from dodona.query.canonical import query_digest
 from dodona.query.query import Query
-from dodona.trusted.faults import SourceFailed, Unpaid
-from dodona.trusted.noise import in_runs
-from dodona.trusted.release import exact, noisy, release
+from dodona.schema.schema import Neighbours, Unit
+from dodona.trusted.gate import add_noise, read_exact, release_measurement
+from dodona.trusted.noise import draw_runs
+from dodona.trusted.source import SourceFailed, Unpaid
 from tests.trusted.scene import Fixed, paid, scene, wide
 
 SCHEMA = schema_of(Neighbours.ADD_REMOVE)
 COUNT = Query.count(SCHEMA.domain)
 SEXES = Query.histogram(SCHEMA.domain, "sex")
-HARDLY = Laplace(scale=SMALLEST)
+HARDLY = Laplace(scale=SMALLEST_SCALE)
 """Noise that is 0 but once in e^1000 draws."""
 SECRET = 190_733
 
@@ -39,8 +36,15 @@ def test_what_leaves_is_the_exact_answer_with_noise_of_the_charged_law():
     """Noise of the smallest scale is 0 but once in e^1000 draws."""
     ledger, source, _ = scene()
     both = measured(COUNT.stacked(SEXES), HARDLY, HARDLY)
-    receipt = paid(ledger, both.event(Unit.each_row(Neighbours.ADD_REMOVE)), digest(both.query))
-    assert release(both, receipt, ledger=ledger, source=source, unit=SCHEMA.unit).values == (6, 2, 2, 0, 1, 1)
+    receipt = paid(ledger, both.event(Unit.each_row(Neighbours.ADD_REMOVE)), query_digest(both.query))
+    assert release_measurement(both, receipt, ledger=ledger, source=source, unit=SCHEMA.unit).values == (
+        6,
+        2,
+        2,
+        0,
+        1,
+        1,
+    )
 
 
 def test_every_value_has_noise_of_its_own_and_of_its_blocks_law():
@@ -48,7 +52,7 @@ def test_every_value_has_noise_of_its_own_and_of_its_blocks_law():
     times = 2000
     laws = (Laplace(scale=1), Gaussian(scale=50), Laplace(scale=1))
     query = COUNT.stacked(*[COUNT] * (3 * times - 1))
-    drawn = np.array(noisy([0] * (3 * times), measured(query, *(law for law in laws for _ in range(times)))))
+    drawn = np.array(add_noise([0] * (3 * times), measured(query, *(law for law in laws for _ in range(times)))))
     narrow, broad, again = drawn.reshape(3, times)
     for own, other in ((narrow, again), (again, narrow)):
         assert 0.35 < (own == 0).mean() < 0.57  # 0.462
@@ -59,8 +63,8 @@ def test_every_value_has_noise_of_its_own_and_of_its_blocks_law():
 def test_nothing_is_read_before_the_receipt_is_used_and_nothing_is_told_before_it_is_recorded():
     ledger, source, calls = scene()
     one = measured(COUNT, Laplace(scale=1))
-    receipt = paid(ledger, one.event(Unit.each_row(Neighbours.ADD_REMOVE)), digest(COUNT))
-    released = release(one, receipt, ledger=ledger, source=source, unit=SCHEMA.unit)
+    receipt = paid(ledger, one.event(Unit.each_row(Neighbours.ADD_REMOVE)), query_digest(COUNT))
+    released = release_measurement(one, receipt, ledger=ledger, source=source, unit=SCHEMA.unit)
     assert calls == ["reserve", "redeem", "exact", "record"]
     assert ledger.releases() == ((receipt, released),)
 
@@ -69,9 +73,9 @@ def test_nothing_is_read_before_the_receipt_is_used_and_nothing_is_told_before_i
 def test_a_ledger_that_fails_ends_the_release(step: str):
     ledger, source, calls = scene(fails=step)
     one = measured(COUNT, Laplace(scale=1))
-    receipt = paid(ledger, one.event(Unit.each_row(Neighbours.ADD_REMOVE)), digest(COUNT))
+    receipt = paid(ledger, one.event(Unit.each_row(Neighbours.ADD_REMOVE)), query_digest(COUNT))
     with pytest.raises(OSError, match=step):
-        release(one, receipt, ledger=ledger, source=source, unit=SCHEMA.unit)
+        release_measurement(one, receipt, ledger=ledger, source=source, unit=SCHEMA.unit)
     assert ("exact" in calls) == (step == "record")
 
 
@@ -84,24 +88,24 @@ def test_a_receipt_for_less_than_the_query_costs_buys_nothing(neighbours: Neighb
     assert right == LaplaceEvent(1 if neighbours is Neighbours.ADD_REMOVE else 2, 1, neighbours)
     wrong = LaplaceEvent(3 - right.distance, 1, neighbours)
     for event, purpose, version in (
-        (wrong, digest(SEXES), "1"),
-        (LaplaceEvent(right.distance, 2, neighbours), digest(SEXES), "1"),
-        (right, digest(COUNT), "1"),
-        (right, digest(SEXES), "2"),
+        (wrong, query_digest(SEXES), "1"),
+        (LaplaceEvent(right.distance, 2, neighbours), query_digest(SEXES), "1"),
+        (right, query_digest(COUNT), "1"),
+        (right, query_digest(SEXES), "2"),
     ):
         receipt = paid(ledger, event, purpose, version=version)
         with pytest.raises(Unpaid, match="The charge stands"):
-            release(one, receipt, ledger=ledger, source=source, unit=schema_of(neighbours).unit)
+            release_measurement(one, receipt, ledger=ledger, source=source, unit=schema_of(neighbours).unit)
     assert set(calls) == {"reserve"}
 
 
 def test_a_receipt_buys_one_release():
     ledger, source, calls = scene()
     one = measured(COUNT, Laplace(scale=1))
-    receipt = paid(ledger, one.event(Unit.each_row(Neighbours.ADD_REMOVE)), digest(COUNT))
-    release(one, receipt, ledger=ledger, source=source, unit=SCHEMA.unit)
+    receipt = paid(ledger, one.event(Unit.each_row(Neighbours.ADD_REMOVE)), query_digest(COUNT))
+    release_measurement(one, receipt, ledger=ledger, source=source, unit=SCHEMA.unit)
     with pytest.raises(ReceiptReused):
-        release(one, receipt, ledger=ledger, source=source, unit=SCHEMA.unit)
+        release_measurement(one, receipt, ledger=ledger, source=source, unit=SCHEMA.unit)
     assert calls.count("exact") == 1
 
 
@@ -127,14 +131,14 @@ class Failing:
 def test_a_receipt_under_which_nothing_was_read_may_be_used_again_and_buys_one_release(times: int):
     ledger, source, _ = scene()
     one, failing = measured(COUNT, Laplace(scale=1)), Failing(source, times)
-    receipt = paid(ledger, one.event(Unit.each_row(Neighbours.ADD_REMOVE)), digest(COUNT))
+    receipt = paid(ledger, one.event(Unit.each_row(Neighbours.ADD_REMOVE)), query_digest(COUNT))
     for _ in range(times):
         with pytest.raises(SourceFailed, match="The charge stands"):
-            release(one, receipt, ledger=ledger, source=failing, unit=SCHEMA.unit)
+            release_measurement(one, receipt, ledger=ledger, source=failing, unit=SCHEMA.unit)
     if times <= 3:
-        release(one, receipt, ledger=ledger, source=failing, unit=SCHEMA.unit)
+        release_measurement(one, receipt, ledger=ledger, source=failing, unit=SCHEMA.unit)
     with pytest.raises(ReceiptReused):
-        release(one, receipt, ledger=ledger, source=failing, unit=SCHEMA.unit)
+        release_measurement(one, receipt, ledger=ledger, source=failing, unit=SCHEMA.unit)
     assert ledger.state().charges == 1
     assert ledger.state().releases == (1 if times <= 3 else 0)
 
@@ -144,9 +148,9 @@ def test_a_receipt_of_another_ledger_buys_nothing():
     ledger, source, calls = scene()
     one = measured(COUNT, Laplace(scale=1))
     paid(other, one.event(Unit.each_row(Neighbours.ADD_REMOVE)), "something that was asked before")
-    receipt = paid(other, one.event(Unit.each_row(Neighbours.ADD_REMOVE)), digest(COUNT))
+    receipt = paid(other, one.event(Unit.each_row(Neighbours.ADD_REMOVE)), query_digest(COUNT))
     with pytest.raises(ReceiptMismatch):
-        release(one, receipt, ledger=ledger, source=source, unit=SCHEMA.unit)
+        release_measurement(one, receipt, ledger=ledger, source=source, unit=SCHEMA.unit)
     assert "exact" not in calls
 
 
@@ -169,7 +173,7 @@ def failing() -> Iterator[tuple[str, object]]:
 @pytest.mark.parametrize("values", [pytest.param(values, id=name) for name, values in failing()])
 def test_a_source_that_fails_says_the_same_words_whatever_it_stumbled_over(values: object):
     with pytest.raises(SourceFailed) as raised:
-        exact(Fixed(values), COUNT)
+        read_exact(Fixed(values), COUNT)
     fault = raised.value
     assert str(fault) == (
         "The table could not be read. The owner can find out why; ask again later. The charge stands."
@@ -194,9 +198,9 @@ class _Interrupting:
 def test_an_interrupt_between_the_look_and_the_noise_carries_no_exact_value():
     ledger, source, _ = scene(source=Fixed([SECRET, _Interrupting()]))
     counts = measured(COUNT.stacked(COUNT), HARDLY, HARDLY)
-    receipt = paid(ledger, counts.event(SCHEMA.unit), digest(counts.query))
+    receipt = paid(ledger, counts.event(SCHEMA.unit), query_digest(counts.query))
     with pytest.raises(KeyboardInterrupt) as raised:
-        release(counts, receipt, ledger=ledger, source=source, unit=SCHEMA.unit)
+        release_measurement(counts, receipt, ledger=ledger, source=source, unit=SCHEMA.unit)
     assert [entry.name for entry in raised.traceback][-2:] == ["release", "unseen"]
     assert raised.value.__context__ is None
 
@@ -205,20 +209,20 @@ def test_an_interrupt_between_the_look_and_the_noise_carries_no_exact_value():
 def test_noise_on_integers_at_the_edge_of_64_bits_does_not_wrap(number: int):
     """100 draws of scale 10^6: both signs occur but once in 2^99 runs."""
     wider = measured(COUNT, Laplace(scale=10**6))
-    values = exact(Fixed(wide(number)), COUNT)
-    drawn = [noisy(values, wider)[0] - number for _ in range(100)]
+    values = read_exact(Fixed(wide(number)), COUNT)
+    drawn = [add_noise(values, wider)[0] - number for _ in range(100)]
     assert max(map(abs, drawn)) < 10**9
     assert min(drawn) < 0 < max(drawn)
 
 
 def test_integers_of_any_length_are_added_to_exactly():
-    assert noisy(exact(Fixed([1 << 80]), COUNT), measured(COUNT, HARDLY)) == (1 << 80,)
-    assert exact(Fixed(np.array([7], dtype=np.int32)), COUNT) == [7]
+    assert add_noise(read_exact(Fixed([1 << 80]), COUNT), measured(COUNT, HARDLY)) == (1 << 80,)
+    assert read_exact(Fixed(np.array([7], dtype=np.int32)), COUNT) == [7]
 
 
 def test_noise_stands_in_the_order_of_its_runs_and_no_draw_is_used_twice():
     """Seven draws of scale 10^9: that two of them are alike, or one is 0, happens once in 10^8 tests."""
     far = Gaussian(scale=10**9)
-    drawn = in_runs([(HARDLY, 1), (far, 2), (HARDLY, 3), (far, 1), (far, 4), (HARDLY, 2)])
+    drawn = draw_runs([(HARDLY, 1), (far, 2), (HARDLY, 3), (far, 1), (far, 4), (HARDLY, 2)])
     assert [int(value == 0) for value in drawn] == [1, 0, 0, 1, 1, 1, 0, 0, 0, 0, 0, 1, 1]
     assert len(set(drawn.tolist())) == 1 + 7

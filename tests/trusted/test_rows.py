@@ -2,12 +2,10 @@
 
 import pytest
 
-from dodona.domain.attribute import Boolean
-from dodona.domain.domain import Domain
-from dodona.domain.unit import Unit
-from dodona.trusted.faults import SourceFailed
-from dodona.trusted.rows import public_rows
-from dodona.trusted.source import Sealed
+from dodona.schema.attributes import Boolean
+from dodona.schema.schema import Domain, Unit
+from dodona.trusted.gate import read_public_rows
+from dodona.trusted.source import Sealed, SourceFailed
 
 DOMAIN = Domain((Boolean("urgent"),))
 
@@ -38,16 +36,16 @@ def units(neighbours):
 @pytest.mark.parametrize("rows", [0, 7, 12])
 def test_the_number_of_rows_is_read_only_where_all_neighbours_have_as_many(rows):
     alone, _ = units("replace")
-    assert public_rows(Counting(rows), DOMAIN, alone) == rows
+    assert read_public_rows(Counting(rows), DOMAIN, alone) == rows
 
 
 @pytest.mark.parametrize("unit", [*units("add-remove"), list(units("replace"))[1]], ids=["rows", "people", "replaced"])
 def test_where_it_is_not_public_the_table_is_not_asked(unit):
     source = Counting(7)
-    assert public_rows(source, DOMAIN, unit) is None
+    assert read_public_rows(source, DOMAIN, unit) is None
     assert source.asked == 0
 
 
 def test_a_table_that_fails_says_nothing_else():
     with pytest.raises(SourceFailed):
-        public_rows(Counting(-1), DOMAIN, next(units("replace")))
+        read_public_rows(Counting(-1), DOMAIN, next(units("replace")))

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from dodona import direct
 from dodona.errors import EntropyFailed, Halted
-from dodona.mechanisms import Gaussian, Laplace, SparseVector
+from dodona.lab import direct
+from dodona.lab.mechanisms import Gaussian, Laplace, SparseVector
 from dodona.trusted.entropy import SYSTEM, Keystream, aes_ctr
-from dodona.trusted.samplers import Ahead
+from dodona.trusted.samplers import BufferedDraws
 from dodona.trusted.samplers import law as laws
 from tests.trusted.blocks import in_children, repeated
 
@@ -47,7 +47,7 @@ class KeepsItsValues:
     """The planted fault: values drawn ahead that a forked child hands out again."""
 
     def __init__(self) -> None:
-        self._drawn = Ahead(laws.laplace(WIDE), SYSTEM)
+        self._drawn = BufferedDraws(laws.laplace_law(WIDE), SYSTEM)
         self._values = [self._drawn.one() for _ in range(1000)]
 
     def one(self) -> int:
@@ -84,8 +84,8 @@ def test_a_stream_that_keeps_its_key_over_a_fork_is_caught():
 
 
 def test_forked_children_share_no_value_drawn_ahead():
-    assert forked_values(Ahead(laws.laplace(WIDE), SYSTEM).one) == 0
-    assert forked_values(Ahead(laws.gaussian(WIDE**2), Keystream()).one) == 0
+    assert forked_values(BufferedDraws(laws.laplace_law(WIDE), SYSTEM).one) == 0
+    assert forked_values(BufferedDraws(laws.gaussian_law(WIDE**2), Keystream()).one) == 0
 
 
 def test_values_kept_over_a_fork_are_caught():
@@ -147,7 +147,7 @@ A list that two threads gave out would repeat hundreds.
 
 
 def test_threads_share_no_value_drawn_ahead():
-    ahead = Ahead(laws.laplace(WIDE), Keystream())
+    ahead = BufferedDraws(laws.laplace_law(WIDE), Keystream())
     drawn = in_threads(lambda: [ahead.one() for _ in range(5_000)])
     assert [len(values) for values in drawn] == [5_000] * THREADS
     values = np.array(drawn).ravel()
@@ -168,7 +168,7 @@ def test_values_drawn_ahead_are_dropped_with_the_key():
         return os.urandom(size)
 
     stream = Keystream(source=source)
-    ahead = Ahead(laws.laplace(WIDE), stream)
+    ahead = BufferedDraws(laws.laplace_law(WIDE), stream)
     ahead.one()
     ahead.one()
     assert len(asked) == 1
@@ -179,7 +179,7 @@ def test_values_drawn_ahead_are_dropped_with_the_key():
 
 def test_a_failed_refill_gives_no_value_and_the_next_one_does():
     works = False
-    ahead = Ahead(laws.laplace(WIDE), Keystream(source=lambda size: os.urandom(size) if works else b""))
+    ahead = BufferedDraws(laws.laplace_law(WIDE), Keystream(source=lambda size: os.urandom(size) if works else b""))
     for _ in range(2):
         with pytest.raises(EntropyFailed):
             ahead.one()

@@ -92,7 +92,9 @@ def renamed_words(plan: Plan) -> dict[str, str]:
             for name in file.defs:
                 homes.setdefault(name, set()).add(plan.final(Symbol(file.name, name))[1])
     return {
-        name: next(iter(new)) for name, new in homes.items() if len(new) == 1 and new != {name} and _TELLING.fullmatch(name)
+        name: next(iter(new))
+        for name, new in homes.items()
+        if len(new) == 1 and new != {name} and _TELLING.fullmatch(name)
     }
 
 

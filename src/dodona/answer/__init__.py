@@ -1,36 +1,35 @@
 """What is answered: values, honest intervals, prices; and what would be, before anything is spent."""
 
-from dodona.answer.answer import Answer, ColumnAccuracy, Rung, answer_of
-from dodona.answer.blend import Bell, Blend, Law
-from dodona.answer.claim import Checked, Guessed
-from dodona.answer.derived import Derived
-from dodona.answer.estimate import Estimate
-from dodona.answer.measured import Measured
-from dodona.answer.offer import Expected, Offer
-from dodona.answer.prediction import predicted, shape_of
-from dodona.answer.price import FREE, Price
-from dodona.answer.tolerance import Tolerance, tolerance, whole_of
+from dodona.answer.answer import Answer, AnswerSource, ColumnAccuracy, make_answer
+from dodona.answer.derived import DerivedValues
+from dodona.answer.laws import ConfirmedLaw, ErrorLaw, GaussianSumBound, ModelLaw, NoiseSum
+from dodona.answer.measured import MeasuredValues
+from dodona.answer.offer import ExpectedAccuracy, Offer
+from dodona.answer.prediction import predict_half_width, relative_scales
+from dodona.answer.rows import Estimate
+from dodona.answer.tolerance import Tolerance, full_scale, resolve_tolerance
+from dodona.privacy.budget import FREE, Price
 
 __all__ = [
     "FREE",
     "Answer",
-    "Bell",
-    "Blend",
-    "Checked",
+    "AnswerSource",
     "ColumnAccuracy",
-    "Derived",
+    "ConfirmedLaw",
+    "DerivedValues",
+    "ErrorLaw",
     "Estimate",
-    "Expected",
-    "Guessed",
-    "Law",
-    "Measured",
+    "ExpectedAccuracy",
+    "GaussianSumBound",
+    "MeasuredValues",
+    "ModelLaw",
+    "NoiseSum",
     "Offer",
     "Price",
-    "Rung",
     "Tolerance",
-    "answer_of",
-    "predicted",
-    "shape_of",
-    "tolerance",
-    "whole_of",
+    "full_scale",
+    "make_answer",
+    "predict_half_width",
+    "relative_scales",
+    "resolve_tolerance",
 ]

@@ -1,4 +1,7 @@
-"""An answer: values, their intervals, where they came from and what they cost."""
+"""The answer: values with intervals, their source, price and receipt.
+
+Rows and intervals are computed when they are first read. Noisy values are never rounded or adjusted.
+"""
 
 from __future__ import annotations
 
@@ -8,19 +11,16 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Literal, Self, get_args
 
-from dodona.accuracy import Against, failure, number_of
-from dodona.answer import guesses, mechanism, written
-from dodona.answer.anychoice import Draws, own_draws
+from dodona.answer import derived, display
 from dodona.answer.derived import Evidence
-from dodona.answer.estimate import Estimate
-from dodona.answer.measured import Measured
-from dodona.answer.price import Price
-from dodona.answer.rows import Row, rows_of, shown_columns
-from dodona.answer.view import View
+from dodona.answer.measured import MeasuredValues
+from dodona.answer.rows import Estimate, Row, displayed_columns, make_rows
+from dodona.answer.view import DrawCounts, View, count_measured_draws
 from dodona.errors import InvalidArgument, InvalidRequest
-from dodona.query.expression import Comparison, KeyOf, Logic, Mean
-from dodona.query.expression import Literal as Written
-from dodona.query.question import Question
+from dodona.privacy.accuracy import Against, to_failure_probability, validate_count
+from dodona.privacy.budget import Price
+from dodona.query.question import Comparison, KeyLabel, Logic, Mean, Question
+from dodona.query.question import LiteralExpression as Written
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -28,10 +28,10 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from matplotlib.axes import Axes
 
-Rung = Literal["replayed", "derived", "confirmed", "measured", "model"]
+AnswerSource = Literal["replayed", "derived", "confirmed", "measured", "model"]
 """Where an answer came from."""
-_RUNGS: tuple[Rung, ...] = get_args(Rung)
-_CHOSEN = (
+_SOURCES: tuple[AnswerSource, ...] = get_args(AnswerSource)
+_REUSE_WARNING = (
     "This reuses noise of earlier answers. If you ask because of what they said, as for the largest group, take "
     "any_choice(), or ask with fresh=True."
 )
@@ -53,7 +53,7 @@ class Answer:
 
     measured: Evidence
     """What it is read from: what was measured, or what follows from numbers that were told before."""
-    source: Rung
+    source: AnswerSource
     price: Price
     receipt: str | None
     """The id of the receipt that bought it."""
@@ -68,7 +68,7 @@ class Answer:
     """What it is about, where people are protected: how many rows of each count. Else nothing."""
     reused: bool
     """Whether it is read from numbers that were told before, and not from new noise alone."""
-    draws: Draws | None
+    draws: DrawCounts | None
     """How many numbers were told so far, this answer's among them."""
     view: View
     _rows: tuple[Row, ...] | None = field(init=False, default=None)
@@ -86,20 +86,20 @@ class Answer:
     @property
     def columns(self) -> tuple[str, ...]:
         """The names of the columns."""
-        return tuple(column.name for column in shown_columns(self.question))
+        return tuple(column.name for column in displayed_columns(self.question))
 
     @property
     def estimated(self) -> tuple[bool, ...]:
         """Whether the cells of each column are estimates; others are labels, or were written down."""
-        known = (KeyOf, Written, Comparison, Logic)
-        return tuple(not isinstance(column.expression, known) for column in shown_columns(self.question))
+        known = (KeyLabel, Written, Comparison, Logic)
+        return tuple(not isinstance(column.expression, known) for column in displayed_columns(self.question))
 
     @property
     def rows(self) -> tuple[Row, ...]:
         """The rows that are shown, in order."""
         found = self._rows
         if found is None:
-            found = rows_of(self.measured, self.view)
+            found = make_rows(self.measured, self.view)
             object.__setattr__(self, "_rows", found)
         return found
 
@@ -128,24 +128,28 @@ class Answer:
     @property
     def mechanism(self) -> str:
         """The noise that was added, in words."""
-        return mechanism.spelled_out(self.measured)
+        return display.describe_mechanism(self.measured)
 
     @property
     def theorem(self) -> str:
         """The ids of the theory pages: those of the privacy of the noise, then those of the intervals."""
-        return mechanism.theorems(self.measured)
+        return display.theorem_ids(self.measured)
 
     @property
     def warnings(self) -> tuple[str, ...]:
         """What a reader should know before using the values."""
         stale = ("The data have changed since this was answered.",) if self.stale else ()
-        guess = guesses.warnings(self.measured, failure(self.confidence)) if self.source == "model" else ()
-        chosen = (_CHOSEN,) if self.reused and self.view.draws is None and self.source != "model" else ()
+        guess = (
+            derived.guess_warnings(self.measured, to_failure_probability(self.confidence))
+            if self.source == "model"
+            else ()
+        )
+        chosen = (_REUSE_WARNING,) if self.reused and self.view.draws is None and self.source != "model" else ()
         return (*self.question.warnings, *self.notes, *stale, *guess, *self._untold(), *chosen)
 
     def _untold(self) -> Iterator[str]:
         """Yield a warning for each average of which some groups have too few rows to say anything."""
-        for number, column in enumerate(shown_columns(self.question)):
+        for number, column in enumerate(displayed_columns(self.question)):
             mean = column.expression
             if isinstance(mean, Mean):
                 ends = [(cell.low, cell.high) for row in self.rows if isinstance(cell := row.cells[number], Estimate)]
@@ -200,28 +204,28 @@ class Answer:
 
     def to_json(self) -> str:
         """Return the answer as JSON text, in a form that stays; docs/answers.md describes it."""
-        return written.to_json(self)
+        return display.to_json(self)
 
     def to_arrow(self, *, typed: bool = False) -> pa.Table:
         """Return an Arrow table: labels as text, and for each estimate its value, `_low` and `_high`.
 
         With `typed` keys are numbers, truths and dates, and null where a value is missing.
         """
-        from dodona.answer import frames
+        from dodona.answer import display
 
-        return frames.to_arrow(self, typed=typed)
+        return display.to_arrow(self, typed=typed)
 
     def to_pandas(self, *, typed: bool = False) -> pd.DataFrame:
         """Return a pandas frame: labels, and for each estimate its value, `_low` and `_high`; `typed` as in Arrow."""
-        from dodona.answer import frames
+        from dodona.answer import display
 
-        return frames.to_pandas(self, typed=typed)
+        return display.to_pandas(self, typed=typed)
 
     def to_polars(self, *, typed: bool = False) -> pl.DataFrame:
         """Return a polars frame: labels as text, estimates with `_low` and `_high`; `typed` as in Arrow."""
-        from dodona.answer import frames
+        from dodona.answer import display
 
-        return frames.to_polars(self, typed=typed)
+        return display.to_polars(self, typed=typed)
 
     def plot(self, axes: Axes | None = None) -> Axes:
         """Draw the values with their intervals; it needs the extra `plot`."""
@@ -230,24 +234,24 @@ class Answer:
         return picture.plot(self, axes)
 
     def __str__(self) -> str:
-        return written.text(self)
+        return display.to_text(self)
 
     __repr__ = __str__  # what a prompt shows is the table
 
     def _repr_html_(self) -> str:
         from dodona.answer import picture
 
-        return picture.html(self)
+        return picture.to_html(self)
 
     def _seen(self, view: View) -> Self:
         return replace(self, view=view)
 
 
-def answer_of(  # noqa: PLR0913  all that is known of an answer comes together here
+def make_answer(  # noqa: PLR0913  all that is known of an answer comes together here
     measured: Evidence,
     *,
     confidence: float = 0.95,
-    source: Rung = "measured",
+    source: AnswerSource = "measured",
     price: Price,
     receipt: str | None = None,
     head: str | None = None,
@@ -258,11 +262,11 @@ def answer_of(  # noqa: PLR0913  all that is known of an answer comes together h
     stale: bool = False,
     about: str = "",
     reused: bool = False,
-    draws: Draws | None = None,
+    draws: DrawCounts | None = None,
 ) -> Answer:
     """Return the answer that was measured, or that follows; it is evaluated when somebody looks at it."""
-    if source not in _RUNGS:
-        raise InvalidArgument("source", source, f"write one of {', '.join(_RUNGS)}")
+    if source not in _SOURCES:
+        raise InvalidArgument("source", source, f"write one of {', '.join(_SOURCES)}")
     return Answer(
         measured=measured,
         source=source,
@@ -274,14 +278,14 @@ def answer_of(  # noqa: PLR0913  all that is known of an answer comes together h
         notes=warnings,
         about=about,
         reused=reused,
-        draws=own_draws(measured) if draws is None and isinstance(measured, Measured) else draws,
-        view=_view(confidence, size, rows),
+        draws=count_measured_draws(measured) if draws is None and isinstance(measured, MeasuredValues) else draws,
+        view=_table_view(confidence, size, rows),
     )
 
 
 @lru_cache(maxsize=256)
-def _view(confidence: float, size: int | None, rows: int) -> View:
+def _table_view(confidence: float, size: int | None, rows: int) -> View:
     """Return the view of single intervals against the table; answers share it."""
-    failure(confidence)
-    public = None if size is None else number_of(size, argument="size")
-    return View(confidence=float(confidence), size=public, rows=number_of(rows, argument="rows"))
+    to_failure_probability(confidence)
+    public = None if size is None else validate_count(size, argument="size")
+    return View(confidence=float(confidence), size=public, rows=validate_count(rows, argument="rows"))

@@ -1,33 +1,43 @@
-"""What follows from numbers that were told before: for each value a combination of them, and the law of its error."""
+"""Derived values: linear combinations of released numbers, each with the law of its error. They cost nothing."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dodona.answer.blend import Bell, Blend, Law
-from dodona.answer.claim import Checked, Guessed
-from dodona.answer.law import half_width
-from dodona.answer.measured import Measured, groups_of
+from dodona.answer.laws import ConfirmedLaw, ErrorLaw, GaussianSumBound, ModelLaw, NoiseSum, half_width
+from dodona.answer.measured import MeasuredValues, count_groups
 from dodona.errors import InvalidArgument, InvariantBroken
-from dodona.mechanisms.gaussian import Gaussian
-from dodona.mechanisms.laplace import Laplace
-from dodona.query.expression import Arithmetic, Certain, Comparison, Expression, KeyOf, Literal, Logic, Total
-from dodona.query.question import Question
+from dodona.privacy.additive_noise import Gaussian, Laplace
+from dodona.query.question import (
+    Arithmetic,
+    Comparison,
+    Expression,
+    KeyLabel,
+    LiteralExpression,
+    Logic,
+    PublicValue,
+    Question,
+    Total,
+)
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
+# --- What follows from numbers that were told before: for each value a combination of them, and the law of its error.
+
+
 _ONLY = "Only counts, sums and arithmetic of them follow from numbers that were told before."
-_KNOWN = frozenset({Total, KeyOf, Literal})
+_KNOWN = frozenset({Total, KeyLabel, LiteralExpression})
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Derived:
+class DerivedValues:
     """For each block its values in steps, and the laws of their errors: one for each value, or one for all.
 
     Values may have draws in common, so nothing here takes them to be independent of each other.
@@ -35,11 +45,11 @@ class Derived:
 
     question: Question
     parts: tuple[Sequence[float] | NDArray[np.float64], ...]
-    laws: tuple[tuple[Law, ...], ...]
+    laws: tuple[tuple[ErrorLaw, ...], ...]
 
     def __post_init__(self) -> None:
         """Refuse what is not of the question, and a question that is not made of counts and sums."""
-        question, groups = self.question, groups_of(self.question)
+        question, groups = self.question, count_groups(self.question)
         blocks = question.query.blocks
         if not len(blocks) == len(self.parts) == len(self.laws):
             raise InvalidArgument("values", len(self.parts), f"write values and laws of each of {len(blocks)} blocks")
@@ -50,7 +60,7 @@ class Derived:
                 raise InvalidArgument("values", len(part), f"each block of the question has {groups}")
             if len(laws) not in {1, groups}:
                 raise InvalidArgument("laws", len(laws), f"write one for each of {groups} values, or one for all")
-        if not derivable(question):
+        if not is_derivable(question):
             raise InvariantBroken(_ONLY)
 
     @property
@@ -61,65 +71,90 @@ class Derived:
     @property
     def groups(self) -> int:
         """How many groups the question has; every block has one value for each."""
-        return groups_of(self.question)
+        return count_groups(self.question)
 
     def numbers(self, block: int) -> NDArray[np.float64]:
         """Return the values of a block in steps: a row for each group of the question."""
         return np.asarray(self.parts[block], dtype=np.float64).reshape(-1, 1)
 
 
-Evidence = Measured | Derived
+Evidence = MeasuredValues | DerivedValues
 """What an answer is read from."""
 
 
-def derivable(question: Question) -> bool:
+def is_derivable(question: Question) -> bool:
     """Return whether a question is made of counts and sums alone, also in what HAVING and ORDER BY read."""
     if len(question.columns) == 1 and not question.order and question.having is None:
         only = question.columns[0].expression
-        return type(only) in _KNOWN or _follows(only)
+        return type(only) in _KNOWN or _is_derivable_expression(only)
     read = [column.expression for column in question.columns]
     read += [order.expression for order in question.order]
     read += [] if question.having is None else [question.having]
-    return all(type(one) in _KNOWN or _follows(one) for one in read)
+    return all(type(one) in _KNOWN or _is_derivable_expression(one) for one in read)
 
 
-def derived(
+def make_derived_values(
     question: Question,
     values: Sequence[Sequence[float] | NDArray[np.float64]],
-    laws: Sequence[Law | Sequence[Law]],
-) -> Derived:
+    laws: Sequence[ErrorLaw | Sequence[ErrorLaw]],
+) -> DerivedValues:
     """Return what an answer is read from that follows from numbers told before; nothing is computed yet.
 
     For each block of the question: its values in steps, one for each group, and the law of their errors, or a law for
     each of them.
     """
-    return Derived(question, tuple(values), tuple(_laws(law) for law in laws))
+    return DerivedValues(question, tuple(values), tuple(_laws(law) for law in laws))
 
 
-def _laws(laws: Law | Sequence[Law]) -> tuple[Law, ...]:
-    return (laws,) if isinstance(laws, Laplace | Gaussian | Blend | Bell | Checked | Guessed) else tuple(laws)
+def _laws(laws: ErrorLaw | Sequence[ErrorLaw]) -> tuple[ErrorLaw, ...]:
+    return (
+        (laws,)
+        if isinstance(laws, Laplace | Gaussian | NoiseSum | GaussianSumBound | ConfirmedLaw | ModelLaw)
+        else tuple(laws)
+    )
 
 
-def widths(evidence: Evidence, block: int, failing: float) -> float | NDArray[np.float64]:
+def half_widths(evidence: Evidence, block: int, failing: float) -> float | NDArray[np.float64]:
     """Return how many steps a block's values may be off, each but with probability `failing`: for all, or for each.
 
     Theorem: laplace-accuracy, gaussian-accuracy, smoothed-sum
     """
-    if isinstance(evidence, Measured):
+    if isinstance(evidence, MeasuredValues):
         return half_width(evidence.noises[block], failing)
     laws = evidence.laws[block]
     known = {law: half_width(law, failing) for law in dict.fromkeys(laws)}
     return known[laws[0]] if len(laws) == 1 else np.array([known[law] for law in laws], dtype=np.float64)
 
 
-def _follows(expression: Expression) -> bool:
+def _is_derivable_expression(expression: Expression) -> bool:
     """Whether an expression is made of counts, sums and what is known beforehand."""
     match expression:
-        case Total() | KeyOf() | Literal() | Certain():
+        case Total() | KeyLabel() | LiteralExpression() | PublicValue():
             return True
         case Arithmetic(_, left, right) | Comparison(_, left, right):
-            return _follows(left) and _follows(right)
+            return _is_derivable_expression(left) and _is_derivable_expression(right)
         case Logic(_, parts):
-            return all(map(_follows, parts))
+            return all(map(_is_derivable_expression, parts))
         case _:
             return False
+
+
+# --- What is said of a model's guess: which of its intervals bound it, and which bound nothing. ---
+
+
+_BOUNDED = "This is the model's guess; its interval is all that earlier answers leave possible."
+_ESTIMATED = "This is the model's guess; its error is not bounded."
+_UNTOLD = "It has no interval where none is honest that is narrower than the whole table."
+
+
+def guess_warnings(evidence: Evidence, failing: float) -> tuple[str, ...]:
+    """Return what a reader should know of guesses whose intervals fail with a probability."""
+    laws = (
+        [law for own in evidence.laws for law in own if isinstance(law, ModelLaw)]
+        if isinstance(evidence, DerivedValues)
+        else []
+    )
+    found = [_BOUNDED if laws and all(law.bounded(failing) for law in laws) else _ESTIMATED]
+    if any(math.isinf(law.quantile(failing)) for law in laws):
+        found.append(_UNTOLD)
+    return tuple(found)

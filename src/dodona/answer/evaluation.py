@@ -1,38 +1,47 @@
-"""Evaluation: for each group, what an expression is and the interval that holds it."""
+"""Evaluation of an expression: for each group its value and an interval.
+
+An interval fails with at most the given probability, either for the table or for the population it was sampled from.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from datetime import date
 from fractions import Fraction
-from typing import assert_never
+from typing import TYPE_CHECKING, assert_never
 
 import numpy as np
 
-from dodona.answer.band import Band, combined
-from dodona.answer.derived import Derived, Evidence
-from dodona.answer.form import form_band, form_of
-from dodona.answer.labels import labels_of
-from dodona.answer.measured import Measured
-from dodona.answer.quotient import quotient
-from dodona.answer.rank import quantile_band
-from dodona.answer.ratio import unbounded
-from dodona.answer.spread import mean_band, variation_band
-from dodona.domain.attribute import grid
+from dodona.answer.bands import Band, combine_bands, form_band, linear_form
+from dodona.answer.derived import DerivedValues, Evidence, half_widths
+from dodona.answer.laws import NoiseTerm, half_width, upper_quantile
+from dodona.answer.measured import MeasuredValues, group_labels
+from dodona.answer.quantiles import histogram_tree, quantile_band, quantile_code_range
+from dodona.answer.ratios import as_ratio, mean_band, ratio_band, variance_band
 from dodona.errors import InvalidRequest, InvariantBroken
-from dodona.query.expression import (
+from dodona.privacy.accuracy import sampling_error
+from dodona.query.query import weight_range
+from dodona.query.question import (
     Arithmetic,
-    Certain,
     Comparison,
     Expression,
-    KeyOf,
-    Literal,
+    KeyLabel,
+    LiteralExpression,
     Logic,
     Mean,
+    PublicValue,
     Quantile,
     Total,
     Variation,
 )
+from dodona.schema.attributes import numeric_grid
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+# --- Evaluation: for each group, what an expression is and the interval that holds it. ---
 
 
 def evaluate(expression: Expression, measured: Evidence, failing: float) -> Band:
@@ -46,13 +55,13 @@ def evaluate(expression: Expression, measured: Evidence, failing: float) -> Band
     """
     pieces = list(dict.fromkeys(_pieces(expression, measured)))
     each = failing / max(len(pieces), 1)
-    return _joined(expression, measured, {piece: _piece(piece, measured, each) for piece in pieces})
+    return _combine_pieces(expression, measured, {piece: _evaluate_piece(piece, measured, each) for piece in pieces})
 
 
 def _pieces(expression: Expression, measured: Evidence) -> Iterator[Expression]:
     """Yield the parts of an expression that have intervals of their own; numbers and labels are known."""
     match expression:
-        case Literal() | Certain() | KeyOf():
+        case LiteralExpression() | PublicValue() | KeyLabel():
             return
         case Total() | Mean() | Variation() | Quantile():
             yield expression
@@ -70,15 +79,15 @@ def _pieces(expression: Expression, measured: Evidence) -> Iterator[Expression]:
 
 def _has_law(expression: Arithmetic, measured: Evidence) -> bool:
     """Whether the law of an expression's noise is known."""
-    form = form_of(expression, measured.question.query)
-    if isinstance(measured, Derived):
+    form = linear_form(expression, measured.question.query)
+    if isinstance(measured, DerivedValues):
         return form is not None and len(form.factors) <= 1
-    return form is not None or quotient(expression, measured) is not None
+    return form is not None or as_ratio(expression, measured) is not None
 
 
-def _piece(expression: Expression, measured: Evidence, failing: float) -> Band:
-    if isinstance(measured, Derived):
-        form = form_of(expression, measured.question.query)
+def _evaluate_piece(expression: Expression, measured: Evidence, failing: float) -> Band:
+    if isinstance(measured, DerivedValues):
+        form = linear_form(expression, measured.question.query)
         if form is None:
             raise InvariantBroken(f"{type(expression).__name__} does not follow from numbers that were told before.")
         return form_band(form, measured, failing)
@@ -86,31 +95,33 @@ def _piece(expression: Expression, measured: Evidence, failing: float) -> Band:
         case Mean():
             return mean_band(expression, measured, failing)
         case Variation():
-            return variation_band(expression, measured, failing)
+            return variance_band(expression, measured, failing)
         case Quantile():
-            return in_units(expression, measured, quantile_band(expression, measured, failing))
+            return codes_to_units(expression, measured, quantile_band(expression, measured, failing))
         case _:
-            form = form_of(expression, measured.question.query)
+            form = linear_form(expression, measured.question.query)
             if form is not None:
                 return form_band(form, measured, failing)
-            ratio = quotient(expression, measured)
+            ratio = as_ratio(expression, measured)
             if ratio is None:
                 raise InvalidRequest(f"{type(expression).__name__} has no interval of its own.")
-            return unbounded(ratio, failing=failing)
+            return ratio_band(ratio, failing=failing)
 
 
-def _joined(expression: Expression, measured: Evidence, known: Mapping[Expression, Band]) -> Band:
+def _combine_pieces(expression: Expression, measured: Evidence, known: Mapping[Expression, Band]) -> Band:
     """Return the band of an expression from those of its pieces."""
     found = known.get(expression)
     if found is not None:
         return found
     match expression:
-        case Literal(Fraction() as number) | Certain(number):
+        case LiteralExpression(Fraction() as number) | PublicValue(number):
             return Band.constant(float(number), measured.groups)
-        case KeyOf(key):
-            return _numbers([labels[key] for labels in labels_of(measured.question)])
+        case KeyLabel(key):
+            return _numbers([labels[key] for labels in group_labels(measured.question)])
         case Arithmetic(operator, left, right):
-            return combined(operator, _joined(left, measured, known), _joined(right, measured, known))
+            return combine_bands(
+                operator, _combine_pieces(left, measured, known), _combine_pieces(right, measured, known)
+            )
         case _:
             raise InvalidRequest("Arithmetic takes numbers and aggregates; a text or a condition is neither.")
 
@@ -122,10 +133,10 @@ def _numbers(labels: list[object]) -> Band:
     return Band(found, np.where(lost, -np.inf, found), np.where(lost, np.inf, found))
 
 
-def in_units(quantile: Quantile, measured: Measured, codes: Band) -> Band:
+def codes_to_units(quantile: Quantile, measured: MeasuredValues, codes: Band) -> Band:
     """Return a band of codes in the column's own unit; dates count their days."""
     attribute = measured.question.query.domain[quantile.attribute]
-    found, step = grid(attribute), step_of(quantile, measured)
+    found, step = numeric_grid(attribute), code_step(quantile, measured)
     if found is not None:
         lower = float(found[0])
     else:
@@ -134,7 +145,87 @@ def in_units(quantile: Quantile, measured: Measured, codes: Band) -> Band:
     return Band(lower + step * codes.value, lower + step * codes.low, lower + step * codes.high)
 
 
-def step_of(quantile: Quantile, measured: Measured) -> float:
+def code_step(quantile: Quantile, measured: MeasuredValues) -> float:
     """Return what a code is worth in the column's own unit: a day for dates."""
-    found = grid(measured.question.query.domain[quantile.attribute])
+    found = numeric_grid(measured.question.query.domain[quantile.attribute])
     return 1.0 if found is None else float(found[1])
+
+
+# --- Intervals for the population that a table was sampled from: the noise, and what sampling adds to it. ---
+
+
+_GRID = 1000  # levels are rounded outward to this many parts, so that groups share the laws of their noise
+
+
+def population_band(expression: Expression, measured: Evidence, *, failing: float, size: int | None) -> Band:
+    """Return values with intervals for what they would be in the population; a count or sum: for as many rows.
+
+    Rows are taken to be independent draws.
+
+    Theorem: population-interval
+    """
+    match expression:
+        case LiteralExpression() | PublicValue() | KeyLabel():
+            return evaluate(expression, measured, failing)
+        case Total(block):
+            return _population_total(expression, measured, failing, _check_size(size), block)
+        case Mean() if not isinstance(measured, DerivedValues):
+            return _population_mean(expression, measured, failing)
+        case Quantile() if not isinstance(measured, DerivedValues):
+            return _population_quantile(expression, measured, failing)
+        case _:
+            raise InvalidRequest(
+                "Only counts, sums, averages, shares and quantiles have an interval for the population: for other "
+                "expressions no bound of the sampling error is known here. Ask for these columns one by one."
+            )
+
+
+def _population_total(total: Total, measured: Evidence, failing: float, size: int, block: int) -> Band:
+    """Return a count or a sum; Hoeffding's bound holds for rows that count from the least to the most weight."""
+    found = measured.question.query.blocks[block]
+    least, most = weight_range(found.weight)
+    spread = float((max(most, 0) - min(least, 0)) * found.unit)
+    value = evaluate(total, measured, failing).value
+    within = float(found.unit) * half_widths(measured, block, failing / 2)
+    within = within + spread * sampling_error(failing / 2, answers=1, sample=size)
+    return Band(value, value - within, value + within)
+
+
+def _population_mean(mean: Mean, measured: MeasuredValues, failing: float) -> Band:
+    noisy = mean_band(mean, measured, failing / 3)
+    rows = measured.numbers(mean.rows)[:, 0] - half_width(measured.noises[mean.rows], failing / 3)
+    lower, upper = float(mean.lower), float(mean.upper)
+    within = (upper - lower) * _hoeffding_error(rows, failing / 3)
+    return Band(noisy.value, np.maximum(noisy.low - within, lower), np.minimum(noisy.high + within, upper))
+
+
+def _population_quantile(quantile: Quantile, measured: MeasuredValues, failing: float) -> Band:
+    """Return a quantile, between those of the levels that the sample may have moved it to."""
+    tree = histogram_tree(quantile, measured)
+    off = upper_quantile((NoiseTerm.of(1.0, tree.noises[0], tree.counts[0].shape[1]),), failing / 3)
+    apart = _hoeffding_error(tree.rows - off, failing / 3)
+    lows = np.floor(np.clip(float(quantile.level) - apart, 0, 1) * _GRID)
+    highs = np.ceil(np.clip(float(quantile.level) + apart, 0, 1) * _GRID)
+    first, last = np.empty_like(apart), np.empty_like(apart)
+    for low, high in np.unique(np.stack([lows, highs], axis=1), axis=0):
+        least, most = quantile_code_range(tree, low=low / _GRID, high=high / _GRID, failing=failing / 3)
+        here = (lows == low) & (highs == high)
+        first[here] = tree.walk.cuts[0] if low <= 0 else least[here]
+        last[here] = tree.walk.cuts[-1] - 1 if high >= _GRID else most[here]
+    point = evaluate(quantile, measured, failing).value
+    found = codes_to_units(quantile, measured, Band(first, first, last))
+    return Band(np.clip(point, found.low, found.high), found.low, found.high)
+
+
+def _hoeffding_error(rows: NDArray[np.float64], failing: float) -> NDArray[np.float64]:
+    """Return how far the share of so many independent rows is off: √(ln(2/failing)/2n), at most 1.
+
+    For one share this is Hoeffding's bound; for all levels of a distribution at once it is Massart's.
+    """
+    return np.where(rows >= 1, np.minimum(np.sqrt(math.log(2 / failing) / (2 * np.maximum(rows, 1))), 1.0), 1.0)
+
+
+def _check_size(size: int | None) -> int:
+    if size is None:
+        raise InvalidRequest("The population of a count or a sum needs the public size of the table; declare it.")
+    return size

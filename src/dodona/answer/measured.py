@@ -1,27 +1,53 @@
-"""What was measured: a question, the noisy integers of its blocks, and the noise that is in them."""
+"""Measured values: a question, the noisy integers of its blocks, and the noise in them.
+
+Also the labels of the question's groups, which depend on the schema and the WHERE clause and never on a row.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import date
+from fractions import Fraction
+from functools import lru_cache
+from itertools import product
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from dodona.errors import InvalidArgument
-from dodona.mechanisms.gaussian import Gaussian
-from dodona.mechanisms.laplace import Laplace
-from dodona.query.question import Question
+from dodona.privacy.additive_noise import Gaussian, Laplace
+from dodona.query.predicate import (
+    EVERYTHING,
+    NOTHING,
+    Among,
+    And,
+    Jointly,
+    Predicate,
+    complement,
+    conjunction,
+    project_bits,
+    unpack_bits,
+)
+from dodona.query.query import Key
+from dodona.query.question import Question, ReadAs
+from dodona.schema.attributes import MISSING, OUTSIDE, Attribute, Category, Label, cell_count, code_label
+from dodona.schema.partition import Partition, group_label
+from dodona.schema.schema import Domain
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+
+# --- What was measured: a question, the noisy integers of its blocks, and the noise that is in them. ---
+
 
 Noise = Laplace | Gaussian
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
+class MeasuredValues:
     """Noisy integers in steps, one block after the other, and one noise a block, in the block's own steps."""
 
     question: Question
@@ -39,7 +65,7 @@ class Measured:
     @property
     def groups(self) -> int:
         """How many groups the question has."""
-        return groups_of(self.question)
+        return count_groups(self.question)
 
     def steps(self, block: int) -> list[int]:
         """Return the noisy integers of a block, in steps."""
@@ -54,6 +80,146 @@ class Measured:
         return np.asarray(found, dtype=np.float64).reshape(self.groups, -1)
 
 
-def groups_of(question: Question) -> int:
+def count_groups(question: Question) -> int:
     """Return how many groups a question has."""
     return math.prod(key.groups for key in question.keys)
+
+
+# --- Labels: what the groups of a question are called. ---
+
+
+KeyValue = str | int | float | bool | date | None
+"""What a group stands for, to a program."""
+
+
+def group_labels(question: Question) -> list[tuple[Label, ...]]:
+    """Return the labels of all groups, in row-major order of the keys."""
+    return list(product(*(key_labels(key, question.query.domain) for key in question.keys)))
+
+
+def possible_groups(question: Question) -> list[int]:
+    """Return the groups that rows may be in which WHERE leaves: it is public, as it depends on no row.
+
+    Each key is looked at by itself, so a group that only the keys together exclude is among them.
+    """
+    if question.where == EVERYTHING:
+        return list(range(count_groups(question)))
+    kept = [_possible_key_groups(key, question.where, question.query.domain) for key in question.keys]
+    numbers = np.arange(count_groups(question)).reshape([key.groups for key in question.keys])
+    found: list[int] = numbers[np.ix_(*kept)].reshape(-1).tolist() if kept else [0]
+    return found
+
+
+@lru_cache(maxsize=256)
+def _possible_key_groups(key: Key, where: Predicate, domain: Domain) -> list[int]:
+    """Return the groups of a key that a condition leaves."""
+    if isinstance(key, Partition):
+        codes = _allowed_codes(where, domain[key.attribute])
+        left = key.table()[unpack_bits(codes, cell_count(domain[key.attribute]))]
+        return [int(group) for group in np.unique(left)]
+    found, rest = [], where
+    for group, (_, branch) in enumerate(key.branches):
+        if conjunction(rest, branch) != NOTHING:
+            found.append(group)
+        rest = conjunction(rest, complement(branch))
+    return found if rest == NOTHING else [*found, len(key.branches)]
+
+
+def _allowed_codes(where: Predicate, attribute: Attribute) -> int:
+    """Return the cells of an attribute that a condition leaves, as far as its plain parts say it."""
+    codes = (1 << cell_count(attribute)) - 1
+    for part in where.parts if isinstance(where, And) else (where,):
+        if isinstance(part, Among) and part.attribute == attribute.name:
+            codes &= part.codes
+        elif isinstance(part, Jointly) and attribute.name in part.names:
+            codes &= project_bits(part.shape, part.codes, part.names.index(attribute.name))
+        elif part == NOTHING:
+            codes = 0
+    return codes
+
+
+def key_name(key: Key) -> str:
+    """Return what a key is called where no column names it."""
+    return key.attribute if isinstance(key, Partition) else "case"
+
+
+def key_values(key: Key, domain: Domain, read_as: ReadAs) -> tuple[KeyValue, ...]:
+    """Return what the groups of a key stand for, with the types that programs reckon with, and None for `<missing>`.
+
+    Where values are no texts, `<outside>` is None too: no number and no day stands for it.
+
+    >>> from dodona.schema.attributes import Integer
+    >>> age = Domain((Integer("age", 0, 110),))
+    >>> key_values(Partition.every(age["age"], 50), age, "value")
+    (0, 50, 100, None, None)
+    """
+    if isinstance(key, Partition):
+        return _partition_values(key, domain, read_as)
+    found = tuple(_parse_label(label, read_as) for label in key_labels(key, domain))
+    if any(isinstance(value, float) for value in found):  # one type for all
+        return tuple(float(value) if isinstance(value, int) else value for value in found)
+    return found
+
+
+@lru_cache(maxsize=256)
+def _partition_values(key: Partition, domain: Domain, read_as: ReadAs) -> tuple[KeyValue, ...]:
+    attribute = domain[key.attribute]
+    found = [_read_value(code_label(attribute, first), read_as) for first in key.cuts]
+    if not key.further:
+        return tuple(found)
+    return (*found, None, OUTSIDE if isinstance(attribute, Category) else None)
+
+
+def _read_value(value: Label, read_as: ReadAs) -> KeyValue:
+    """Return the first value of a group as a program is told it."""
+    if isinstance(value, date):
+        return (
+            value.year if read_as == "number" else _truncate_date(value, read_as)
+        )  # of parts, only years are spans of days
+    return float(value) if isinstance(value, Fraction) else value
+
+
+def _truncate_date(day: date, unit: ReadAs) -> date:
+    """Return the first day of the unit that a day is in."""
+    match unit:
+        case "week":
+            return date.fromordinal(max(1, day.toordinal() - day.weekday()))
+        case "month":
+            return day.replace(day=1)
+        case "quarter":
+            return day.replace(month=day.month - (day.month - 1) % 3, day=1)
+        case "year":
+            return day.replace(month=1, day=1)
+        case _:
+            return day
+
+
+def _parse_label(text: Label, read_as: ReadAs) -> KeyValue:
+    """Return the value that a label of a CASE was written for."""
+    if text == MISSING or not isinstance(text, str):
+        return None
+    match read_as:
+        case "number":
+            if text == OUTSIDE:
+                return None
+            number = Fraction(text)
+            return number.numerator if number.denominator == 1 else float(number)
+        case "boolean":
+            return None if text == OUTSIDE else text == "true"
+        case "date":
+            return None if text == OUTSIDE else date.fromisoformat(text)
+        case _:
+            return text
+
+
+def key_labels(key: Key, domain: Domain) -> tuple[Label, ...]:
+    """Return the labels of the groups of one key."""
+    if isinstance(key, Partition):
+        return _partition_labels(key, domain)
+    return (*(label for label, _ in key.branches), key.otherwise)
+
+
+@lru_cache(maxsize=256)
+def _partition_labels(partition: Partition, domain: Domain) -> tuple[Label, ...]:
+    attribute = domain[partition.attribute]
+    return tuple(group_label(partition, attribute, group) for group in range(partition.groups))

@@ -1,4 +1,4 @@
-"""An offer: what an answer would cost and how accurate it would be. Nothing is spent."""
+"""Offers: the price of an answer and the accuracy to expect. Nothing is spent."""
 
 from __future__ import annotations
 
@@ -7,12 +7,11 @@ from dataclasses import dataclass
 from fractions import Fraction
 from html import escape
 
-from dodona.answer.answer import Rung
-from dodona.answer.digits import digits_for, shown
-from dodona.answer.price import Price
+from dodona.answer.answer import AnswerSource
+from dodona.answer.rows import decimal_places, format_number
 from dodona.errors import printable
-from dodona.query.expression import KeyOf, Total
-from dodona.query.question import Question
+from dodona.privacy.budget import Price
+from dodona.query.question import KeyLabel, Question, Total
 
 _GUESS = (
     "What is no count or sum is foreseen from what is public or was released: how many rows each group has, else that "
@@ -21,10 +20,10 @@ _GUESS = (
 
 
 @dataclass(frozen=True, slots=True)
-class Expected:
+class ExpectedAccuracy:
     """How far off the values of a column would be, at the offer's confidence.
 
-    >>> print(Expected("stay", 4.0, 2.0, 9.0))
+    >>> print(ExpectedAccuracy("stay", 4.0, 2.0, 9.0))
     stay within ±2.0 to ±9.0, depending on how many rows the group has
     """
 
@@ -42,12 +41,12 @@ class Expected:
         if math.isinf(self.within):
             return f"{self.column}: nothing could be said"
         if self.low is None or self.high is None:
-            return f"{self.column} within ±{_rounded(self.within)}"
-        return f"{self.column} within ±{_rounded(self.low)} to ±{_rounded(self.high)}, depending on {self.because}"
+            return f"{self.column} within ±{_round_half_width(self.within)}"
+        return f"{self.column} within ±{_round_half_width(self.low)} to ±{_round_half_width(self.high)}, depending on {self.because}"
 
 
-def _rounded(within: float) -> str:
-    return shown(within, max(digits_for(within), 0))
+def _round_half_width(within: float) -> str:
+    return format_number(within, max(decimal_places(within), 0))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -56,9 +55,9 @@ class Offer:
 
     question: Question
     price: Price
-    source: Rung
+    source: AnswerSource
     mechanism: str
-    accuracy: tuple[Expected, ...]
+    accuracy: tuple[ExpectedAccuracy, ...]
     confidence: float
     allowed: Fraction = Fraction(1)
     """What the call may take of the budget: the lesser of its highest price and of what is left."""
@@ -86,7 +85,7 @@ class Offer:
         lines.append(f"Price: {self.price}; nothing is spent yet.")
         if expected:
             lines.append(f"Expected: {expected}, each with probability {self.confidence:g} or more.")
-            if any(not isinstance(column.expression, Total | KeyOf) for column in self.question.columns):
+            if any(not isinstance(column.expression, Total | KeyLabel) for column in self.question.columns):
                 lines.append(_GUESS)
         if self.about:
             lines.append(self.about)

@@ -1,4 +1,4 @@
-"""Answers as pictures: a table with a small plot for notebooks and pages, and one drawn with matplotlib."""
+"""Answers as pictures: an HTML table with a small SVG plot, and a matplotlib plot."""
 
 from __future__ import annotations
 
@@ -9,13 +9,11 @@ from datetime import date
 from html import escape
 from typing import TYPE_CHECKING
 
-from dodona.answer.digits import digits_for, shown
-from dodona.answer.estimate import Estimate, as_number
-from dodona.answer.rows import Row, shown_columns
-from dodona.answer.written import cell_text, end_text, notes
-from dodona.domain.declaration import RESERVED
+from dodona.answer.display import answer_notes, cell_text, interval_text
+from dodona.answer.rows import Estimate, Row, decimal_places, displayed_columns, format_number, to_float
 from dodona.errors import InvalidRequest, printable
-from dodona.query.expression import KeyOf
+from dodona.query.question import KeyLabel
+from dodona.schema.attributes import RESERVED_LABELS
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -34,7 +32,7 @@ _CELL = "padding:2px 10px;border-bottom:1px solid #e5e5e5"
 
 
 @dataclass(frozen=True, slots=True)
-class Bar:
+class EstimateBar:
     """One value to draw, with its interval and its name."""
 
     name: str
@@ -52,44 +50,46 @@ class Bar:
         return [end for end in (self.value, self.low, self.high) if end is not None and math.isfinite(end)]
 
 
-def bars_of(answer: Answer) -> tuple[str, list[Bar]]:
+def estimate_bars(answer: Answer) -> tuple[str, list[EstimateBar]]:
     """Return the name of the first column of estimates, and its values to draw."""
     for number, estimated in enumerate(answer.estimated):
         if estimated:
             rows = answer.rows[:_BARS]
             cells = [(row, cell) for row in rows if isinstance(cell := row.cells[number], Estimate)]
             named = [
-                place for place, key in enumerate(shown_columns(answer.question)) if isinstance(key.expression, KeyOf)
+                place
+                for place, key in enumerate(displayed_columns(answer.question))
+                if isinstance(key.expression, KeyLabel)
             ]
             return printable(answer.columns[number]), [_bar(row, named, cell) for row, cell in cells]
     return "", []
 
 
-def _bar(row: Row, named: list[int], cell: Estimate) -> Bar:
+def _bar(row: Row, named: list[int], cell: Estimate) -> EstimateBar:
     """Return a bar that is named by the group's labels, in the order of the columns."""
     name = ", ".join(cell_text(row.cells[place]) for place in named)
-    value = None if cell.value is None else as_number(cell.value)
-    declared = not any(key in RESERVED for key in row.keys if isinstance(key, str))
+    value = None if cell.value is None else to_float(cell.value)
+    declared = not any(key in RESERVED_LABELS for key in row.keys if isinstance(key, str))
     first = row.values[0] if len(row.keys) == 1 else None
     day = first if isinstance(first, date) else None
-    return Bar(name, value, as_number(cell.low), as_number(cell.high), declared, day)
+    return EstimateBar(name, value, to_float(cell.low), to_float(cell.high), declared, day)
 
 
-def _apart(bars: list[Bar]) -> tuple[list[Bar], list[Bar]]:
+def _split_declared(bars: list[EstimateBar]) -> tuple[list[EstimateBar], list[EstimateBar]]:
     """Return the bars of declared groups, and the others; where there are no declared ones, all in one."""
     declared = [bar for bar in bars if bar.declared]
     return (declared, [bar for bar in bars if not bar.declared]) if declared else (bars, [])
 
 
-def html(answer: Answer) -> str:
+def to_html(answer: Answer) -> str:
     """Return a table of values and intervals, a small plot, and what the numbers mean. It holds no script."""
     head = "".join(f'<th style="{_CELL};text-align:left">{escape(name)}</th>' for name in _heads(answer))
     body = "".join(f"<tr>{''.join(_cells(row))}</tr>" for row in answer.rows[:_ROWS_OF_TABLE])
     more = len(answer.rows) - _ROWS_OF_TABLE
     rest = f"<p>... and {more:,} more rows</p>" if more > 0 else ""
-    under = "".join(f'<p style="margin:2px 0;color:#555">{escape(note)}</p>' for note in notes(answer))
+    under = "".join(f'<p style="margin:2px 0;color:#555">{escape(note)}</p>' for note in answer_notes(answer))
     table = f'<table style="border-collapse:collapse"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>'
-    return f'<div style="font-family:sans-serif;font-size:13px">{table}{rest}{svg(answer)}{under}</div>'
+    return f'<div style="font-family:sans-serif;font-size:13px">{table}{rest}{to_svg(answer)}{under}</div>'
 
 
 def _heads(answer: Answer) -> list[str]:
@@ -103,21 +103,21 @@ def _cells(row: Row) -> list[str]:
     found: list[str] = []
     for cell in row.cells:
         if isinstance(cell, Estimate):
-            digits = digits_for(cell.within) if math.isfinite(cell.within) else 3
-            found.append(f'<td style="{_CELL};text-align:right">{escape(shown(cell.value, digits))}</td>')
-            found.append(f'<td style="{_CELL};color:#555">{escape(end_text(cell))}</td>')
+            digits = decimal_places(cell.within) if math.isfinite(cell.within) else 3
+            found.append(f'<td style="{_CELL};text-align:right">{escape(format_number(cell.value, digits))}</td>')
+            found.append(f'<td style="{_CELL};color:#555">{escape(interval_text(cell))}</td>')
         else:
             found.append(f'<td style="{_CELL}">{escape(cell_text(cell))}</td>')
     return found
 
 
-def svg(answer: Answer) -> str:
+def to_svg(answer: Answer) -> str:
     """Return a small plot of the first column of estimates; an interval without an end runs to the edge.
 
     The scale is that of the declared groups. What is missing or outside stands apart, and may run off it.
     """
-    name, bars = bars_of(answer)
-    shown_first, rest = _apart(bars)
+    name, bars = estimate_bars(answer)
+    shown_first, rest = _split_declared(bars)
     ends = [end for bar in shown_first for end in bar.ends]
     if len(bars) < 2 or not ends:  # noqa: PLR2004  one value says all in words
         return ""
@@ -134,9 +134,9 @@ def svg(answer: Answer) -> str:
     ]
     height = 20 + _HEIGHT * len(bars) + gap + 16
     zero = f'<line x1="{place(0):.1f}" x2="{place(0):.1f}" y1="14" y2="{height - 16}" stroke="{_LINE}"/>'
-    digits = digits_for(span / 10)
+    digits = decimal_places(span / 10)
     scale = "".join(
-        f'<text x="{place(end):.1f}" y="{height - 2}" font-size="10" text-anchor="middle">{shown(end, digits)}</text>'
+        f'<text x="{place(end):.1f}" y="{height - 2}" font-size="10" text-anchor="middle">{format_number(end, digits)}</text>'
         for end in (least, most)
     )
     return (
@@ -152,7 +152,7 @@ def _scale(ends: list[float]) -> tuple[float, float]:
     return (0.0 if 0 < least < most - least else least), most
 
 
-def _mark(bar: Bar, y: float, place: Callable[[float], float], ink: str, pale: str) -> str:
+def _mark(bar: EstimateBar, y: float, place: Callable[[float], float], ink: str, pale: str) -> str:
     """Return one value as a dot on the line of its interval, behind its name; a dot beyond the scale is left out."""
     low, high = place(bar.low), place(bar.high)
     name = bar.name if len(bar.name) <= _LONGEST else f"{bar.name[: _LONGEST - 1]}…"
@@ -170,8 +170,8 @@ def plot(answer: Answer, axes: Axes | None) -> Axes:
 
     The scale is that of the declared groups. What is missing or outside stands apart from them.
     """
-    name, bars = bars_of(answer)
-    declared, rest = _apart([bar for bar in bars if bar.value is not None])
+    name, bars = estimate_bars(answer)
+    declared, rest = _split_declared([bar for bar in bars if bar.value is not None])
     if not declared:
         raise InvalidRequest("This answer has no estimate to draw.")
     along_time = len(declared) > 2 and all(bar.day is not None for bar in declared)  # noqa: PLR2004  a course in time
@@ -184,14 +184,14 @@ def plot(answer: Answer, axes: Axes | None) -> Axes:
         axes = Figure(figsize=size, layout="constrained").subplots()
     label = f"{name}, intervals at {answer.confidence:g}"
     if along_time:
-        _course(axes, declared, rest, label)
+        _plot_over_time(axes, declared, rest, label)
     else:
-        _lines(axes, declared, rest, label)
+        _plot_groups(axes, declared, rest, label)
     axes.spines[["top", "right"]].set_visible(False)
     return axes
 
 
-def _course(axes: Axes, declared: list[Bar], rest: list[Bar], label: str) -> None:
+def _plot_over_time(axes: Axes, declared: list[EstimateBar], rest: list[EstimateBar], label: str) -> None:
     """Draw values over their days; what has no day is written below."""
     from matplotlib.dates import AutoDateLocator, ConciseDateFormatter, date2num
 
@@ -205,17 +205,17 @@ def _course(axes: Axes, declared: list[Bar], rest: list[Bar], label: str) -> Non
     axes.xaxis.set_major_formatter(ConciseDateFormatter(locator))
     axes.set_ylabel(label)
     if rest:
-        axes.set_xlabel("     ".join(map(_in_words, rest)), color=_QUIET, fontsize=9)
+        axes.set_xlabel("     ".join(map(_describe_bar, rest)), color=_QUIET, fontsize=9)
 
 
-def _in_words(bar: Bar) -> str:
-    digits = digits_for(bar.high - bar.low) if math.isfinite(bar.high - bar.low) else 3
+def _describe_bar(bar: EstimateBar) -> str:
+    digits = decimal_places(bar.high - bar.low) if math.isfinite(bar.high - bar.low) else 3
     if all(end.is_integer() for end in bar.ends):
         digits = 0
-    return f"{bar.name}: {shown(bar.value, digits)}, {shown(bar.low, digits)} to {shown(bar.high, digits)}"
+    return f"{bar.name}: {format_number(bar.value, digits)}, {format_number(bar.low, digits)} to {format_number(bar.high, digits)}"
 
 
-def _lines(axes: Axes, declared: list[Bar], rest: list[Bar], label: str) -> None:
+def _plot_groups(axes: Axes, declared: list[EstimateBar], rest: list[EstimateBar], label: str) -> None:
     """Draw a line for each group, one below the other, and the further groups after a gap."""
     ends = [end for bar in declared for end in bar.ends]
     least, most = _scale(ends)

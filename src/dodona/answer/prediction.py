@@ -1,4 +1,4 @@
-"""Predictions: how far off answers would be, from public facts alone."""
+"""Predicted accuracy: how wide the intervals of an answer would be, from public facts alone."""
 
 from __future__ import annotations
 
@@ -12,62 +12,66 @@ from typing import assert_never
 
 import numpy as np
 
-from dodona.accuracy import failure, number_of
-from dodona.answer.evaluation import evaluate, step_of
-from dodona.answer.foresight import MOSTLY, SELDOM, foreseen
-from dodona.answer.law import half_width
-from dodona.answer.measured import Measured, Noise, groups_of
-from dodona.domain.partition import Partition
-from dodona.query.expression import (
+from dodona.answer.evaluation import code_step, evaluate
+from dodona.answer.laws import half_width
+from dodona.answer.measured import MeasuredValues, Noise, count_groups
+from dodona.answer.quantiles import TYPICAL_FACTOR, WORST_CASE_FACTOR, expected_quantile_width
+from dodona.privacy.accuracy import to_failure_probability, validate_count
+from dodona.query.predicate import EVERYTHING
+from dodona.query.query import CaseKey, Key, Query, weight_range
+from dodona.query.question import (
+    AnswerColumn,
     Arithmetic,
-    Certain,
     Comparison,
     Expression,
-    KeyOf,
-    Literal,
+    KeyLabel,
+    LiteralExpression,
     Logic,
     Mean,
+    PublicValue,
     Quantile,
+    Question,
     Total,
     Variation,
 )
-from dodona.query.predicate import EVERYTHING
-from dodona.query.query import Cases, Key, Query
-from dodona.query.question import Column, Question
-from dodona.query.weight import extremes
+from dodona.schema.partition import Partition
 
 
-def shape_of(question: Question) -> tuple[Mapping[int, float], ...]:
+def relative_scales(question: Question) -> tuple[Mapping[int, float], ...]:
     """Return for each column how wide, in steps, the noise of each block that it uses may be beside that of a count.
 
     With noise of scale s·r on every block, all blocks of an average or a spread add about as much to its error.
     """
-    return tuple(_scales(column.expression, question.query) for column in question.columns)
+    return tuple(_relative_block_scales(column.expression, question.query) for column in question.columns)
 
 
-def _scales(expression: Expression, query: Query) -> dict[int, float]:  # noqa: PLR0911  one for each kind
+def _relative_block_scales(expression: Expression, query: Query) -> dict[int, float]:  # noqa: PLR0911  one for each kind
     match expression:
         case Total(block):
             return {block: 1.0}
         case Mean(total, rows):
-            return _wide({rows: 1.0, total: float(_farthest(expression) / query.blocks[total].unit)})
+            return _without_zero_scales({rows: 1.0, total: float(_farthest(expression) / query.blocks[total].unit)})
         case Variation(squares, mean):
             far = _farthest(mean)
             half = float(far / (2 * query.blocks[mean.total].unit))
-            return _wide({mean.rows: 1.0, mean.total: half, squares: float(far**2 / query.blocks[squares].unit)})
+            return _without_zero_scales(
+                {mean.rows: 1.0, mean.total: half, squares: float(far**2 / query.blocks[squares].unit)}
+            )
         case Quantile(levels):
             return dict.fromkeys(levels, 1.0)
         case Arithmetic(_, left, right) | Comparison(_, left, right):
-            return _least(_scales(left, query), _scales(right, query))
+            return _smallest_scales(_relative_block_scales(left, query), _relative_block_scales(right, query))
         case Logic(_, parts):
-            return _least(*(_scales(part, query) for part in parts))
-        case KeyOf() | Literal() | Certain():
+            return _smallest_scales(*(_relative_block_scales(part, query) for part in parts))
+        case KeyLabel() | LiteralExpression() | PublicValue():
             return {}
         case _:
             assert_never(expression)
 
 
-def predicted(question: Question, column: Column, noises: tuple[Noise, ...], *, confidence: float, rows: int) -> float:
+def predict_half_width(
+    question: Question, column: AnswerColumn, noises: tuple[Noise, ...], *, confidence: float, rows: int
+) -> float:
     """Return the half-width that a column would show, if each group had its part of so many rows.
 
     Averages and totals are taken at the worst place of their public range: all values at the bound that is farthest
@@ -77,18 +81,18 @@ def predicted(question: Question, column: Column, noises: tuple[Noise, ...], *, 
     Arithmetic is taken with all operands at such places, so a quotient with a smaller denominator is told less well.
     It grows with every scale. Infinite: nothing can be said of a ratio whose denominator may be 0.
     """
-    failing = failure(confidence)
+    failing = to_failure_probability(confidence)
     if isinstance(column.expression, Total):
         block = column.expression.block
         return float(question.query.blocks[block].unit * half_width(noises[block], failing))
-    if isinstance(column.expression, KeyOf | Literal | Certain | Comparison | Logic):
+    if isinstance(column.expression, KeyLabel | LiteralExpression | PublicValue | Comparison | Logic):
         return 0.0
-    each = max(number_of(rows, argument="rows") / groups_of(question), 1.0)
-    return _width(column.expression, _imagined(question, column.expression, noises, each), failing)
+    each = max(validate_count(rows, argument="rows") / count_groups(question), 1.0)
+    return _width(column.expression, _noiseless_measurement(question, column.expression, noises, each), failing)
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class BetaShape:
     """How values may lie in their public range, which counts as 0 to 1: a beta distribution."""
 
     first: float
@@ -112,7 +116,7 @@ class Shape:
 
 
 @dataclass(frozen=True, slots=True)
-class Histogram:
+class ReleasedHistogram:
     """How values lie in their public range by released counts: evenly within each bin."""
 
     edges: tuple[float, ...]
@@ -140,21 +144,21 @@ class Histogram:
         return zip(self.shares, pairwise(self.edges), strict=True)
 
 
-Lie = Shape | Histogram
+ValueDistribution = BetaShape | ReleasedHistogram
 """How values lie in their range."""
-_EVEN = Shape(1, 1)
-SHAPES = tuple(Shape(*own) for own in ((1, 1), (6, 6), (1.5, 6), (6, 1.5), (30, 30), (4, 40), (40, 4)))
+_UNIFORM = BetaShape(1, 1)
+SHAPES = tuple(BetaShape(*own) for own in ((1, 1), (6, 6), (1.5, 6), (6, 1.5), (30, 30), (4, 40), (40, 4)))
 """Spread evenly, or gathered in a half or a fifth of the range: in its middle, or near an end."""
 
 
 @lru_cache(maxsize=1 << 10)
-def span(
+def predict_width_range(
     question: Question,
     noises: tuple[Noise, ...],
     *,
     confidence: float,
     rows: tuple[float, float],
-    shapes: tuple[Lie, ...] = SHAPES,
+    shapes: tuple[ValueDistribution, ...] = SHAPES,
 ) -> tuple[float, float] | None:
     """Return the least and the largest half-width to expect of a group with so few to so many rows, of one column.
 
@@ -163,11 +167,14 @@ def span(
     expression = question.columns[0].expression
     if not isinstance(expression, Mean | Variation | Quantile):
         return None
-    failing, (few, many) = failure(confidence), (max(own, 1.0) for own in rows)
+    failing, (few, many) = to_failure_probability(confidence), (max(own, 1.0) for own in rows)
     ends = [[(own, shape) for shape in shapes] for own in dict.fromkeys((many, few))]
     if isinstance(expression, Quantile):
         found = [
-            [_width(expression, _imagined(question, expression, noises, *one), failing, MOSTLY) for one in end]
+            [
+                _width(expression, _noiseless_measurement(question, expression, noises, *one), failing, TYPICAL_FACTOR)
+                for one in end
+            ]
             for end in ends
         ]
         return min(found[0]), max(found[-1])
@@ -177,7 +184,7 @@ def span(
     return min(together[: len(shapes)]), max(together[-len(shapes) :])
 
 
-def _widths(expression: Expression, imagined: Measured, failing: float) -> list[float]:
+def _widths(expression: Expression, imagined: MeasuredValues, failing: float) -> list[float]:
     """Return the half-widths of all groups that were imagined."""
     band = evaluate(expression, imagined, failing)
     away = np.maximum(band.high - band.value, band.value - band.low)
@@ -185,23 +192,30 @@ def _widths(expression: Expression, imagined: Measured, failing: float) -> list[
     return found
 
 
-def _width(expression: Expression, imagined: Measured, failing: float, times: float = SELDOM) -> float:
+def _width(expression: Expression, imagined: MeasuredValues, failing: float, times: float = WORST_CASE_FACTOR) -> float:
     """Return the half-width of what was imagined."""
     if isinstance(expression, Quantile):
-        return step_of(expression, imagined) * foreseen(expression, imagined, failing, times=times)
+        return code_step(expression, imagined) * expected_quantile_width(expression, imagined, failing, times=times)
     return _widths(expression, imagined, failing)[0]
 
 
-def _imagined(
-    question: Question, expression: Expression, noises: tuple[Noise, ...], rows: float, shape: Lie | None = None
-) -> Measured:
+def _noiseless_measurement(
+    question: Question,
+    expression: Expression,
+    noises: tuple[Noise, ...],
+    rows: float,
+    shape: ValueDistribution | None = None,
+) -> MeasuredValues:
     """Return what one group of so many rows would be measured as, without noise."""
     return _imagined_all(question, expression, noises, [(rows, shape)])
 
 
 def _imagined_all(
-    question: Question, expression: Expression, noises: tuple[Noise, ...], groups: Sequence[tuple[float, Lie | None]]
-) -> Measured:
+    question: Question,
+    expression: Expression,
+    noises: tuple[Noise, ...],
+    groups: Sequence[tuple[float, ValueDistribution | None]],
+) -> MeasuredValues:
     """Return what groups would be measured as, without noise: each of so many rows, with values in some shape.
 
     Without a shape values are where averages and totals are told worst, and spread evenly for all else. What is asked
@@ -214,22 +228,24 @@ def _imagined_all(
     found: list[list[int]] = [[] for _ in query.blocks]
     for rows, shape in groups:
         steps: dict[int, list[int]] = {}
-        _fill(expression, query, rows, steps, shape)
+        _fill_blocks(expression, query, rows, steps, shape)
         for number, block in enumerate(query.blocks):
             found[number] += steps.get(number, [0] * block.values)
     keys: tuple[Key, ...] = ()
     if len(groups) > 1:
-        keys = (Cases(tuple((str(place), EVERYTHING) for place in range(len(groups) - 1)), ""),)
+        keys = (CaseKey(tuple((str(place), EVERYTHING) for place in range(len(groups) - 1)), ""),)
         query = Query(query.domain, tuple(replace(block, keys=(*keys, *block.keys)) for block in query.blocks))
     alone = replace(question, query=query, keys=keys, having=None, order=(), limit=None, offset=0)
-    return Measured(alone, np.asarray([value for values in found for value in values], dtype=np.int64), noises)
+    return MeasuredValues(alone, np.asarray([value for values in found for value in values], dtype=np.int64), noises)
 
 
-def _fill(expression: Expression, query: Query, rows: float, steps: dict[int, list[int]], shape: Lie | None) -> None:
+def _fill_blocks(
+    expression: Expression, query: Query, rows: float, steps: dict[int, list[int]], shape: ValueDistribution | None
+) -> None:
     """Put in the steps that the blocks of an expression would have."""
     match expression:
         case Total(block):
-            weight = max(extremes(query.blocks[block].weight), key=abs)
+            weight = max(weight_range(query.blocks[block].weight), key=abs)
             steps.setdefault(block, [round(weight * rows)])
         case Mean():
             far = max(expression.upper - expression.centre, expression.lower - expression.centre, key=abs)
@@ -240,7 +256,7 @@ def _fill(expression: Expression, query: Query, rows: float, steps: dict[int, li
             steps[expression.rows] = [round(rows)]
             steps[expression.total] = [round(float(far / query.blocks[expression.total].unit) * round(rows))]
         case Variation(squares, mean):
-            own = _EVEN if shape is None else shape
+            own = _UNIFORM if shape is None else shape
             width = mean.upper - mean.lower
             middle = mean.lower + Fraction(own.mean) * width - mean.centre
             square = middle**2 + Fraction(own.variance) * width**2
@@ -251,15 +267,15 @@ def _fill(expression: Expression, query: Query, rows: float, steps: dict[int, li
             for level in levels:
                 steps[level] = _histogram(query, level, rows, shape)
         case Arithmetic(_, left, right):
-            _fill(left, query, rows, steps, shape)
-            _fill(right, query, rows, steps, shape)
-        case KeyOf() | Literal() | Certain() | Comparison() | Logic():
+            _fill_blocks(left, query, rows, steps, shape)
+            _fill_blocks(right, query, rows, steps, shape)
+        case KeyLabel() | LiteralExpression() | PublicValue() | Comparison() | Logic():
             return
         case _:
             assert_never(expression)
 
 
-def _histogram(query: Query, block: int, rows: float, shape: Lie | None) -> list[int]:
+def _histogram(query: Query, block: int, rows: float, shape: ValueDistribution | None) -> list[int]:
     """Return a histogram of values in a shape, evenly without one, as whole numbers that add up."""
     partition = query.blocks[block].keys[-1]
     if not isinstance(partition, Partition):
@@ -269,7 +285,7 @@ def _histogram(query: Query, block: int, rows: float, shape: Lie | None) -> list
     return [*(after - before for before, after in pairwise(below)), *[0] * partition.further]
 
 
-def _wide(scales: dict[int, float]) -> dict[int, float]:
+def _without_zero_scales(scales: dict[int, float]) -> dict[int, float]:
     """Return scales in which a block that is always 0 has that of a count: nothing is in proportion to no width."""
     return {block: scale or 1.0 for block, scale in scales.items()}
 
@@ -278,7 +294,7 @@ def _farthest(mean: Mean) -> Fraction:
     return max(mean.upper - mean.centre, mean.centre - mean.lower)
 
 
-def _least(*scales: Mapping[int, float]) -> dict[int, float]:
+def _smallest_scales(*scales: Mapping[int, float]) -> dict[int, float]:
     """Return the scales of several operands; where they want different noise on a block, the smaller."""
     found: dict[int, float] = {}
     for one in scales:

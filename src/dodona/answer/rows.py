@@ -1,31 +1,245 @@
-"""The rows of an answer: which groups are shown, in which order, with which cells."""
+"""Rows of an answer: which groups are shown, in which order, and with which cells.
+
+HAVING, ORDER BY, OFFSET and LIMIT are evaluated on the noisy values. Rounding is for display only.
+"""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+import operator
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from datetime import date
 from fractions import Fraction
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dodona.accuracy import Against
-from dodona.answer.condition import holds, sorting
-from dodona.answer.derived import Derived, Evidence, widths
-from dodona.answer.digits import digits_for, outward
-from dodona.answer.estimate import Estimate, Measure, as_number
-from dodona.answer.labels import KeyValue, labels_of, labels_of_key, name_of, possible, values_of
-from dodona.answer.measured import Measured
-from dodona.answer.view import View, band_of, failing_of, steps_within
-from dodona.domain.attribute import Boolean, Date, Integer, Label
-from dodona.query.expression import Comparison, Expression, KeyOf, Literal, Logic, Quantile, Total
+from dodona.answer.derived import DerivedValues, Evidence, half_widths
+from dodona.answer.measured import (
+    KeyValue,
+    MeasuredValues,
+    group_labels,
+    key_labels,
+    key_name,
+    key_values,
+    possible_groups,
+)
+from dodona.answer.view import View, cell_failure_probability, half_width_in_steps, view_band
+from dodona.errors import InvalidRequest
+from dodona.privacy.accuracy import Against
 from dodona.query.predicate import EVERYTHING
-from dodona.query.question import Column, Question, ReadAs
-from dodona.query.weight import extremes
+from dodona.query.query import weight_range
+from dodona.query.question import (
+    AnswerColumn,
+    Comparison,
+    Expression,
+    KeyLabel,
+    LiteralExpression,
+    Logic,
+    Quantile,
+    Question,
+    ReadAs,
+    Total,
+)
+from dodona.schema.attributes import MISSING, Boolean, Date, Integer, Label
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Iterable, Sequence
+
+
+# --- Numbers as people read them: no more digits than the error bar leaves. ---
+
+
+_MOST_DIGITS = 12
+_ALL = -1
+
+
+def decimal_places(within: float) -> int:
+    """Return how many decimal places show an error of this size to two digits; -1, all of them, where there is none.
+
+    >>> [decimal_places(within) for within in (250.0, 31.0, 1.96, 0.034, 0.0)]
+    [0, 0, 1, 3, -1]
+    """
+    if within == 0:
+        return _ALL
+    if math.isinf(within):
+        return 0
+    return min(_MOST_DIGITS, max(0, 1 - math.floor(math.log10(within))))
+
+
+def format_number(value: float | Fraction | date | str | None, digits: int) -> str:
+    """Return a value with so many decimal places; whole numbers are shown whole.
+
+    >>> format_number(12.3456, 2), format_number(7, 2), format_number(Fraction(1, 3), 3), format_number(float("inf"), 2), format_number(None, 2)
+    ('12.35', '7', '0.333', '∞', '?')
+    """
+    match value:
+        case None:
+            return "?"
+        case str():
+            return value
+        case date():
+            return value.isoformat()
+        case int():
+            return str(value)
+        case _:
+            number = float(value)
+            if math.isinf(number):
+                return "∞" if number > 0 else "-∞"
+            text = f"{number:.12g}" if digits == _ALL else f"{number:.{digits}f}"
+            return text.removeprefix("-") if float(text) == 0 else text
+
+
+def round_outward(low: float, high: float, within: float) -> tuple[float, float]:
+    """Return an interval that holds this one, with ends that have no more digits than an error of this size shows.
+
+    >>> round_outward(12.3456, 15.6789, 1.7)
+    (12.3, 15.7)
+    """
+    if not math.isfinite(low) or not math.isfinite(high):
+        return low, high
+    scale = 10 ** decimal_places(within)
+    return math.floor(low * scale) / scale, math.ceil(high * scale) / scale
+
+
+# --- An estimate: a noisy value and the interval that holds the exact one, as often as was promised. ---
+
+
+EstimateValue = int | float | Fraction | date
+"""What a value may be; dates come from quantiles of dates."""
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """A value with its interval. Counts and sums are exact numbers; a bound that is not known is infinite.
+
+    >>> print(Estimate(1203, 1150, 1256))
+    1203 ± 53
+    >>> Estimate(Fraction(5, 2), Fraction(1), Fraction(3)).within
+    1.5
+    """
+
+    value: EstimateValue | None
+    """None where the noise leaves nothing to say, as for a division by a noisy 0."""
+    low: EstimateValue
+    high: EstimateValue
+
+    @property
+    def within(self) -> float:
+        """How far the exact value is from this one at most, as often as was promised; days for a date."""
+        if self.value is None:
+            return math.inf
+        return max(_distance(self.low, self.value), _distance(self.value, self.high))
+
+    def __float__(self) -> float:
+        return math.nan if self.value is None else to_float(self.value)
+
+    def __str__(self) -> str:
+        within = self.within
+        if self.value is None or math.isinf(within):
+            return (
+                f"{format_number(self.value, 3)} (from {format_number(self.low, 3)} to {format_number(self.high, 3)})"
+            )
+        digits = decimal_places(within)
+        if isinstance(self.value, date):
+            return f"{self.value} (from {self.low} to {self.high})"
+        below, above = _distance(self.low, self.value), _distance(self.value, self.high)
+        if max(below, above) > 1.1 * min(below, above) + 1e-9:
+            return f"{format_number(self.value, digits)} (from {format_number(self.low, digits)} to {format_number(self.high, digits)})"
+        whole = isinstance(self.value, int) and within.is_integer()
+        return f"{format_number(self.value, digits)} ± {format_number(int(within) if whole else within, digits)}"
+
+
+def to_float(measure: EstimateValue) -> float:
+    """Return a value as a float; a date counts its days.
+
+    >>> to_float(Fraction(1, 4)), to_float(date(1, 1, 2))
+    (0.25, 2.0)
+    """
+    return float(measure.toordinal()) if isinstance(measure, date) else float(measure)
+
+
+def _distance(low: EstimateValue, high: EstimateValue) -> float:
+    """Return high - low; exact numbers are subtracted before they are rounded."""
+    if isinstance(low, int | Fraction) and isinstance(high, int | Fraction):
+        return float(high - low)
+    return to_float(high) - to_float(low)
+
+
+# --- Conditions and orders over the groups of an answer, read from the noisy values. ---
+
+
+Comparable = float | Fraction | str | date
+_OPERATORS: dict[str, Callable[[Any, Any], bool]] = {
+    "=": operator.eq,
+    "<>": operator.ne,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
+
+
+def evaluate_condition(condition: Expression, measured: Evidence, view: View) -> list[bool]:
+    """Return for each group whether a condition holds; one on a value that is not known does not."""
+    match condition:
+        case Comparison(name, left, right):
+            compare = _OPERATORS[name]
+            pairs = zip(_point_values(left, measured, view), _point_values(right, measured, view), strict=True)
+            return [a is not None and b is not None and _compare(compare, name, a, b) for a, b in pairs]
+        case Logic("not", (part,)):
+            return [not truth for truth in evaluate_condition(part, measured, view)]
+        case Logic(name, parts):
+            every = zip(*(evaluate_condition(part, measured, view) for part in parts), strict=True)
+            return [all(truths) if name == "and" else any(truths) for truths in every]
+        case _:
+            raise InvalidRequest("A condition compares two values; write one of = <> < <= > >= between them.")
+
+
+def sort_values(expression: Expression, measured: Evidence, view: View) -> list[Any]:
+    """Return for each group what it is sorted by; None where nothing is known.
+
+    Groups are in the order of their labels' declaration, so a key sorts by the group's own place.
+    """
+    if isinstance(expression, KeyLabel):
+        return _places(expression.key, measured)
+    if isinstance(expression, Comparison | Logic):
+        return list(evaluate_condition(expression, measured, view))
+    return list(_point_values(expression, measured, view))
+
+
+def _places(key: int, measured: Evidence) -> list[int | None]:
+    """Return the place of each group's label within its key; `<missing>` has none, as NULLs come last."""
+    labels = [group[key] for group in group_labels(measured.question)]
+    places: dict[object, int] = {}
+    for label in labels:
+        places.setdefault((type(label), label), len(places))
+    return [None if label == MISSING else places[type(label), label] for label in labels]
+
+
+def _point_values(expression: Expression, measured: Evidence, view: View) -> list[Comparable | None]:
+    match expression:
+        case LiteralExpression(value):
+            return [value] * measured.groups
+        case KeyLabel(key):
+            return [None if group[key] == MISSING else group[key] for group in group_labels(measured.question)]
+        case _:
+            numbers = view_band(expression, measured, replace(view, draws=None)).value.tolist()
+            return [None if number != number else number for number in numbers]  # noqa: PLR0124  NaN
+
+
+def _compare(compare: Callable[[Any, Any], bool], name: str, left: Comparable, right: Comparable) -> bool:
+    """Return a comparison; a date is compared with the text of one, and a text differs from every number."""
+    if isinstance(left, date) != isinstance(right, date):
+        left, right = str(left), str(right)
+    if isinstance(left, str) != isinstance(right, str):
+        return name == "<>"
+    return compare(left, right)
+
+
+# --- The rows of an answer: which groups are shown, in which order, with which cells. ---
+
 
 Cell = Estimate | Label
 """An estimate; or what is known beforehand: the label of a group, a number or a text that was written down."""
@@ -47,29 +261,32 @@ class Row:
         return tuple(cell for cell in self.cells if isinstance(cell, Estimate))
 
 
-def shown_columns(question: Question) -> tuple[Column, ...]:
+def displayed_columns(question: Question) -> tuple[AnswerColumn, ...]:
     """Return the columns that are shown: those of the question; behind the keys, where it names none of them."""
-    if not question.keys or any(isinstance(column.expression, KeyOf) for column in question.columns):
+    if not question.keys or any(isinstance(column.expression, KeyLabel) for column in question.columns):
         return question.columns
-    return (*(Column(name_of(key), KeyOf(number)) for number, key in enumerate(question.keys)), *question.columns)
+    return (
+        *(AnswerColumn(key_name(key), KeyLabel(number)) for number, key in enumerate(question.keys)),
+        *question.columns,
+    )
 
 
 def key_order(question: Question) -> tuple[int, ...]:
     """Return the numbers of the keys in the order in which they are shown; those that are not come last."""
-    named = (one.expression.key for one in question.columns if isinstance(one.expression, KeyOf))
+    named = (one.expression.key for one in question.columns if isinstance(one.expression, KeyLabel))
     return tuple(dict.fromkeys((*named, *range(len(question.keys)))))
 
 
-def read_as(question: Question) -> dict[int, ReadAs]:
+def key_conversions(question: Question) -> dict[int, ReadAs]:
     """Return how each key is told to programs: as the first column that shows it says."""
     found: dict[int, ReadAs] = dict.fromkeys(range(len(question.keys)), "value")
     for column in reversed(question.columns):
-        if isinstance(column.expression, KeyOf):
+        if isinstance(column.expression, KeyLabel):
             found[column.expression.key] = column.read_as
     return found
 
 
-def _in_order(question: Question, order: tuple[int, ...]) -> Sequence[int]:
+def _groups_in_order(question: Question, order: tuple[int, ...]) -> Sequence[int]:
     """Return the groups that WHERE leaves, in row-major order of the keys as they are shown."""
     shape = [key.groups for key in question.keys]
     count = math.prod(shape)
@@ -79,46 +296,46 @@ def _in_order(question: Question, order: tuple[int, ...]) -> Sequence[int]:
         found = np.arange(count).reshape(shape).transpose(order).reshape(-1).tolist()
     if question.where == EVERYTHING:
         return found
-    left = frozenset(possible(question))
+    left = frozenset(possible_groups(question))
     return [group for group in found if group in left]
 
 
-def rows_of(measured: Evidence, view: View) -> tuple[Row, ...]:
+def make_rows(measured: Evidence, view: View) -> tuple[Row, ...]:
     """Return the rows of groups that WHERE leaves: HAVING, ORDER BY, OFFSET and LIMIT are read from the noisy values.
 
     Ties are in the groups' order.
     """
     question = measured.question
     keys = key_order(question)
-    chosen = _in_order(question, keys)
+    chosen = _groups_in_order(question, keys)
     if question.having is not None:
-        kept = holds(question.having, measured, view)
+        kept = evaluate_condition(question.having, measured, view)
         chosen = [group for group in chosen if kept[group]]
     for order in reversed(question.order):
-        place = sorting(order.expression, measured, view)
+        place = sort_values(order.expression, measured, view)
         # Sorting is stable either way round; what has no value comes last.
         ranks = {group: place[group] for group in chosen if place[group] is not None}
         known = sorted(ranks, key=ranks.__getitem__, reverse=order.descending)
         chosen = [*known, *(group for group in chosen if group not in ranks)]
     last = None if question.limit is None else question.offset + question.limit
     chosen = chosen[question.offset : last]
-    labels, values = _keys(question, keys, chosen)
-    columns = [_cells(column.expression, measured, view, chosen) for column in shown_columns(question)]
+    labels, values = _group_keys(question, keys, chosen)
+    columns = [_cells(column.expression, measured, view, chosen) for column in displayed_columns(question)]
     return tuple(map(Row, labels, zip(*columns, strict=True), values))
 
 
-def _keys(
+def _group_keys(
     question: Question, order: tuple[int, ...], chosen: Sequence[int]
 ) -> tuple[Iterable[tuple[Label, ...]], Iterable[tuple[KeyValue, ...]]]:
     """Return the labels of the groups that are shown, and what they stand for."""
     if not order:
         return ((),) * len(chosen), ((),) * len(chosen)
-    domain, kinds = question.query.domain, read_as(question)
+    domain, kinds = question.query.domain, key_conversions(question)
     codes = np.unravel_index(np.asarray(chosen, dtype=np.int64), [key.groups for key in question.keys])
     labels, values = [], []
     for number in order:
         key, places = question.keys[number], codes[number].tolist()
-        names, typed = labels_of_key(key, domain), values_of(key, domain, kinds[number])
+        names, typed = key_labels(key, domain), key_values(key, domain, kinds[number])
         labels.append([names[place] for place in places])
         values.append([typed[place] for place in places])
     return zip(*labels, strict=True), zip(*values, strict=True)
@@ -127,28 +344,32 @@ def _keys(
 def _cells(expression: Expression, measured: Evidence, view: View, chosen: Sequence[int]) -> list[Cell]:
     """Return the cells of a column for the groups that are shown."""
     match expression:
-        case KeyOf(key):
-            labels = labels_of(measured.question)
+        case KeyLabel(key):
+            labels = group_labels(measured.question)
             return [labels[group][key] for group in chosen]
-        case Literal(value):
+        case LiteralExpression(value):
             return [value for _ in chosen]
         case Comparison() | Logic():
-            truths = holds(expression, measured, view)
+            truths = evaluate_condition(expression, measured, view)
             return [truths[group] for group in chosen]
-        case Total(block) if view.against is Against.TABLE and view.draws is None and isinstance(measured, Measured):
+        case Total(block) if (
+            view.against is Against.TABLE and view.draws is None and isinstance(measured, MeasuredValues)
+        ):
             unit, steps = measured.question.query.blocks[block].unit, measured.steps(block)
-            within = steps_within(block, measured, view)
+            within = half_width_in_steps(block, measured, view)
             middle = [steps[group] for group in chosen]
             if unit == 1:
                 found = [Estimate(value, value - within, value + within) for value in middle]
             else:
                 exact = [(unit * value, unit * (value - within), unit * (value + within)) for value in middle]
-                found = [Estimate(*map(_plain, ends)) for ends in exact]
-        case Total(block) if view.against is Against.TABLE and view.draws is None and isinstance(measured, Derived):
-            found = _derived(block, measured, view, chosen)
+                found = [Estimate(*map(_simplify_number, ends)) for ends in exact]
+        case Total(block) if (
+            view.against is Against.TABLE and view.draws is None and isinstance(measured, DerivedValues)
+        ):
+            found = _derived_cells(block, measured, view, chosen)
         case _:
-            band = band_of(expression, measured, view)
-            typed = _type(expression, measured)
+            band = view_band(expression, measured, view)
+            typed = _number_converter(expression, measured)
             found = [
                 Estimate(
                     None if np.isnan(band.value[group]) else typed(band.value[group].item()),
@@ -157,23 +378,27 @@ def _cells(expression: Expression, measured: Evidence, view: View, chosen: Seque
                 )
                 for group in chosen
             ]
-    return [_rounded(cell, least=_least(expression, measured)) for cell in found] if view.rounded else list(found)
+    return (
+        [_round_estimate(cell, least=_lower_bound(expression, measured)) for cell in found]
+        if view.rounded
+        else list(found)
+    )
 
 
-def _derived(block: int, derived: Derived, view: View, chosen: Sequence[int]) -> list[Estimate]:
+def _derived_cells(block: int, derived: DerivedValues, view: View, chosen: Sequence[int]) -> list[Estimate]:
     """Return counts or sums that follow from numbers told before, each with the width of its own law."""
     unit, values = float(derived.question.query.blocks[block].unit), derived.parts[block]
-    within = widths(derived, block, failing_of(view, derived))
+    within = half_widths(derived, block, cell_failure_probability(view, derived))
     each = within.tolist() if isinstance(within, np.ndarray) else [within] * len(values)
     pairs = [(float(values[group]), each[group]) for group in chosen]
     return [Estimate(unit * value, unit * (value - wide), unit * (value + wide)) for value, wide in pairs]
 
 
-def _plain(number: Fraction) -> int | Fraction:
+def _simplify_number(number: Fraction) -> int | Fraction:
     return number.numerator if number.denominator == 1 else number
 
 
-def _type(expression: Expression, measured: Evidence) -> Callable[[float], Measure]:
+def _number_converter(expression: Expression, measured: Evidence) -> Callable[[float], EstimateValue]:
     """Return how the numbers of a column are told: a quantile is one of the column's own values."""
     if not isinstance(expression, Quantile):
         return float
@@ -186,19 +411,19 @@ def _type(expression: Expression, measured: Evidence) -> Callable[[float], Measu
             return float
 
 
-def _least(expression: Expression, measured: Evidence) -> float:
+def _lower_bound(expression: Expression, measured: Evidence) -> float:
     """Return what a count or sum cannot be below, whatever the rows are."""
-    if isinstance(expression, Total) and extremes(measured.question.query.blocks[expression.block].weight)[0] >= 0:
+    if isinstance(expression, Total) and weight_range(measured.question.query.blocks[expression.block].weight)[0] >= 0:
         return 0.0
     return -math.inf
 
 
-def _rounded(cell: Estimate, *, least: float) -> Estimate:
+def _round_estimate(cell: Estimate, *, least: float) -> Estimate:
     """Return an estimate for the eye: no more digits than its error leaves, ends outward, no negative counts."""
     if cell.value is None or isinstance(cell.value, date) or math.isinf(cell.within):
         return cell
-    low, high = outward(as_number(cell.low), as_number(cell.high), cell.within)
+    low, high = round_outward(to_float(cell.low), to_float(cell.high), cell.within)
     whole = isinstance(cell.value, int)
     ends = [max(end, least) for end in (low, high)]
-    value = max(as_number(cell.value) if whole else round(as_number(cell.value), digits_for(cell.within)), least)
+    value = max(to_float(cell.value) if whole else round(to_float(cell.value), decimal_places(cell.within)), least)
     return Estimate(int(value), *map(int, ends)) if whole else Estimate(value, *ends)

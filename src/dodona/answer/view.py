@@ -1,19 +1,183 @@
-"""A view: how sure the intervals of an answer are to be, of what, and whether one by one or all at once."""
+"""Views: what the intervals of an answer are to cover.
+
+A view chooses the confidence, the table or the population, single or simultaneous intervals, or intervals that hold for
+any question chosen after seeing earlier answers.
+"""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+from typing import assert_never
 
-from dodona.accuracy import Against, failure
-from dodona.answer.anychoice import Draws, any_choice_band, reach_of
-from dodona.answer.band import Band
-from dodona.answer.derived import Derived, Evidence
-from dodona.answer.evaluation import evaluate
-from dodona.answer.law import half_width
-from dodona.answer.measured import Measured
-from dodona.answer.population import population_band
-from dodona.query.expression import Certain, Expression, KeyOf, Literal, Total
+import numpy as np
+
+from dodona.answer.bands import Band, combine_bands
+from dodona.answer.derived import DerivedValues, Evidence
+from dodona.answer.evaluation import evaluate, population_band
+from dodona.answer.laws import ConfirmedLaw, ErrorLaw, GaussianSumBound, ModelLaw, NoiseSum, half_width
+from dodona.answer.measured import MeasuredValues, Noise
+from dodona.answer.sums import NoiseTerm
+from dodona.errors import InvalidRequest
+from dodona.privacy.accuracy import Against, to_failure_probability
+from dodona.privacy.additive_noise import Gaussian, Laplace
+from dodona.query.question import Arithmetic, Expression, KeyLabel, LiteralExpression, PublicValue, Total
+
+# --- Intervals for questions that were chosen because of the numbers they reuse. ---
+
+
+_EVENTS = 4  # a bound of squares, one of sums, and one for each draw of either law: each gets its part of what may fail
+_ROUNDING = 1 + 1e-9  # scales and factors are doubles here
+_ONLY = (
+    "Intervals for any choice are known for counts, sums and arithmetic of them that were told or follow from that. "
+    "Ask this question with fresh=True: it is then measured with new noise alone."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class DrawCounts:
+    """How many numbers were told so far, by the law of their noise."""
+
+    laplace: int = 0
+    gaussian: int = 0
+
+    def plus(self, other: DrawCounts) -> DrawCounts:
+        """Return both together."""
+        return DrawCounts(self.laplace + other.laplace, self.gaussian + other.gaussian)
+
+    def __bool__(self) -> bool:
+        return self.laplace + self.gaussian > 0
+
+
+def count_draws(noises: Iterable[tuple[Noise, int]]) -> DrawCounts:
+    """Return how many draws these are, given by their noises and how many values have each."""
+    found = DrawCounts()
+    for noise, times in noises:
+        found = found.plus(DrawCounts(laplace=times) if isinstance(noise, Laplace) else DrawCounts(gaussian=times))
+    return found
+
+
+def count_measured_draws(measured: MeasuredValues) -> DrawCounts:
+    """Return the draws of one measurement."""
+    blocks = measured.question.query.blocks
+    return count_draws((noise, block.values) for noise, block in zip(measured.noises, blocks, strict=True))
+
+
+@dataclass(frozen=True, slots=True)
+class CombinationBound:
+    """What bounds the noise in every combination, but with probability `failing`: at any time, for all weights at once.
+
+    Theorem: any-choice
+    """
+
+    squares: float
+    """Of Gaussian draws Σ (z/σ)² is at most its square."""
+    sums: float
+    """Of Laplace draws Σ |z|/b is at most this."""
+    each: tuple[float, float]
+    """Of each draw |z|/b, and |z|/σ, is at most this."""
+
+    def within(self, law: ErrorLaw) -> float:
+        """Return how far off a value with this law may be, whatever it was chosen by."""
+        match law:
+            case Laplace() | Gaussian():
+                return self._terms((NoiseTerm.of(1.0, law),))
+            case NoiseSum(terms):
+                return self._terms(terms)
+            case GaussianSumBound(variance, _):
+                return math.sqrt(variance) * self.squares * _ROUNDING
+            case ConfirmedLaw() | ModelLaw():
+                raise InvalidRequest(_ONLY)
+            case _:
+                assert_never(law)
+
+    def _terms(self, terms: tuple[NoiseTerm, ...]) -> float:
+        """Return the bound of a sum of draws: of each law by all of them together, or one by one."""
+        found = 0.0
+        for name, own in (("Laplace", self.each[0]), ("Gaussian", self.each[1])):
+            scaled = [(term.factor * term.scale, term.times) for term in terms if term.law == name]
+            if not scaled:
+                continue
+            together = self.sums * max(size for size, _ in scaled)
+            if name == "Gaussian":
+                together = self.squares * math.sqrt(sum(size**2 * times for size, times in scaled))
+            found += min(together, own * sum(size * times for size, times in scaled))
+        return found * _ROUNDING
+
+
+@lru_cache(maxsize=256)
+def bound_combinations(draws: DrawCounts, failing: float) -> CombinationBound:
+    """Return what bounds all combinations of so many draws; what may fail is divided so that it holds at any time.
+
+    Theorem: any-choice
+    """
+    part = failing / _EVENTS
+    return CombinationBound(
+        squares=math.sqrt(_square_sum_bound(max(draws.gaussian, 1), part)),
+        sums=_absolute_sum_bound(max(draws.laplace, 1), part),
+        each=(
+            _single_draw_bound(max(draws.laplace, 1), part, power=1.0),
+            _single_draw_bound(max(draws.gaussian, 1), part, power=0.5),
+        ),
+    )
+
+
+def any_choice_band(expression: Expression, evidence: Evidence, reach: CombinationBound) -> Band:
+    """Return values and intervals that hold for every question at once, so that arithmetic needs no further share."""
+    match expression:
+        case Total(block):
+            unit = float(evidence.question.query.blocks[block].unit)
+            value = evidence.numbers(block).reshape(-1) * unit
+            laws = (evidence.noises[block],) if isinstance(evidence, MeasuredValues) else evidence.laws[block]
+            if evidence.question.query.blocks[block].values != evidence.groups:
+                raise InvalidRequest(_ONLY)
+            known = {law: reach.within(law) * unit for law in dict.fromkeys(laws)}
+            within = np.array([known[law] for law in laws], dtype=np.float64)
+            return Band(value, value - within, value + within)
+        case LiteralExpression(Fraction() as number) | PublicValue(number):
+            return Band.constant(float(number), evidence.groups)
+        case Arithmetic(operator, left, right):
+            return combine_bands(
+                operator, any_choice_band(left, evidence, reach), any_choice_band(right, evidence, reach)
+            )
+        case _:
+            raise InvalidRequest(_ONLY)
+
+
+def _level(draws: int, failing: float) -> tuple[int, float]:
+    """Return the power of two above so many draws, and its part of what may fail: 1/2 + 1/6 + 1/12 + … = 1."""
+    level = draws.bit_length()
+    return 1 << level, failing / (level * (level + 1))
+
+
+def _square_sum_bound(draws: int, failing: float) -> float:
+    """Return what Σ (z/σ)² of so many discrete Gaussians stays below, at any time of this level."""
+    most, part = _level(draws, failing)
+    log = math.log(1 / part)
+    total = most + 2 * math.sqrt(most * log) + 2 * log  # near the best for `most` draws; any choice is sound
+    slope = (1 - most / total) / 2
+    return (log - draws / 2 * math.log1p(-2 * slope)) / slope
+
+
+def _absolute_sum_bound(draws: int, failing: float) -> float:
+    """Return what Σ |z|/b of so many discrete Laplace draws stays below, at any time of this level."""
+    most, part = _level(draws, failing)
+    log = math.log(1 / part)
+    slope = 1 - most / (most + math.sqrt(2 * most * log) + log)
+    return (log - draws * math.log1p(-slope)) / slope
+
+
+def _single_draw_bound(draws: int, failing: float, *, power: float) -> float:
+    """Return what |z|/b, or for a power of a half |z|/σ, of each of so many draws stays below."""
+    most, part = _level(draws, failing)
+    log = math.log(2 * most / part)
+    return log if power == 1 else math.sqrt(2 * log)
+
+
+# --- A view: how sure the intervals of an answer are to be, of what, and whether one by one or all at once. ---
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,53 +192,59 @@ class View:
     """How many rows there are about: public."""
     rows: int = 1
     """How many of them may be one person's."""
-    draws: Draws | None = None
+    draws: DrawCounts | None = None
     """Of all that was told so far, where intervals are to hold for every question that could be asked of it."""
 
 
-def failing_of(view: View, measured: Evidence) -> float:
+def cell_failure_probability(view: View, measured: Evidence) -> float:
     """Return how often the interval of one cell may fail, so that the view's promise holds.
 
     Noises of different groups, and of different blocks, are independent: so counts and sums share exactly, other
     columns of a group share by the union bound, and so does everything where the sample is in doubt as well, or where
     values follow from the same numbers.
     """
-    failing = failure(view.confidence)
+    failing = to_failure_probability(view.confidence)
     if not view.together:
         return failing
-    distinct = _distinct(measured)
-    if view.against is Against.POPULATION or isinstance(measured, Derived):
+    distinct = _count_distinct_expressions(measured)
+    if view.against is Against.POPULATION or isinstance(measured, DerivedValues):
         return failing / (measured.groups * len(distinct))
     if all(isinstance(expression, Total) for expression in distinct):
-        return _share(failing, measured.groups * len(distinct))
-    return _share(failing, measured.groups) / len(distinct)
+        return _split_failure_probability(failing, measured.groups * len(distinct))
+    return _split_failure_probability(failing, measured.groups) / len(distinct)
 
 
-def band_of(expression: Expression, measured: Evidence, view: View) -> Band:
+def view_band(expression: Expression, measured: Evidence, view: View) -> Band:
     """Return an expression's values and intervals as a view wants them."""
     if view.draws is not None:
-        return any_choice_band(expression, measured, reach_of(view.draws, failure(view.confidence)))
-    failing = failing_of(view, measured)
+        return any_choice_band(
+            expression, measured, bound_combinations(view.draws, to_failure_probability(view.confidence))
+        )
+    failing = cell_failure_probability(view, measured)
     if view.against is Against.POPULATION:
         return population_band(expression, measured, failing=failing, size=view.size)
     return evaluate(expression, measured, failing)
 
 
-def steps_within(block: int, measured: Measured, view: View) -> int:
+def half_width_in_steps(block: int, measured: MeasuredValues, view: View) -> int:
     """Return how many steps a count or a sum may be off, against the table: the exact quantile of its noise."""
-    distinct = _distinct(measured) if view.together else ()
+    distinct = _count_distinct_expressions(measured) if view.together else ()
     if view.together and all(isinstance(expression, Total) for expression in distinct):
-        return half_width(measured.noises[block], failure(view.confidence), measured.groups * len(distinct))
-    return half_width(measured.noises[block], failing_of(view, measured))
+        return half_width(
+            measured.noises[block], to_failure_probability(view.confidence), measured.groups * len(distinct)
+        )
+    return half_width(measured.noises[block], cell_failure_probability(view, measured))
 
 
-def _distinct(measured: Evidence) -> tuple[Expression, ...]:
+def _count_distinct_expressions(measured: Evidence) -> tuple[Expression, ...]:
     """Return the different expressions that are not known beforehand; at least one."""
     shown = (column.expression for column in measured.question.columns)
-    found = dict.fromkeys(expression for expression in shown if not isinstance(expression, KeyOf | Literal | Certain))
-    return tuple(found) or (Literal("nothing"),)
+    found = dict.fromkeys(
+        expression for expression in shown if not isinstance(expression, KeyLabel | LiteralExpression | PublicValue)
+    )
+    return tuple(found) or (LiteralExpression("nothing"),)
 
 
-def _share(failing: float, answers: int) -> float:
+def _split_failure_probability(failing: float, answers: int) -> float:
     """Return how often one of independent answers may fail."""
     return -math.expm1(math.log1p(-failing) / answers)

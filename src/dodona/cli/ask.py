@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import math
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
@@ -12,7 +13,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from dodona.cli.told import told
+from dodona.answer.rows import Estimate, to_float
+from dodona.cli.errors import report_errors
 from dodona.errors import InvalidRequest, printable
 
 if TYPE_CHECKING:
@@ -22,7 +24,46 @@ if TYPE_CHECKING:
     from dodona.answer.answer import Answer
     from dodona.answer.offer import Offer
     from dodona.answer.tolerance import Tolerance
-    from dodona.online.curator import Curator
+    from dodona.curator.curator import Curator
+
+
+# --- Error bars in the terminal: a dot for the value, a line for its interval, all rows on one scale. ---
+
+
+_DOT, _LINE = "●", "─"
+
+
+def interval_bars(estimates: Sequence[Estimate], *, width: int = 32) -> list[str]:
+    """Return one picture for each estimate; an end that is not known runs to the edge.
+
+    >>> for bar in interval_bars([Estimate(2, 1, 3), Estimate(8, 6, 10)], width=19):
+    ...     print(bar.rstrip())
+      ──●─
+               ───●────
+    """
+    ends = [to_float(end) for one in estimates for end in (one.low, one.high) if math.isfinite(to_float(end))]
+    low, high = min([0.0, *ends]), max([0.0, *ends])
+    if high <= low:
+        return [" " * width for _ in estimates]
+
+    def place(number: float) -> int:
+        clipped = min(max(number, low), high)
+        return round((clipped - low) / (high - low) * (width - 1))
+
+    return [_interval_bar(one, place, width) for one in estimates]
+
+
+def _interval_bar(one: Estimate, place: Callable[[float], int], width: int) -> str:
+    drawn = [" "] * width
+    first, last = place(to_float(one.low)), place(to_float(one.high))
+    drawn[first : last + 1] = _LINE * (last - first + 1)
+    if one.value is not None:
+        drawn[place(to_float(one.value))] = _DOT
+    return "".join(drawn)
+
+
+# --- `dodona ask` and `dodona quote`: one question, its price, and its answer with error bars. ---
+
 
 _WIDTH = 110
 _MOST_ROWS = 60
@@ -30,81 +71,85 @@ _MOST_BARS = 60
 _NARROWEST = 12
 _BARS = 36  # letters for all bars of a row together
 
-Dataset = Annotated[Path, typer.Argument(metavar="DATASET", help="The dataset file, such as stays.toml.")]
-Sql = Annotated[str, typer.Argument(metavar="SQL", help="The question; - reads it from standard input.")]
-Analyst = Annotated[str | None, typer.Option(envvar="DODONA_ANALYST", help="Who asks; $DODONA_ANALYST says it too.")]
-Within = Annotated[str | None, typer.Option(help="How far off it may be: 50, or 1%, or n=50,average=2.")]
-Epsilon = Annotated[str | None, typer.Option(help="What it may cost alone, instead of --within.")]
-Confidence = Annotated[float | None, typer.Option(help="How sure an interval is, such as 0.95.")]
-MaxPrice = Annotated[
+DatasetArgument = Annotated[Path, typer.Argument(metavar="DATASET", help="The dataset file, such as stays.toml.")]
+SqlArgument = Annotated[str, typer.Argument(metavar="SQL", help="The question; - reads it from standard input.")]
+AnalystOption = Annotated[
+    str | None, typer.Option(envvar="DODONA_ANALYST", help="Who asks; $DODONA_ANALYST says it too.")
+]
+WithinOption = Annotated[str | None, typer.Option(help="How far off it may be: 50, or 1%, or n=50,average=2.")]
+EpsilonOption = Annotated[str | None, typer.Option(help="What it may cost alone, instead of --within.")]
+ConfidenceOption = Annotated[float | None, typer.Option(help="How sure an interval is, such as 0.95.")]
+MaxPriceOption = Annotated[
     str | None, typer.Option(help="What it may take of the budget, such as 2%; the dataset says it otherwise.")
 ]
-Fresh = Annotated[bool, typer.Option("--fresh", help="Measure with new noise alone: for what earlier answers led to.")]
-Yes = Annotated[bool, typer.Option("--yes", "-y", help="Pay without being asked on a terminal.")]
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
+FreshOption = Annotated[
+    bool, typer.Option("--fresh", help="Measure with new noise alone: for what earlier answers led to.")
+]
+YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Pay without being asked on a terminal.")]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 
 
 def ask(  # noqa: PLR0913  each is an option
-    dataset: Dataset,
-    question: Sql,
+    dataset: DatasetArgument,
+    question: SqlArgument,
     *,
-    within: Within = None,
-    epsilon: Epsilon = None,
-    confidence: Confidence = None,
-    analyst: Analyst = None,
-    max_price: MaxPrice = None,
-    fresh: Fresh = False,
+    within: WithinOption = None,
+    epsilon: EpsilonOption = None,
+    confidence: ConfidenceOption = None,
+    analyst: AnalystOption = None,
+    max_price: MaxPriceOption = None,
+    fresh: FreshOption = False,
     key: Annotated[str | None, typer.Option(help="A name for the question: asked again, it is not charged.")] = None,
     output: Annotated[
         Path | None, typer.Option(help="Where to write all rows: a new file that ends in .csv, .parquet or .json.")
     ] = None,
-    yes: Yes = False,
-    as_json: Json = False,
+    yes: YesOption = False,
+    as_json: JsonOption = False,
 ) -> None:
     """Ask a question and pay for it, unless its answer was told before.
 
     On a terminal the price is shown first, and you are asked. Elsewhere --max-price holds, or what the dataset says.
     """
-    with told():
+    with report_errors():
         import dodona
 
-        checked_output(output)
+        check_output(output)
         asking = not yes and sys.stdin.isatty() and sys.stdout.isatty()
-        text, accuracy = sql_text(question), tolerance_of(within)
+        text, accuracy = read_sql(question), parse_tolerance(within)
         with dodona.open(dataset, analyst=analyst) as curator:
-            wish = Wish(accuracy, epsilon, confidence, max_price, fresh)
-            most = _agreed(curator, text, wish, key) if asking else max_price
+            wish = AskOptions(accuracy, epsilon, confidence, max_price, fresh)
+            most = _agree_on_price(curator, text, wish, key) if asking else max_price
             answer = curator.ask(
                 text, within=accuracy, epsilon=epsilon, confidence=confidence, max_price=most, fresh=fresh, key=key
             )
             if output is not None:
-                write(answer, output)
+                write_answer(answer, output)
             if as_json:
                 print(answer.to_json())
             else:
-                show(answer, console(), output)
+                show_answer(answer, make_console(), output)
 
 
 def quote(  # noqa: PLR0913  each is an option
-    dataset: Dataset,
-    question: Sql,
+    dataset: DatasetArgument,
+    question: SqlArgument,
     *,
-    within: Within = None,
-    epsilon: Epsilon = None,
-    confidence: Confidence = None,
-    max_price: MaxPrice = None,
-    fresh: Fresh = False,
-    analyst: Analyst = None,
-    as_json: Json = False,
+    within: WithinOption = None,
+    epsilon: EpsilonOption = None,
+    confidence: ConfidenceOption = None,
+    max_price: MaxPriceOption = None,
+    fresh: FreshOption = False,
+    analyst: AnalystOption = None,
+    as_json: JsonOption = False,
 ) -> None:
     """Say what a question would cost and how accurate it would be. Nothing is spent."""
-    with told():
+    with report_errors():
         import dodona
 
         with dodona.open(dataset, analyst=analyst) as curator:
             offer = curator.quote(
-                sql_text(question),
-                within=tolerance_of(within),
+                read_sql(question),
+                within=parse_tolerance(within),
                 epsilon=epsilon,
                 confidence=confidence,
                 max_price=max_price,
@@ -117,7 +162,7 @@ def quote(  # noqa: PLR0913  each is an option
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class AskOptions:
     """What a command asks for."""
 
     within: int | float | str | dict[str, int | float | str] | None
@@ -127,7 +172,7 @@ class Wish:
     fresh: bool
 
 
-def _agreed(curator: Curator, text: str, wish: Wish, key: str | None) -> Fraction | str | None:
+def _agree_on_price(curator: Curator, text: str, wish: AskOptions, key: str | None) -> Fraction | str | None:
     """Show the price and return it if a person agrees to it: no more than that is paid."""
     desk = curator.desk
     if key is not None and desk.dataset.ledger.receipt(key, analyst=desk.analyst) is not None:
@@ -150,11 +195,11 @@ def _agreed(curator: Curator, text: str, wish: Wish, key: str | None) -> Fractio
     return offer.price.share
 
 
-def show(answer: Answer, screen: Console, output: Path | None = None) -> None:
+def show_answer(answer: Answer, screen: Console, output: Path | None = None) -> None:
     """Print an answer: its first rows and columns, a bar for each estimate, and what the numbers mean."""
-    from dodona.answer.written import notes
+    from dodona.answer.display import answer_notes
 
-    columns = _fitting(answer, screen.width)
+    columns = _count_fitting_columns(answer, screen.width)
     screen.print(_table(answer, columns))
     hidden = [
         f"{number:,} more {what}"
@@ -166,18 +211,18 @@ def show(answer: Answer, screen: Console, output: Path | None = None) -> None:
         screen.print(f"… and {' and '.join(hidden)}. {rest}".rstrip(), style="bold", highlight=False, markup=False)
     if output is not None:
         screen.print(f"All {len(answer.rows):,} rows are in {output}.", style="bold", highlight=False, markup=False)
-    for line in notes(answer):
+    for line in answer_notes(answer):
         screen.print(line, style="dim", highlight=False, markup=False)
 
 
-def console() -> Console:
+def make_console() -> Console:
     """Return the screen; output into a file is wide enough for a table."""
     from rich.console import Console
 
     return Console(width=None if sys.stdout.isatty() else _WIDTH)
 
 
-def checked_output(output: Path | None) -> Path | None:
+def check_output(output: Path | None) -> Path | None:
     """Return where an answer is to be written; what could not be written is refused before anything is charged."""
     if output is None:
         return None
@@ -191,7 +236,7 @@ def checked_output(output: Path | None) -> Path | None:
     return output
 
 
-def write(answer: Answer, output: Path) -> None:
+def write_answer(answer: Answer, output: Path) -> None:
     """Write all rows of an answer: estimates with their intervals, labels as texts."""
     _WRITERS[output.suffix](answer, output)
 
@@ -199,7 +244,7 @@ def write(answer: Answer, output: Path) -> None:
 def _write_csv(answer: Answer, output: Path) -> None:
     import csv
 
-    from dodona.answer.frames import plain_columns
+    from dodona.answer.display import plain_columns
 
     columns = plain_columns(answer)
     with output.open("x", encoding="utf-8", newline="") as file:
@@ -226,9 +271,9 @@ _WRITERS: dict[str, Callable[[Answer, Path], None]] = {
 }
 
 
-def _fitting(answer: Answer, width: int) -> int:
+def _count_fitting_columns(answer: Answer, width: int) -> int:
     """Return how many columns have room on a screen, at least one."""
-    from dodona.answer.written import cell_text
+    from dodona.answer.display import cell_text
 
     used = 0
     for number, name in enumerate(answer.columns):
@@ -244,9 +289,8 @@ def _table(answer: Answer, columns: int) -> Table:
     from rich.markup import escape
     from rich.table import Table
 
-    from dodona.answer.estimate import Estimate
-    from dodona.answer.written import cell_text
-    from dodona.cli.bars import bars
+    from dodona.answer.display import cell_text
+    from dodona.answer.rows import Estimate
 
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     drawn: dict[int, list[str]] = {}
@@ -258,7 +302,7 @@ def _table(answer: Answer, columns: int) -> Table:
         estimates = [cell for cell in column if isinstance(cell, Estimate)]
         if estimated and len(estimates) == len(column) and 1 < len(column) <= _MOST_BARS and width >= _NARROWEST:
             table.add_column("", style="cyan", no_wrap=True)
-            drawn[number] = bars(estimates, width=width)
+            drawn[number] = interval_bars(estimates, width=width)
     for place, row in enumerate(shown):
         cells = []
         for number, cell in enumerate(row.cells[:columns]):
@@ -285,22 +329,22 @@ def _figures(offer: Offer) -> dict[str, object]:
     }
 
 
-def sql_text(question: str) -> str:
+def read_sql(question: str) -> str:
     """Return the question that was written, or read from standard input."""
     return sys.stdin.read() if question == "-" else question
 
 
-def tolerance_of(within: str | None) -> Tolerance | dict[str, Tolerance] | None:
+def parse_tolerance(within: str | None) -> Tolerance | dict[str, Tolerance] | None:
     """Return a tolerance, or one for each column where names are written."""
     if within is None:
         return None
     if "=" not in within:
-        return _one(within, within)
+        return _parse_one_tolerance(within, within)
     pairs = [part.rpartition("=") for part in within.split(",")]
-    return {name.strip(): _one(own, within) for name, _, own in pairs}
+    return {name.strip(): _parse_one_tolerance(own, within) for name, _, own in pairs}
 
 
-def _one(written: str, within: str) -> Tolerance:
+def _parse_one_tolerance(written: str, within: str) -> Tolerance:
     """Return a number where one was written, else the text: a percentage."""
     if written.strip().endswith("%"):
         return written

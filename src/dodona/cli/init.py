@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from dodona.cli.ask import console
-from dodona.cli.told import told
+from dodona.cli.ask import make_console
+from dodona.cli.errors import report_errors
 
 if TYPE_CHECKING:
-    from dodona.opening.draft import Draft
+    from dodona.dataset.draft import Draft
 
 PRIVATE = "PRIVATE: what follows was read off the rows; for the owner alone."
 
@@ -40,22 +40,30 @@ def init(  # noqa: PLR0913  each is an option
     delta: Annotated[str | None, typer.Option(help="1e-6, or less for a large table, unless said.")] = None,
 ) -> None:
     """Draft a dataset file from a table. The rows are read, by you and for you; nothing is served from a draft."""
-    with told():
-        from dodona.opening.draft import Wishes, default_output, drafted, drafted_before
-        from dodona.opening.draft_text import FileExists, write
-        from dodona.opening.place import found_place, inspected
+    with report_errors():
+        from dodona.dataset.draft import (
+            DraftOptions,
+            FileExists,
+            default_output,
+            drafted_before,
+            make_draft,
+            write_draft,
+        )
+        from dodona.dataset.place import find_place, inspect_place
 
-        wishes = Wishes(id=person, rows=rows, protects=protects, neighbours=neighbours, epsilon=epsilon, delta=delta)
-        place = found_place(source, table=table, engine=engine)
+        wishes = DraftOptions(
+            id=person, rows=rows, protects=protects, neighbours=neighbours, epsilon=epsilon, delta=delta
+        )
+        place = find_place(source, table=table, engine=engine)
         path = default_output(place) if output is None else output
         if path.exists():  # told before the rows are read, which may take long
             raise FileExists(str(path))
-        opened = inspected(place)
+        opened = inspect_place(place)
         try:
-            draft = drafted(opened, place, wishes, earlier=drafted_before(place, path.parent))
+            draft = make_draft(opened, place, wishes, earlier=drafted_before(place, path.parent))
         finally:
             opened.close()
-        write(draft, path)
+        write_draft(draft, path)
         _show(draft, path)
 
 
@@ -64,13 +72,13 @@ def _show(draft: Draft, path: Path) -> None:
     from rich.markup import escape
     from rich.table import Table
 
-    from dodona.opening.guess import Declared
+    from dodona.dataset.guess import ProposedColumn
 
-    screen = console()
+    screen = make_console()
     screen.print(PRIVATE, style="bold yellow", markup=False, highlight=False)
     table = Table("column", "kind", "in the data", "to review", box=box.SIMPLE_HEAD, pad_edge=False)
     for column in draft.columns:
-        if isinstance(column, Declared):
+        if isinstance(column, ProposedColumn):
             review = ", ".join(f"{key.name} = {key.text}" for key in column.keys if key.told) or "-"
             table.add_row(*map(escape, (column.name, column.kind, column.private, review)))
         else:
@@ -95,23 +103,23 @@ def _show(draft: Draft, path: Path) -> None:
 
 def _spending(path: Path) -> str:
     """Return what questions take that do not say how accurate they are to be, and the most that one takes."""
-    from dodona.exact import percent, share_of
-    from dodona.online.request import count_share
-    from dodona.opening.file import DatasetFile
+    from dodona.curator.request import count_share
+    from dodona.dataset.file import DatasetFile
+    from dodona.numbers import format_percent, to_share
 
     file = DatasetFile.draft(path)
     unit = file.schema.unit
-    part = share_of(file.within, argument="within")  # a draft leaves it to be chosen
+    part = to_share(file.within, argument="within")  # a draft leaves it to be chosen
     share = count_share(unit, file.budget, float(part * unit.size), file.confidence)
     return (
-        f"Where a question does not say how accurate: within {file.within}, so that a count takes {percent(share)} of "
-        f"the budget. No question takes more than {percent(file.max_price)} unless it says --max-price."
+        f"Where a question does not say how accurate: within {file.within}, so that a count takes {format_percent(share)} of "
+        f"the budget. No question takes more than {format_percent(file.max_price)} unless it says --max-price."
     )
 
 
 def _unit(draft: Draft) -> list[str]:
     """Return what is proposed about who is protected."""
-    from dodona.opening.rounding import CAP_EPSILON
+    from dodona.dataset.guess import CAP_EPSILON
 
     unit = {key.name: key for key in draft.unit}
     told_size = f"{draft.rows:,} rows; unit.size = {unit['size'].text}."

@@ -1,18 +1,319 @@
-"""`dodona ledger`: the account of what is spent: to create, show, verify, export, draw, recover, and act on."""
+"""`dodona ledger`: create, show, verify, export, chart and recover a ledger, and record the owner's acts."""
 
 from __future__ import annotations
 
 import json
+import os
 import sys
+from collections.abc import Callable, Iterator
+from fractions import Fraction
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.markup import escape
+from rich.table import Table
 
-from dodona.cli import ledger_acts
-from dodona.cli.ledger_place import DATASET_FILE, Head, Where, held, opened, placed
-from dodona.cli.told import told
-from dodona.errors import InvalidArgument
+from dodona.cli.ask import DatasetArgument
+from dodona.cli.errors import report_errors
+from dodona.errors import InvalidArgument, printable
+from dodona.ledger.account import PlanState, describe_parts
+from dodona.ledger.book import BudgetState, PlanReserveState
+from dodona.numbers import format_percent
+from dodona.privacy.events import event_to_json
+
+if TYPE_CHECKING:
+    from dodona.ledger.ledger import LedgerProtocol
+
+
+# --- Which ledger a command is about: that of a dataset file, a path, an address, or a name in the environment. ---
+
+
+DATASET_SUFFIX = ".toml"
+_ENV_PREFIX = "env:"
+
+LedgerArgument = Annotated[
+    str, typer.Argument(metavar="LEDGER", help="A dataset file (.toml), a path, postgresql://…#name, or env:NAME.")
+]
+HeadOption = Annotated[Path | None, typer.Option(help="The head file; beside the ledger unless said otherwise.")]
+
+
+def open_named_ledger(ledger: str, head: Path | None) -> LedgerProtocol:
+    """Return the ledger, open."""
+    if ledger.endswith(DATASET_SUFFIX):
+        from dodona.dataset import open_dataset_ledger
+
+        return open_dataset_ledger(ledger)
+    from dodona.ledger import opening
+
+    return opening.open_ledger(parse_ledger_place(ledger), head=head)
+
+
+def locate_ledger_and_head(ledger: str, head: Path | None) -> tuple[str | Path, Path | None]:
+    """Return where a ledger and its head are; a dataset file says both."""
+    if ledger.endswith(DATASET_SUFFIX):
+        from dodona.dataset import DatasetFile
+
+        file = DatasetFile.read(ledger)
+        return file.place, file.head_file if head is None else head
+    return parse_ledger_place(ledger), head
+
+
+def parse_ledger_place(text: str) -> str:
+    """Return the place; an address with a password in it is better kept in the environment.
+
+    A variable holds an address or a whole path: whatever else it is may be a secret, and is not shown.
+    """
+    if not text.startswith(_ENV_PREFIX):
+        return text
+    name = text.removeprefix(_ENV_PREFIX)
+    if name not in os.environ:
+        raise InvalidArgument("ledger", text, f"set {name} in the environment")
+    from dodona.ledger.opening import validate_address
+
+    found = os.environ[name]
+    return found if Path(found).is_absolute() else validate_address(found)
+
+
+# --- A ledger as people and programs read it: tables, and one JSON object. ---
+
+
+_LAST = 8
+_LONGEST_KEY = 40
+
+
+def state_to_json(state: BudgetState) -> dict[str, object]:
+    """Return the state as one JSON object."""
+    return {
+        "epsilon": str(state.total.epsilon),
+        "delta": str(state.total.delta),
+        "accountant": state.total.accountant.value,
+        "plans": [str(part) for part in state.total.plans],
+        "plans_taken": [str(state.pot.taken.epsilon), str(state.pot.taken.delta)],
+        "plans_left": [str(state.pot.left.epsilon), str(state.pot.left.delta)],
+        "open_plans": [_plan_to_json(plan) for plan in state.pot.plans],
+        "spent": str(state.spent),
+        "left": str(state.left),
+        "epsilon_spent": state.epsilon_spent,
+        "charges": state.charges,
+        "releases": state.releases,
+        "analysts": [
+            {"name": one.name, "share": str(one.share), "spent": str(one.spent), "left": str(one.left)}
+            | {"plans": [str(one.plans.epsilon), str(one.plans.delta)], "stopped": one.stopped}
+            for one in state.analysts
+        ],
+        "closed": state.closed,
+        "recovered": state.recovered,
+        "head": state.head,
+    }
+
+
+def _plan_to_json(plan: PlanState) -> dict[str, object]:
+    return {
+        "id": plan.id,
+        "analyst": plan.analyst,
+        "key": plan.key,
+        "epsilon": str(plan.cost.epsilon),
+        "delta": str(plan.cost.delta),
+        "left": [[json.loads(event_to_json(event)), times] for event, times in plan.left],
+    }
+
+
+def state_tables(state: BudgetState, texts: list[str]) -> Iterator[Table]:
+    """Yield the state and the last of the lines as tables."""
+    total = state.total
+    budget = Table(title="Budget", title_justify="left", show_header=False)
+    budget.add_row("total", f"ε = {total.epsilon}, δ = {float(total.delta):g}, {total.accountant.value}")
+    if any(total.plans):
+        pot = state.pot
+        shown = [_shown(pair.epsilon, pair.delta) for pair in (pot.total, pot.taken, pot.left)]
+        budget.add_row("for plans", "{} of it; taken {}; left {}".format(*shown))
+    budget.add_row("spent", f"{format_percent(state.spent)}; ε so far, whenever you stop: {state.epsilon_spent:.3g}")
+    budget.add_row("left", format_percent(state.left))
+    budget.add_row("charges, releases", f"{state.charges:,}, {state.releases:,}")
+    if state.closed or state.recovered:
+        budget.add_row("state", " and ".join(["closed"] * state.closed + ["recovered"] * state.recovered))
+    budget.add_row("head", state.head)
+    yield budget
+    if state.analysts:
+        analysts = Table("analyst", "share", "spent of it", "left of it", "", title="Analysts", title_justify="left")
+        for one in state.analysts:
+            stopped = "stopped" if one.stopped else ""
+            analysts.add_row(
+                _clean(one.name), str(one.share), format_percent(one.spent), format_percent(one.left), stopped
+            )
+        yield analysts
+    if state.pot.plans:
+        yield _plans(state.pot)
+    if not texts:
+        return
+    entries = Table("line", "time", "entry", "what", title=f"Last of {len(texts):,} lines", title_justify="left")
+    for text in texts[-_LAST:]:
+        fields = json.loads(text)
+        what = _ENTRY_TEXTS[fields["entry"]](fields) if fields["entry"] in _ENTRY_TEXTS else ""
+        entries.add_row(*map(_clean, (str(fields["number"]), fields["time"][:19], fields["entry"], what)))
+    yield entries
+
+
+def _plans(pot: PlanReserveState) -> Table:
+    plans = Table("plan", "analyst", "key", "price", "left of it", title="Open plans", title_justify="left")
+    for plan in pot.plans:
+        price = _shown(plan.cost.epsilon, plan.cost.delta)
+        plans.add_row(
+            f"{plan.id[:12]}…", _clean(plan.analyst or "anyone"), _key(plan.key), price, describe_parts(plan.left)
+        )
+    return plans
+
+
+_ENTRY_TEXTS: dict[str, Callable[[dict[str, object]], str]] = {
+    "created": lambda fields: _earlier(fields.get("earlier")),
+    "charged": lambda fields: (
+        f"{fields['analyst'] or 'anyone'} on {fields['dataset']}, {_event(fields['event'])}{_served(fields)}"
+    ),
+    "opened": lambda fields: f"{fields['analyst'] or 'anyone'}, {_shown(*map(Fraction, _price(fields)))}",
+    "unanswered": lambda fields: f"receipt {str(fields['receipt'])[:12]}…, to be used again",
+    "armed": lambda fields: f"receipt {str(fields['receipt'])[:12]}…, for one more alert",
+    "redeemed": lambda fields: f"receipt {str(fields['receipt'])[:12]}…",
+    "released": lambda fields: f"receipt {str(fields['receipt'])[:12]}…, {fields['mechanism']}",
+    "raised": lambda fields: f"ε = {fields['epsilon']}, δ = {fields['delta']}",
+    "recovered": lambda fields: f"ε = {fields['epsilon']}, δ = {fields['delta']}",
+    "admitted": lambda fields: f"{fields['analyst']}, {fields['share']}",
+    "stopped": lambda fields: str(fields["analyst"]),
+    "declared": lambda fields: str(fields["dataset"]),
+}
+
+
+def _earlier(listed: object) -> str:
+    """Return what was spent before there was a ledger."""
+    if not isinstance(listed, list):
+        return ""
+    return "spent before: " + "; ".join(f"{purpose}, {_event(event)}" for purpose, event in listed)
+
+
+def _event(fields: object) -> str:
+    """Return an event in a few words: its kind, and its numbers without the relation."""
+    if not isinstance(fields, dict):
+        return ""
+    numbers = [f"{name} {value}" for name, value in fields.items() if name not in {"event", "neighbours", "parts"}]
+    return " ".join([str(fields["event"]), *numbers])
+
+
+def _served(fields: dict[str, object]) -> str:
+    return f", plan {str(fields['plan'])[:12]}…" if "plan" in fields else ""
+
+
+def _price(fields: dict[str, object]) -> tuple[str, str]:
+    return str(fields["epsilon"]), str(fields["delta"])
+
+
+def _shown(epsilon: Fraction, delta: Fraction) -> str:
+    return f"ε = {float(epsilon):.4g}, δ = {float(delta):.4g}"
+
+
+def _key(key: str | None) -> str:
+    """Return a key as it can be shown: analysts may write anything there."""
+    if key is None:
+        return ""
+    text = printable(key)
+    return escape(text if len(text) <= _LONGEST_KEY else f"{text[: _LONGEST_KEY - 1]}…")
+
+
+def _clean(text: str) -> str:
+    """Return a text of others as a table can show it."""
+    return escape(printable(text))
+
+
+# --- The owner's acts on a ledger: raise, close, admit, stop and declare. Each is an entry that is never taken back.
+
+
+AnalystArgument = Annotated[str, typer.Argument(metavar="ANALYST", help="The analyst's name.")]
+
+
+def raise_budget(
+    ledger: LedgerArgument,
+    *,
+    epsilon: Annotated[str | None, typer.Option(help="The new total; it stays as it is if left out.")] = None,
+    delta: Annotated[str | None, typer.Option(help="The new delta; it stays as it is if left out.")] = None,
+    head: HeadOption = None,
+) -> None:
+    """Allow a larger total. The guarantee from then on is that of the larger budget."""
+    with report_errors():
+        if epsilon is None and delta is None:
+            raise InvalidArgument("epsilon", None, "write --epsilon, --delta or both")
+        with open_named_ledger(ledger, head) as found:
+            before = found.state().total
+            found.raise_budget(
+                before.epsilon if epsilon is None else epsilon,
+                before.delta if delta is None else delta,
+            )
+            _say(f"raised: from ε = {before.epsilon}, δ = {float(before.delta):g}", found.state())
+
+
+def close_account(
+    ledger: LedgerArgument,
+    *,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    head: HeadOption = None,
+) -> None:
+    """End the account for ever: nothing can be charged any more. Earlier answers are still told again."""
+    with report_errors(), open_named_ledger(ledger, head) as found:
+        if not yes:
+            typer.confirm("Nothing can be charged to this ledger ever again. Go on?", abort=True)
+        found.end()
+        _say("closed, for ever", found.state())
+
+
+def admit_analyst(
+    ledger: LedgerArgument,
+    analyst: AnalystArgument,
+    *,
+    share: Annotated[str, typer.Option(help="The part of the budget that they may spend, such as 1/2.")] = "1",
+    head: HeadOption = None,
+) -> None:
+    """Let an analyst in, or back in, or change their share. What they spent stays spent."""
+    with report_errors(), open_named_ledger(ledger, head) as found:
+        from dodona.privacy.budget import Analyst
+
+        first = not found.state().analysts
+        found.admit(Analyst(analyst, share))
+        _say(f"admitted: {_find_analyst(found.state(), analyst)}", found.state())
+        if first:
+            typer.echo("From now on only analysts who were let in may spend: name one with --analyst.")
+
+
+def stop_analyst(ledger: LedgerArgument, analyst: AnalystArgument, *, head: HeadOption = None) -> None:
+    """Let an analyst spend no more. They still hear what was told before."""
+    with report_errors(), open_named_ledger(ledger, head) as found:
+        found.stop(analyst)
+        _say(f"stopped: {_find_analyst(found.state(), analyst)}", found.state())
+
+
+def declare_schema(
+    dataset: DatasetArgument,
+    *,
+    same_people: Annotated[
+        bool, typer.Option("--same-people", help="Add a further table of the same people to the ledger it names.")
+    ] = False,
+) -> None:
+    """Bind the ledger to the schema in the file, after columns were added at its end."""
+    with report_errors():
+        from dodona.dataset.changes import declare_added_columns
+
+        typer.echo(f"declared: {declare_added_columns(Path(dataset), same_people=same_people)}")
+
+
+def _say(what: str, state: BudgetState) -> None:
+    typer.echo(what)
+    typer.echo(str(state))
+
+
+def _find_analyst(state: BudgetState, name: str) -> str:
+    found = next(one for one in state.analysts if one.name == name)
+    return f"{name}, {found.share} of the budget, {format_percent(found.spent)} of it spent"
+
+
+# --- `dodona ledger`: the account of what is spent: to create, show, verify, export, draw, recover, and act on. ---
+
 
 app = typer.Typer(help="The durable account of what is spent.", no_args_is_help=True)
 
@@ -22,7 +323,7 @@ _WIDTH = 110
 
 @app.command()
 def create(  # noqa: PLR0913  each is an option
-    ledger: Where,
+    ledger: LedgerArgument,
     *,
     dataset: Annotated[
         list[str] | None, typer.Option(help="NAME=DIGEST of a table and its schema; all of the same people.")
@@ -33,72 +334,70 @@ def create(  # noqa: PLR0913  each is an option
     neighbours: Annotated[str, typer.Option(help="add-remove or replace.")] = "add-remove",
     analyst: Annotated[list[str] | None, typer.Option(help="NAME=SHARE, such as ada=1/2.")] = None,
     plans: Annotated[str, typer.Option(help="EPSILON,DELTA kept for declared plans.")] = "0,0",
-    head: Head = None,
+    head: HeadOption = None,
 ) -> None:
     """Create a ledger where there is none. It is never overwritten. A dataset file needs no options."""
-    with told():
-        if ledger.endswith(DATASET_FILE):
-            from dodona.opening import create_ledger
+    with report_errors():
+        if ledger.endswith(DATASET_SUFFIX):
+            from dodona.dataset import create_ledger
 
             create_ledger(ledger)
             typer.echo(f"created: the ledger of {ledger}")
             return
         if dataset is None or epsilon is None:
             raise InvalidArgument("dataset", dataset, "give --dataset and --epsilon, or name a dataset file (.toml)")
-        from dodona.domain.neighbours import Neighbours
-        from dodona.ledger import place
-        from dodona.ledger.opening import Terms
-        from dodona.policy import Analyst, Budget
-        from dodona.trusted.source import fresh_key
+        from dodona.ledger import opening
+        from dodona.ledger.opening import LedgerTerms
+        from dodona.privacy.budget import Analyst, Budget
+        from dodona.schema.schema import Neighbours
+        from dodona.trusted.source import generate_cap_key
 
         if neighbours not in {relation.value for relation in Neighbours}:
             raise InvalidArgument("neighbours", neighbours, "write add-remove or replace")
         kept = _pair("plans", plans, ",")
-        terms = Terms(
+        terms = LedgerTerms(
             datasets=dict(_pair("dataset", text, "=") for text in dataset),
             neighbours=Neighbours(neighbours),
             budget=Budget(epsilon, delta, accountant, kept),
             analysts=tuple(Analyst(*_pair("analyst", text, "=")) for text in analyst or ()),
-            cap_key=fresh_key(),
+            cap_key=generate_cap_key(),
         )
-        place.create(placed(ledger), terms, head=head)
-        typer.echo(f"created: {place.named(ledger)}")
+        opening.create_ledger_at(parse_ledger_place(ledger), terms, head=head)
+        typer.echo(f"created: {opening.display_place(ledger)}")
 
 
 @app.command()
 def show(
-    ledger: Where,
+    ledger: LedgerArgument,
     *,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
-    head: Head = None,
+    head: HeadOption = None,
 ) -> None:
     """Show what was spent, what is left, by whom, and the last entries."""
-    with told(), opened(ledger, head) as found:
-        from dodona.cli.ledger_view import figures, tables
-
+    with report_errors(), open_named_ledger(ledger, head) as found:
         state = found.state()
         if as_json:
-            print(json.dumps(figures(state)))
+            print(json.dumps(state_to_json(state)))
             return
         from rich.console import Console
 
         console = Console(width=None if sys.stdout.isatty() else _WIDTH)
-        for table in tables(state, [line.text for line in found.lines()]):
+        for table in state_tables(state, [line.text for line in found.lines()]):
             console.print(table)
 
 
 @app.command()
-def verify(ledger: Where, *, head: Head = None) -> None:
+def verify(ledger: LedgerArgument, *, head: HeadOption = None) -> None:
     """Compute every hash and every total anew; the exit code is 0 only if all is as it was written."""
-    with told(), opened(ledger, head) as found:
+    with report_errors(), open_named_ledger(ledger, head) as found:
         state = found.verify()
         typer.echo(f"verified: {len(found.lines())} lines, {state.charges} charges, head {state.head}")
 
 
 @app.command()
-def export(ledger: Where, *, head: Head = None) -> None:
+def export(ledger: LedgerArgument, *, head: HeadOption = None) -> None:
     """Print every line as JSON: the entry, its hash and the one before. The key of the cap on rows is left out."""
-    with told(), opened(ledger, head) as found:
+    with report_errors(), open_named_ledger(ledger, head) as found:
         for line in found.lines():
             entry = json.loads(line.text)
             entry.pop("cap_key", None)  # so that an export can be given away
@@ -107,47 +406,47 @@ def export(ledger: Where, *, head: Head = None) -> None:
 
 @app.command()
 def burn(
-    ledger: Where,
+    ledger: LedgerArgument,
     *,
     output: Annotated[Path, typer.Option(help="Where to draw it.")] = Path("burn-down.png"),
-    head: Head = None,
+    head: HeadOption = None,
 ) -> None:
     """Draw what was left after each charge, in all and for each analyst."""
-    with told(), opened(ledger, head) as found:
+    with report_errors(), open_named_ledger(ledger, head) as found:
         if output.suffix not in _PICTURES or not output.parent.is_dir():
             accepted = f"write a file in a folder that exists, whose name ends in {', '.join(_PICTURES)}"
             raise InvalidArgument("output", str(output), accepted)
-        from dodona.ledger import burndown
+        from dodona.ledger import chart
 
-        burndown.draw(burndown.burndown(found.lines()), output)
+        chart.draw_burndown(chart.compute_burndown(found.lines()), output)
         typer.echo(f"drawn: {output}")
 
 
 @app.command()
 def recover(
-    ledger: Where,
+    ledger: LedgerArgument,
     *,
     epsilon: Annotated[str | None, typer.Option(help="The largest total that was ever granted.")] = None,
     delta: Annotated[str | None, typer.Option(help="The largest delta that was ever granted.")] = None,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
-    head: Head = None,
+    head: HeadOption = None,
 ) -> None:
     """Put a restored backup into use. Everything that is unspent in it counts as spent, for ever."""
-    with told():
-        from dodona.ledger import place
+    with report_errors():
+        from dodona.ledger import opening
 
         if not yes:
             typer.confirm("Everything unspent in this ledger will count as spent. Go on?", abort=True)
-        where, kept_head = held(ledger, head)
-        place.recover(where, head=kept_head, epsilon=epsilon, delta=delta)
-        typer.echo(f"recovered: {place.named(ledger)}; nothing is left until the budget is raised")
+        where, kept_head = locate_ledger_and_head(ledger, head)
+        opening.recover_ledger(where, head=kept_head, epsilon=epsilon, delta=delta)
+        typer.echo(f"recovered: {opening.display_place(ledger)}; nothing is left until the budget is raised")
 
 
-app.command("raise")(ledger_acts.raised)
-app.command("close")(ledger_acts.closed)
-app.command("admit")(ledger_acts.admitted)
-app.command("stop")(ledger_acts.stopped)
-app.command("declare")(ledger_acts.declared)
+app.command("raise")(raise_budget)
+app.command("close")(close_account)
+app.command("admit")(admit_analyst)
+app.command("stop")(stop_analyst)
+app.command("declare")(declare_schema)
 
 
 def _pair(argument: str, text: str, sign: str) -> tuple[str, str]:

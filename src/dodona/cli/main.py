@@ -10,15 +10,13 @@ from dodona import __version__
 from dodona.cli import ledger
 from dodona.cli.account import budget, describe, history
 from dodona.cli.ask import ask, quote
-from dodona.cli.attack import attack
-from dodona.cli.audit import audit
-from dodona.cli.check import check
-from dodona.cli.confirm import confirm
 from dodona.cli.init import init
-from dodona.cli.keep import keep
-from dodona.cli.plan import plan
+from dodona.cli.owner import check, confirm, keep
 from dodona.cli.release import release
 from dodona.cli.session import above, choose, prepare, weights
+from dodona.lab.attacks.command import attack
+from dodona.lab.audit.command import audit
+from dodona.lab.plan.command import plan
 
 app = typer.Typer(help="A private oracle for data.", no_args_is_help=True, add_completion=False)
 

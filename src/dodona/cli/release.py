@@ -10,23 +10,23 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from dodona.cli.ask import Analyst, Json
-from dodona.cli.told import told
+from dodona.cli.ask import AnalystOption, JsonOption
+from dodona.cli.errors import report_errors
 from dodona.errors import InvalidRequest
 
 if TYPE_CHECKING:
-    from dodona.offline.file import ReleaseFile
-    from dodona.offline.model import Model
-    from dodona.offline.release import Declared
-    from dodona.offline.rows import Rows
-    from dodona.offline.run import Told
+    from dodona.synth.file import SynthesisFile
+    from dodona.synth.model import SyntheticModel
+    from dodona.synth.rows import SyntheticRows
+    from dodona.synth.run import ProgressCallback
+    from dodona.synth.synthesize import SynthesisOffer
 
 
 def release(  # noqa: PLR0913  each is an option
     workload: Annotated[Path, typer.Argument(metavar="WORKLOAD", help="The release file, such as workload.toml.")],
     *,
     only_quote: Annotated[bool, typer.Option("--quote", help="Say what it would take; nothing is charged.")] = False,
-    analyst: Analyst = None,
+    analyst: AnalystOption = None,
     max_price: Annotated[
         str | None,
         typer.Option(help="What it may take of the budget, such as 50%; a share in the file says it too."),
@@ -37,23 +37,23 @@ def release(  # noqa: PLR0913  each is an option
     owner_report: Annotated[
         Path | None, typer.Option(help="Owner only: where a page goes that compares with the exact rows. Not private.")
     ] = None,
-    as_json: Json = False,
+    as_json: JsonOption = False,
 ) -> None:
     """Release a workload: a model of some columns, made-up rows, and a report.
 
     An interrupted release is taken up again by the same command; what was paid for is not charged twice.
     """
-    with told():
+    with report_errors():
         import dodona
-        from dodona.offline.file import ReleaseFile
-        from dodona.offline.release import declare
-        from dodona.offline.release import release as released
+        from dodona.synth.file import SynthesisFile
+        from dodona.synth.synthesize import quote_synthesis
+        from dodona.synth.synthesize import synthesize as released
 
         if (compare is None) != (owner_report is None):
             raise InvalidRequest("--compare and --owner-report go together: the exact rows, and the page about them.")
         if owner_report is not None and (owner_report.suffix != ".html" or not owner_report.parent.is_dir()):
             raise InvalidRequest("--owner-report must end in .html, in a folder that exists.")
-        file = ReleaseFile.read(workload)
+        file = SynthesisFile.read(workload)
         exact = None if compare is None else _columns(compare)
         settings = {
             "epsilon": file.epsilon,
@@ -64,20 +64,20 @@ def release(  # noqa: PLR0913  each is an option
         }
         with dodona.open(file.dataset, analyst=analyst) as curator:
             if only_quote:
-                _show_declared(declare(curator, file.workload, **settings), as_json=as_json)  # type: ignore[arg-type]
+                _show_declared(quote_synthesis(curator, file.workload, **settings), as_json=as_json)  # type: ignore[arg-type]
                 return
             with _progress() as progress:
                 model = released(curator, file.workload, **settings, max_price=max_price, told=progress)  # type: ignore[arg-type]
         rows = _write(file, model)
         if owner_report is not None and exact is not None:
-            from dodona.offline.owner_report import owner_report as made
+            from dodona.synth.report import owner_report as made
 
             owner_report.write_text(made(model, exact, rows), encoding="utf-8")
         _show(file, model, rows, as_json=as_json)
 
 
-def _write(file: ReleaseFile, model: Model) -> Rows | None:
-    from dodona.offline.report import report
+def _write(file: SynthesisFile, model: SyntheticModel) -> SyntheticRows | None:
+    from dodona.synth.report import public_report
 
     output, rows = file.output, None
     if output.path is not None:
@@ -90,11 +90,11 @@ def _write(file: ReleaseFile, model: Model) -> Rows | None:
                 rows = model.rounded(output.count)
         rows.write(output.path)
     if output.report is not None:
-        output.report.write_text(report(model, rows), encoding="utf-8")
+        output.report.write_text(public_report(model, rows), encoding="utf-8")
     return rows
 
 
-def _show(file: ReleaseFile, model: Model, rows: Rows | None, *, as_json: bool) -> None:
+def _show(file: SynthesisFile, model: SyntheticModel, rows: SyntheticRows | None, *, as_json: bool) -> None:
     output = file.output
     if as_json:
         figures = {
@@ -119,7 +119,7 @@ def _show(file: ReleaseFile, model: Model, rows: Rows | None, *, as_json: bool) 
         print(f"Report: {output.report}")
 
 
-def _show_declared(declared: Declared, *, as_json: bool) -> None:
+def _show_declared(declared: SynthesisOffer, *, as_json: bool) -> None:
     promise = declared.promise
     if as_json:
         figures = {
@@ -150,7 +150,7 @@ def _columns(path: Path) -> dict[str, list[object]]:
 
 
 @contextmanager
-def _progress() -> Iterator[Told]:
+def _progress() -> Iterator[ProgressCallback]:
     """Show a bar on a terminal, and nothing in a log."""
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn

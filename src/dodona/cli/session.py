@@ -9,73 +9,84 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from dodona.cli.ask import Analyst, Confidence, Dataset, Json, MaxPrice, Sql, Within, console, sql_text, tolerance_of
-from dodona.cli.told import told
+from dodona.cli.ask import (
+    AnalystOption,
+    ConfidenceOption,
+    DatasetArgument,
+    JsonOption,
+    MaxPriceOption,
+    SqlArgument,
+    WithinOption,
+    make_console,
+    parse_tolerance,
+    read_sql,
+)
+from dodona.cli.errors import report_errors
 from dodona.errors import InvalidRequest, printable, printable_json
 
 if TYPE_CHECKING:
-    from dodona.answer.price import Price
+    from dodona.privacy.budget import Price
 
-Questions = Annotated[
+QuestionsArgument = Annotated[
     list[str] | None, typer.Argument(metavar="[SQL]...", help="The questions; - reads one a line from standard input.")
 ]
-FromFile = Annotated[Path | None, typer.Option("--file", help="A file with one question on each line.")]
-Paid = Annotated[str, typer.Option(help="What it costs alone, such as 0.1.")]
-Key = Annotated[str | None, typer.Option(help="A name for it: asked again, it is not charged.")]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what it would cost, and spend nothing.")]
+FileOption = Annotated[Path | None, typer.Option("--file", help="A file with one question on each line.")]
+RequiredEpsilonOption = Annotated[str, typer.Option(help="What it costs alone, such as 0.1.")]
+KeyOption = Annotated[str | None, typer.Option(help="A name for it: asked again, it is not charged.")]
+DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Say what it would cost, and spend nothing.")]
 
 
 def choose(  # noqa: PLR0913  each is an option
-    dataset: Dataset,
-    question: Sql,
+    dataset: DatasetArgument,
+    question: SqlArgument,
     *,
-    epsilon: Paid,
+    epsilon: RequiredEpsilonOption,
     count: Annotated[int, typer.Option(help="How many to choose.")] = 1,
-    max_price: MaxPrice = None,
-    analyst: Analyst = None,
-    key: Key = None,
-    as_json: Json = False,
+    max_price: MaxPriceOption = None,
+    analyst: AnalystOption = None,
+    key: KeyOption = None,
+    as_json: JsonOption = False,
 ) -> None:
     """Name the groups with the largest answers, without the answers.
 
     Try: dodona choose stays.toml "SELECT diagnosis, count(*) FROM stays GROUP BY diagnosis" --epsilon 0.1 --count 3
     """
-    with told():
+    with report_errors():
         import dodona
 
         with dodona.open(dataset, analyst=analyst) as curator:
-            choice = curator.choose(sql_text(question), epsilon=epsilon, count=count, max_price=max_price, key=key)
+            choice = curator.choose(read_sql(question), epsilon=epsilon, count=count, max_price=max_price, key=key)
         if as_json:
             found = {"names": choice.names, "within": choice.within, "confidence": choice.confidence}
             print(printable_json(json.dumps(found | _price(choice.price), ensure_ascii=False)))
             return
         for name in choice.names:
-            console().print(printable(name), markup=False, highlight=False)
+            make_console().print(printable(name), markup=False, highlight=False)
         _say(f"Each is within {choice.within:.4g} of the best that was left, with probability {choice.confidence:g}.")
         _say(f"Price: {choice.price}.")
 
 
 def above(  # noqa: PLR0913  each is an option
-    dataset: Dataset,
+    dataset: DatasetArgument,
     threshold: Annotated[int, typer.Argument(help="The count that an alert is about.")],
-    questions: Questions = None,
+    questions: QuestionsArgument = None,
     *,
-    epsilon: Paid,
+    epsilon: RequiredEpsilonOption,
     alerts: Annotated[int, typer.Option(help="How many alerts are paid for; after the last it ends.")] = 1,
-    file: FromFile = None,
-    max_price: MaxPrice = None,
-    analyst: Analyst = None,
-    as_json: Json = False,
+    file: FileOption = None,
+    max_price: MaxPriceOption = None,
+    analyst: AnalystOption = None,
+    as_json: JsonOption = False,
 ) -> None:
     """Say which counts are above a threshold, one after the other, until the last alert.
 
     Alerts are paid for beforehand, however many questions there are. Try, with months.sql one count a line:
     dodona above stays.toml 9000 --file months.sql --epsilon 0.1 --alerts 2
     """
-    with told():
+    with report_errors():
         import dodona
 
-        listed = _listed(questions, file)
+        listed = _read_questions(questions, file)
         with dodona.open(dataset, analyst=analyst) as curator:
             for question in listed:
                 curator.read(question)  # a mistake in the last one is told before anything is charged
@@ -101,26 +112,26 @@ def above(  # noqa: PLR0913  each is an option
 
 
 def prepare(  # noqa: PLR0913  each is an option
-    dataset: Dataset,
-    questions: Questions = None,
+    dataset: DatasetArgument,
+    questions: QuestionsArgument = None,
     *,
-    within: Within = None,
-    confidence: Confidence = None,
-    file: FromFile = None,
-    dry_run: DryRun = False,
-    max_price: MaxPrice = None,
-    analyst: Analyst = None,
-    key: Key = None,
-    as_json: Json = False,
+    within: WithinOption = None,
+    confidence: ConfidenceOption = None,
+    file: FileOption = None,
+    dry_run: DryRunOption = False,
+    max_price: MaxPriceOption = None,
+    analyst: AnalystOption = None,
+    key: KeyOption = None,
+    as_json: JsonOption = False,
 ) -> None:
     """Buy the cheapest measurement that all questions follow from; they are then free.
 
     With --dry-run it plans the workload and says its price.
     """
-    with told():
+    with report_errors():
         import dodona
 
-        listed, wanted = _listed(questions, file), tolerance_of(within)
+        listed, wanted = _read_questions(questions, file), parse_tolerance(within)
         with dodona.open(dataset, analyst=analyst) as curator:
             if dry_run:
                 offer = curator.quote(listed, within=wanted, confidence=confidence)
@@ -137,28 +148,28 @@ def prepare(  # noqa: PLR0913  each is an option
 
 
 def weights(  # noqa: PLR0913  each is an option
-    dataset: Dataset,
-    questions: Questions = None,
+    dataset: DatasetArgument,
+    questions: QuestionsArgument = None,
     *,
-    epsilon: Paid,
+    epsilon: RequiredEpsilonOption,
     columns: Annotated[
         str | None, typer.Option(help="Over which columns, such as sex,age; else all that occur.")
     ] = None,
     confidence: Annotated[float, typer.Option(help="How sure all answers together are.")] = 0.95,
-    file: FromFile = None,
-    max_price: MaxPrice = None,
-    analyst: Analyst = None,
-    as_json: Json = False,
+    file: FileOption = None,
+    max_price: MaxPriceOption = None,
+    analyst: AnalystOption = None,
+    as_json: JsonOption = False,
 ) -> None:
     """Answer very many counts for one charge, by multiplicative weights over some columns."""
-    with told():
+    with report_errors():
         import dodona
-        from dodona.online.count import counted
-        from dodona.online.weights.opening import cell_weights
+        from dodona.curator.watch import single_count_query
+        from dodona.curator.weights import cell_weights
 
-        listed = _listed(questions, file)
+        listed = _read_questions(questions, file)
         with dodona.open(dataset, analyst=analyst) as curator:
-            queries = [counted(curator.read(question)) for question in listed]
+            queries = [single_count_query(curator.read(question)) for question in listed]
             used = frozenset[str]().union(*(block.attributes for query in queries for block in query.blocks))
             named = tuple(sorted(used)) if columns is None else tuple(name.strip() for name in columns.split(","))
             for query in queries:
@@ -180,7 +191,7 @@ def weights(  # noqa: PLR0913  each is an option
         _say(f"Price: {price}.")
 
 
-def _listed(questions: list[str] | None, file: Path | None) -> list[str]:
+def _read_questions(questions: list[str] | None, file: Path | None) -> list[str]:
     """Return the questions that were written, read from standard input, or from a file."""
     found = list[str]()
     for question in questions or []:
@@ -202,4 +213,4 @@ def _price(price: Price) -> dict[str, object]:
 
 
 def _say(text: str, style: str = "") -> None:
-    console().print(printable(text), style=style, markup=False, highlight=False)
+    make_console().print(printable(text), style=style, markup=False, highlight=False)

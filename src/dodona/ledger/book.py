@@ -1,37 +1,42 @@
-"""The book: what the entries of a ledger add up to. The same rules decide what is written and what is believed."""
+"""The book: the state that the entries of a ledger add up to.
+
+The same rules decide what may be written and what is accepted when a chain is read. A refused entry changes nothing.
+"""
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from hashlib import sha256
 from typing import Self, assert_never
 
-from dodona.accounting.bounds import Pair
-from dodona.accounting.event import Event
-from dodona.domain.neighbours import Neighbours
 from dodona.errors import DodonaError, InvalidArgument
-from dodona.ledger.account import Account
-from dodona.ledger.chain import NOTHING, Line, line_after
-from dodona.ledger.entry import (
+from dodona.ledger.account import ZERO_COST, Account, PlanReserve, PlanState, remaining_share, restore_filter
+from dodona.ledger.entries import (
     FORMAT,
-    Admitted,
-    Armed,
+    AnalystAdmitted,
+    AnalystStopped,
+    BudgetRaised,
     Charged,
-    Closed,
     Created,
-    Declared,
     Entry,
-    Opened,
-    Raised,
+    LedgerClosed,
+    PlanOpened,
+    ReadFailed,
+    Receipt,
     Recovered,
     Redeemed,
+    Release,
     Released,
-    Stopped,
-    Unanswered,
+    SchemaDeclared,
+    UnknownEntry,
+    WatchArmed,
+    entry_from_json,
 )
-from dodona.ledger.faults import (
+from dodona.ledger.errors import (
     LedgerNewer,
     LedgerOfAnother,
     LedgerUnreadable,
@@ -40,19 +45,125 @@ from dodona.ledger.faults import (
     ReceiptReused,
     ReceiptVoid,
 )
-from dodona.ledger.limits import kept_filter
-from dodona.ledger.pot import Pot
-from dodona.ledger.receipt import Receipt
-from dodona.ledger.release import Release
-from dodona.ledger.spelling import UnknownEntry, from_json
-from dodona.ledger.state import BudgetState, state_of
+from dodona.ledger.store import GENESIS_HASH, Line, line_after
+from dodona.numbers import format_percent
+from dodona.privacy.accountants import odometer
+from dodona.privacy.bounds import EpsilonDelta
+from dodona.privacy.budget import Budget
+from dodona.privacy.events import Event
+from dodona.schema.schema import Neighbours
+
+# --- What is left, as of one line of the ledger. ---
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnalystState:
+    """What one analyst has spent, as a share of what they may."""
+
+    name: str
+    share: Fraction
+    spent: Fraction
+    left: Fraction
+    plans: EpsilonDelta
+    """What their plans took off the pot."""
+    stopped: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanReserveState:
+    """What was set aside for plans, what was taken off it, and the plans of which something is left."""
+
+    total: EpsilonDelta
+    taken: EpsilonDelta
+    left: EpsilonDelta
+    plans: tuple[PlanState, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BudgetState:
+    """The whole, what was spent of it and what is left, as shares of what questions may spend."""
+
+    total: Budget
+    spent: Fraction
+    left: Fraction
+    epsilon_spent: float
+    """Holds for all answers so far, at the budget's δ: the odometer, or the budget itself where that says less.
+
+    These are two statements, each at δ; page odometer says what may be said of both together. The part that is kept
+    for plans is not in it.
+    """
+    charges: int
+    """All receipts, those that were served from plans among them."""
+    releases: int
+    pot: PlanReserveState
+    analysts: tuple[AnalystState, ...]
+    closed: bool
+    recovered: bool
+    head: str
+    """The hash of the last line: two who see the same head see the same ledger."""
+
+    def __str__(self) -> str:
+        total = self.total
+        ended = "".join(
+            f" It is {word}." for word, so in (("closed", self.closed), ("recovered", self.recovered)) if so
+        )
+        return (
+            f"Budget: epsilon {total.epsilon}, delta {float(total.delta):g}, {total.accountant.value}. "
+            f"Spent: {format_percent(self.spent)} (epsilon so far, whenever you stop: {self.epsilon_spent:.3g}). "
+            f"Left: {format_percent(self.left)}.{ended}"
+        )
+
+
+def budget_state(account: Account, *, charges: int, releases: int, closed: bool, head: str) -> BudgetState:
+    """Return the state of an account at a head."""
+    pot = account.pot
+    return BudgetState(
+        total=account.budget,
+        spent=1 - remaining_share(account.filter, account.spent),
+        left=remaining_share(account.filter, account.spent),
+        epsilon_spent=_epsilon_spent(account),
+        charges=charges,
+        releases=releases,
+        pot=PlanReserveState(total=pot.total, taken=pot.taken, left=pot.left, plans=pot.open_plans()),
+        analysts=tuple(
+            AnalystState(
+                name=name,
+                share=purse.analyst.share,
+                spent=1 - remaining_share(purse.filter, purse.spent),
+                left=remaining_share(purse.filter, purse.spent),
+                plans=pot.by_analyst.get(name, ZERO_COST),
+                stopped=purse.stopped,
+            )
+            for name, purse in sorted(account.purses.items())
+        ),
+        closed=closed,
+        recovered=account.recovered,
+        head=head,
+    )
+
+
+def _epsilon_spent(account: Account) -> float:
+    whole = account.filter
+    if account.recovered:
+        return _rounded_up(whole.epsilon)
+    reading = odometer(account.events, delta=whole.delta)
+    return _rounded_up(whole.epsilon if reading is None else min(whole.epsilon, reading))
+
+
+def _rounded_up(number: Fraction) -> float:
+    near = float(number)
+    return near if near >= number else math.nextafter(near, math.inf)
+
+
+# --- The book: what the entries of a ledger add up to. The same rules decide what is written and what is believed. ---
+
 
 MOST_FAILURES = 3
 """So often a receipt may be used again after the table could not be read. Each time tells that it could not."""
 
 
 @dataclass(frozen=True, slots=True)
-class Charge:
+class ChargeState:
     """A receipt and what became of it."""
 
     receipt: Receipt
@@ -86,14 +197,14 @@ class Book:
         self.created = created
         self.datasets = dict(created.datasets)
         self.cap_key = _cap_key(first, created)
-        whole = kept_filter(created.budget, created.order, created.limit)
-        self.account = Account(created.budget, whole, Pot(Pair(*created.budget.plans)))
+        whole = restore_filter(created.budget, created.order, created.limit)
+        self.account = Account(created.budget, whole, PlanReserve(EpsilonDelta(*created.budget.plans)))
         for _, event in created.earlier:
             self._same_relation(event.neighbours)
             self.account.count(event)
         for analyst in created.analysts:
             self.account.admit(analyst)
-        self.charges: dict[str, Charge] = {}
+        self.charges: dict[str, ChargeState] = {}
         self.keys: dict[tuple[str | None, str], str] = {}
         self.releases: defaultdict[tuple[str, str, str], list[Release]] = defaultdict(list)
         self.released: list[Release] = []
@@ -106,10 +217,10 @@ class Book:
         """Return the book that a whole chain adds up to; raises LedgerUnreadable where it breaks a rule."""
         rest = iter(lines)
         first = next(rest, None)
-        if first is None or not first.follows(-1, NOTHING):
+        if first is None or not first.follows(-1, GENESIS_HASH):
             raise LedgerUnreadable("its first line is missing or altered")
         try:
-            created = from_json(first.text, number=0)
+            created = entry_from_json(first.text, number=0)
         except UnknownEntry as fault:
             raise LedgerNewer(0) from fault
         if not isinstance(created, Created):
@@ -124,7 +235,7 @@ class Book:
             if not line.follows(self.number, self.head):
                 raise LedgerUnreadable(f"line {self.number + 1} does not follow from the one before it")
             try:
-                self._apply(from_json(line.text, number=line.number), line.hash)
+                self._apply(entry_from_json(line.text, number=line.number), line.hash)
             except UnknownEntry as fault:  # its hash is right, so that it was written so
                 raise LedgerNewer(line.number) from fault
             except DodonaError as fault:
@@ -141,7 +252,7 @@ class Book:
     def state(self) -> BudgetState:
         """Return what is left."""
         numbers = {"charges": len(self.charges), "releases": len(self.released)}
-        return state_of(self.account, **numbers, closed=self.closed, head=self.head)
+        return budget_state(self.account, **numbers, closed=self.closed, head=self.head)
 
     def hold_open(self) -> None:
         """Refuse whatever may not come after the end."""
@@ -153,7 +264,7 @@ class Book:
         self.hold_open()
         self.account.hold_spending(analyst)
 
-    def charge_of(self, receipt: Receipt) -> Charge:
+    def charge_of(self, receipt: Receipt) -> ChargeState:
         """Return what became of a receipt, which must be as this book wrote it."""
         found = self.charges.get(receipt.id)
         if found is None or found.receipt != receipt:
@@ -164,7 +275,7 @@ class Book:
         """Return whether the same question was answered after the first `seen` releases."""
         return self._latest.get((asked.dataset, asked.purpose, asked.version), 0) > seen
 
-    def unanswered(self, asked: Charged) -> Iterator[Charge]:
+    def unanswered(self, asked: Charged) -> Iterator[ChargeState]:
         """Yield the charges for exactly this that have no answer, oldest first: under way, or lost."""
         for receipt in tuple(self._unanswered.get((asked.dataset, asked.purpose, asked.version, asked.event), ())):
             yield self.charges[receipt]
@@ -173,13 +284,13 @@ class Book:
         match entry:
             case Charged():
                 self._charge(entry, own_hash)
-            case Opened():
+            case PlanOpened():
                 self._open(entry, own_hash)
             case Redeemed():
                 self._redeem(entry)
-            case Armed():
+            case WatchArmed():
                 self._arm(entry)
-            case Unanswered():
+            case ReadFailed():
                 self._unanswer(entry)
             case Released():
                 self._release(entry)
@@ -188,9 +299,11 @@ class Book:
             case _:
                 self._act(entry)
 
-    def _act(self, entry: Raised | Recovered | Admitted | Stopped | Declared | Closed) -> None:
+    def _act(
+        self, entry: BudgetRaised | Recovered | AnalystAdmitted | AnalystStopped | SchemaDeclared | LedgerClosed
+    ) -> None:
         match entry:
-            case Raised():
+            case BudgetRaised():
                 self.account.extend(entry.epsilon, entry.delta, entry.limit)
             case Recovered():
                 self.account.exhaust(entry.epsilon, entry.delta, entry.limit)
@@ -199,13 +312,13 @@ class Book:
                     receipt: charge if charge.release is not None else replace(charge, void=True)
                     for receipt, charge in self.charges.items()
                 }
-            case Admitted():
+            case AnalystAdmitted():
                 self.account.admit(entry.analyst)
-            case Stopped():
+            case AnalystStopped():
                 self.account.stop(entry.analyst)
-            case Declared():
+            case SchemaDeclared():
                 self.datasets[entry.dataset] = entry.schema
-            case Closed():
+            case LedgerClosed():
                 self.closed = True
             case _:
                 assert_never(entry)
@@ -220,7 +333,7 @@ class Book:
             self.account.take(entry.plan, entry.event, entry.analyst)
         if entry.key is not None:
             self.keys[entry.analyst, entry.key] = own_hash
-        self.charges[own_hash] = Charge(
+        self.charges[own_hash] = ChargeState(
             Receipt(
                 id=own_hash,
                 dataset=entry.dataset,
@@ -236,14 +349,14 @@ class Book:
         if entry.plan is None:
             self._unanswered[entry.dataset, entry.purpose, entry.version, entry.event][own_hash] = None
 
-    def _open(self, entry: Opened, own_hash: str) -> None:
+    def _open(self, entry: PlanOpened, own_hash: str) -> None:
         for event, _ in entry.parts:
             self._spendable(entry, event.neighbours)
         self.account.open(entry, own_hash)
         if entry.key is not None:
             self.keys[entry.analyst, entry.key] = own_hash
 
-    def _spendable(self, entry: Charged | Opened, neighbours: Neighbours) -> None:
+    def _spendable(self, entry: Charged | PlanOpened, neighbours: Neighbours) -> None:
         """Refuse what no account could make right: the end, the other relation, a key that is taken."""
         self.hold_open()
         self._same_relation(neighbours)
@@ -266,7 +379,7 @@ class Book:
         self.hold_open()
         self.charges[entry.receipt] = replace(charge, redeemed=True)
 
-    def _arm(self, entry: Armed) -> None:
+    def _arm(self, entry: WatchArmed) -> None:
         charge = self.charges.get(entry.receipt)
         if charge is None or charge.number != entry.charge or not (entry.fresh or charge.armed):
             raise ReceiptMismatch
@@ -282,7 +395,7 @@ class Book:
             thresholds=charge.thresholds + entry.fresh,
         )
 
-    def _unanswer(self, entry: Unanswered) -> None:
+    def _unanswer(self, entry: ReadFailed) -> None:
         charge = self.charges.get(entry.receipt)
         if charge is None or charge.number != entry.charge or not charge.redeemed:
             raise ReceiptMismatch

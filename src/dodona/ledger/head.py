@@ -1,4 +1,7 @@
-"""The head outside the ledger: a line, by number and hash, that the chain must contain; so an old copy is refused."""
+"""The head outside the ledger: the number and hash of a line that the chain must contain.
+
+It detects a ledger that was replaced by an older copy.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from dodona.ledger.faults import (
+from dodona.ledger.errors import (
     HeadMissing,
     LedgerBusy,
     LedgerExists,
@@ -64,7 +67,7 @@ class HeadFile:
     def replace(self, mark: Mark) -> None:
         """Keep this mark alone, whatever was there: written beside it, synced, renamed, and the folder synced."""
         new = self.path.with_name(self.path.name + ".new")
-        with allowed(self.path):
+        with translate_permission_errors(self.path):
             new.unlink(missing_ok=True)  # what a crash, or anybody, left there; a link is not followed
             with os.fdopen(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666), "wb") as file:
                 file.write(_slot(mark) * 2)
@@ -96,7 +99,7 @@ class HeadFile:
     def _held(self, lock: int) -> Iterator[int]:
         """Open the file and wait for its lock, which is let go when the file is closed."""
         try:
-            with allowed(self.path):
+            with translate_permission_errors(self.path):
                 file = os.open(self.path, os.O_RDWR | os.O_CLOEXEC)
         except FileNotFoundError as fault:
             raise HeadMissing(str(self.path)) from fault
@@ -104,7 +107,7 @@ class HeadFile:
             raise LedgerUnreadable("its head is a folder") from fault
         try:
             until = time.monotonic() + _PATIENCE
-            while not _locked(file, lock):
+            while not _try_lock(file, lock):
                 if time.monotonic() > until:
                     raise LedgerBusy
                 time.sleep(0.0005)
@@ -114,7 +117,7 @@ class HeadFile:
 
 
 @contextmanager
-def allowed(place: Path) -> Iterator[None]:
+def translate_permission_errors(place: Path) -> Iterator[None]:
     """Say of a lack of permission that it is one; of other failures of the disk nothing is known here."""
     try:
         yield
@@ -133,7 +136,7 @@ def sync_folder(folder: Path) -> None:
         os.close(handle)
 
 
-def _locked(file: int, lock: int) -> bool:
+def _try_lock(file: int, lock: int) -> bool:
     try:
         fcntl.flock(file, lock | fcntl.LOCK_NB)
     except BlockingIOError:

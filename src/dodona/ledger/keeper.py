@@ -1,19 +1,24 @@
-"""The keeper of a book: nothing is told that is not durable, and after one failed write nothing is told at all."""
+"""The keeper of a book: group commit, and no result before it is durable.
+
+Requests that arrive during a commit share the next one. After a failed write nothing is answered until the ledger has
+been opened again.
+"""
 
 from __future__ import annotations
 
 import os
+import time
+from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
-from threading import Condition, RLock
-from typing import TypeVar, cast
+from threading import Condition, Lock, RLock
+from typing import Generic, TypeVar, cast
 
 from dodona.errors import DodonaError, InvalidRequest, Refused
 from dodona.ledger.book import Book
-from dodona.ledger.chain import Line
-from dodona.ledger.entry import Entry
-from dodona.ledger.faults import (
+from dodona.ledger.entries import Entry
+from dodona.ledger.errors import (
     HeadMissing,
     LedgerBusy,
     LedgerForbidden,
@@ -22,18 +27,170 @@ from dodona.ledger.faults import (
     LedgerUnavailable,
     LedgerUnreadable,
 )
-from dodona.ledger.group import Group, Ticket
 from dodona.ledger.head import Head, Mark
-from dodona.ledger.store import Store
+from dodona.ledger.store import Line, Store
+
+# --- Group commit: requests that wait while a commit is under way share the next one. ---
+
+
+Request = TypeVar("Request")
+
+_LONGEST_PAUSE = 0.5
+"""The part of a commit that the next one may be put off for those who were just answered."""
+_SHORTEST_PAUSE = 0.05
+
+
+class Ticket(Generic[Request]):
+    """A request, and its answer or fault once the group that it went with is done."""
+
+    __slots__ = ("_asleep", "_gone", "_wake", "_woken", "answer", "done", "fault", "leads", "request")
+
+    def __init__(self, request: Request) -> None:
+        """Hold the request; nothing is known yet."""
+        self.request = request
+        self.answer: object = None
+        self.fault: BaseException | None = None
+        self.done = False
+        self.leads = False
+        self._wake = Lock()
+        self._wake.acquire()
+        self._gone = False
+        self._woken = False
+        self._asleep: deque[Ticket[Request]] | None = None
+
+    def wait(self) -> None:
+        """Sleep until the group is done, or until this request has to lead the next one."""
+        self._wake.acquire()
+        if self._asleep is not None:
+            wake_one(self._asleep)
+
+    def wake(self) -> bool:
+        """End the wait, and return whether somebody is there to wake the next one."""
+        self._woken = True
+        self._wake.release()
+        return not self._gone
+
+    def end(self, asleep: deque[Ticket[Request]], *, stopped: BaseException | None) -> None:
+        """Take note that the group is done, what stopped it, and who of it is still asleep."""
+        if stopped is not None:
+            self.fault = stopped
+        self._asleep = asleep
+        self.done = True
+
+    def leave(self) -> None:
+        """Give up waiting; one who was woken already wakes the next all the same."""
+        self._gone = True  # before the look: either the one who wakes sees it, or this one was woken
+        if self._woken and self._asleep is not None:
+            wake_one(self._asleep)
+
+
+def wake_one(asleep: deque[Ticket[Request]]) -> None:
+    """Wake the first who is there: each wakes the next, as all at once would only queue for the interpreter."""
+    while True:
+        try:
+            ticket = asleep.popleft()
+        except IndexError:
+            return
+        if ticket.wake():
+            return
+
+
+class GroupCommit(Generic[Request]):
+    """Lets one thread at a time serve all requests that are waiting; each caller gets its own answer."""
+
+    def __init__(self, serve: Callable[[list[Ticket[Request]]], None]) -> None:
+        """Take the function that serves a list of tickets in order; whatever it raises is every ticket's fault."""
+        self._serve = serve
+        self._mutex = Lock()
+        self._waiting: list[Ticket[Request]] = []
+        self._led = False
+        self._commit = 0.0  # how long the last one took; 0 if it was of one request
+        self._part = _LONGEST_PAUSE
+        self._hoped = 0  # how many there are once all who were just answered are back
+        self._full: Lock | None = None  # let go of when they are
+
+    def run(self, request: Request) -> object:
+        """Return the answer to a request after the commit that carries it."""
+        ticket = Ticket(request)
+        with self._mutex:
+            self._waiting.append(ticket)
+            ticket.leads = not self._led
+            self._led = True
+            if self._full is not None and len(self._waiting) >= self._hoped:
+                self._full.release()
+                self._full = None
+        try:
+            if not ticket.leads:
+                ticket.wait()
+            if not ticket.done:
+                self._lead(ticket)
+        except BaseException:  # an interrupt while asleep: whoever waits behind this request must not wait for ever
+            self._withdraw(ticket)
+            raise
+        if ticket.fault is not None:
+            raise ticket.fault
+        return ticket.answer
+
+    def _lead(self, own: Ticket[Request]) -> None:
+        if self._commit > 0:
+            self._pause()
+        with self._mutex:
+            batch, self._waiting = self._waiting, []
+            self._full = None
+        stopped: BaseException | None = None
+        start = time.perf_counter()
+        try:
+            self._serve(batch)
+        except BaseException as fault:  # noqa: BLE001  no waiter may be left asleep, whatever happened
+            stopped = fault
+        self._commit = time.perf_counter() - start if len(batch) > 1 else 0.0
+        asleep = deque(ticket for ticket in batch if ticket is not own)
+        for ticket in batch:
+            ticket.end(asleep, stopped=stopped)
+        wake_one(asleep)
+        self._appoint(answered=len(batch))
+
+    def _pause(self) -> None:
+        """Wait a moment for those who were just answered; if they do not come back, less long the next time."""
+        with self._mutex:
+            if len(self._waiting) >= self._hoped:
+                return
+            full = self._full = Lock()
+            full.acquire()
+        back = full.acquire(timeout=self._part * self._commit)
+        self._part = _LONGEST_PAUSE if back else max(self._part / 2, _SHORTEST_PAUSE)
+
+    def _appoint(self, *, answered: int) -> None:
+        """Let the first who waits lead."""
+        with self._mutex:
+            self._hoped = answered + len(self._waiting)
+            self._led = bool(self._waiting)
+            if self._led:
+                self._waiting[0].leads = True
+                self._waiting[0].wake()
+
+    def _withdraw(self, ticket: Ticket[Request]) -> None:
+        with self._mutex:
+            waiting = ticket in self._waiting
+            if waiting:
+                self._waiting.remove(ticket)
+        if not waiting:
+            ticket.leave()
+        elif ticket.leads:
+            self._appoint(answered=0)
+
+
+# --- The keeper of a book: nothing is told that is not durable, and after one failed write nothing is told at all. ---
+
 
 Clock = Callable[[], datetime]
 Write = Callable[[Entry], Line]
 Act = Callable[[Book, Write], object]
 """Looks at the book and writes at most one entry; what it returns is handed over after the commit."""
-Found = TypeVar("Found")
+Result = TypeVar("Result")
 
 
-def utc() -> datetime:
+def utc_now() -> datetime:
     """Return the time of this machine, which is written down and never relied on."""
     return datetime.now(UTC)
 
@@ -58,7 +215,7 @@ class Keeper:
         self._broken = False
         self._process = os.getpid()
         self._guard = RLock()
-        self._group: Group[Act] = Group(self._serve)
+        self._group: GroupCommit[Act] = GroupCommit(self._serve)
         self._holds: set[str] = set()
         self._ended = Condition()
 
@@ -66,7 +223,7 @@ class Keeper:
         """Return what an act returns, once what it wrote is durable."""
         return self._group.run(act)
 
-    def read(self, look: Callable[[Book, Store, Head], Found]) -> Found:
+    def read(self, look: Callable[[Book, Store, Head], Result]) -> Result:
         """Return what is seen in the book, brought up to what other processes wrote."""
         with self._guard:
             self._usable()
@@ -119,7 +276,7 @@ class Keeper:
         appended: list[Line] = []
 
         def write(entry: Entry) -> Line:
-            appended.append(self._book.write(entry, time=time))
+            appended.append(self._book.write(entry, time=moment))
             return appended[-1]
 
         def decide(lines: Sequence[Line]) -> Sequence[Line]:
@@ -133,7 +290,7 @@ class Keeper:
 
         with self._guard:
             self._usable()
-            time = self._clock().isoformat()
+            moment = self._clock().isoformat()
             try:
                 self._store.append(self._book.number, decide)
                 self._known = Mark(self._book.number, self._book.head)
@@ -178,7 +335,7 @@ class Keeper:
         except BaseException:
             store.close()
             raise
-        if not contains(lines, mark) or not contains(lines, self._known):
+        if not chain_contains(lines, mark) or not chain_contains(lines, self._known):
             self._lost = False
             store.close()
             raise LedgerRolledBack
@@ -199,6 +356,6 @@ class Keeper:
         return cast("DodonaError", fault) if told else LedgerUnavailable(charged=charged)
 
 
-def contains(lines: Sequence[Line], mark: Mark) -> bool:
+def chain_contains(lines: Sequence[Line], mark: Mark) -> bool:
     """Return whether a chain has the marked line."""
     return mark.number < len(lines) and lines[mark.number].hash == mark.hash

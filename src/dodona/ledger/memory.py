@@ -1,18 +1,17 @@
-"""A ledger in memory, for experiments: it is forgotten when the process ends, and the budget with it."""
+"""A ledger in memory, for experiments: it and its budget are gone when the process ends."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from threading import Lock
 
-from dodona.ledger.chain import Line
-from dodona.ledger.faults import LedgerRolledBack
-from dodona.ledger.flight import MemoryHolds
+from dodona.ledger.errors import LedgerRolledBack
 from dodona.ledger.head import Mark
-from dodona.ledger.keeper import Clock, utc
-from dodona.ledger.kept import KeptLedger
-from dodona.ledger.opening import Terms, first_line, opened
-from dodona.ledger.store import Decide
+from dodona.ledger.holds import MemoryHolds
+from dodona.ledger.keeper import Clock, utc_now
+from dodona.ledger.ledger import SqlLedger
+from dodona.ledger.opening import LedgerTerms, first_line, open_existing
+from dodona.ledger.store import Decide, Line
 
 
 class MemoryStore:
@@ -58,7 +57,7 @@ class MemoryHead:
         self._mark = max(mark, self._mark, key=lambda kept: kept.number)
 
 
-def create(terms: Terms, *, clock: Clock = utc) -> KeptLedger:
+def create_memory_ledger(terms: LedgerTerms, *, clock: Clock = utc_now) -> SqlLedger:
     """Return a new ledger in memory."""
     first = first_line(terms, clock=clock)
-    return opened(MemoryStore(first), MemoryHead(Mark(first.number, first.hash)), clock=clock)
+    return open_existing(MemoryStore(first), MemoryHead(Mark(first.number, first.hash)), clock=clock)

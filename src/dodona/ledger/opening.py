@@ -1,29 +1,39 @@
-"""Creating, opening and recovering a ledger over any store. Opening never creates; creating never overwrites."""
+"""Creating, opening and recovering ledgers, at a path or in a PostgreSQL database.
+
+Opening never creates and creating never overwrites. After a recovery everything unspent counts as spent.
+"""
 
 from __future__ import annotations
 
+import os
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
+from importlib import util
+from pathlib import Path
+from urllib.parse import urlsplit
 
-from dodona.domain.neighbours import Neighbours
 from dodona.errors import InvalidArgument, InvalidRequest
-from dodona.exact import Exact
+from dodona.ledger.account import enlarge_budget, enlarge_limit
 from dodona.ledger.book import Book
-from dodona.ledger.chain import NOTHING, Line, line_after
-from dodona.ledger.entry import CAP_KEY_BYTES, Created, Earlier, Recovered
-from dodona.ledger.faults import LedgerOfAnother, LedgerRolledBack, LedgerUnreadable
-from dodona.ledger.head import Head, Mark
-from dodona.ledger.keeper import Clock, Keeper, contains, utc
-from dodona.ledger.kept import PATIENCE, KeptLedger
-from dodona.ledger.limits import raised_budget, raised_limit
-from dodona.ledger.spelling import checked_event
-from dodona.ledger.store import Store
-from dodona.ledger.wording import worded
-from dodona.policy import Analyst, Budget
+from dodona.ledger.entries import CAP_KEY_BYTES, Created, Earlier, Recovered, validate_event, validate_text
+from dodona.ledger.errors import LedgerExists, LedgerOfAnother, LedgerRolledBack, LedgerUnreadable
+from dodona.ledger.head import Head, HeadFile, Mark, sync_folder, translate_permission_errors
+from dodona.ledger.keeper import Clock, Keeper, chain_contains, utc_now
+from dodona.ledger.ledger import PATIENCE, SqlLedger
+from dodona.ledger.sqlite import SqliteStore, write_sqlite_ledger
+from dodona.ledger.store import GENESIS_HASH, Line, Store, line_after
+from dodona.numbers import Exact
+from dodona.privacy.budget import Analyst, Budget
+from dodona.schema.schema import Neighbours
+
+# --- Creating, opening and recovering a ledger over any store. Opening never creates; creating never overwrites. ---
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Terms:
+class LedgerTerms:
     """What a ledger is created with: the tables of the same people, the relation, the budget, and who may spend."""
 
     datasets: Mapping[str, str]
@@ -37,9 +47,11 @@ class Terms:
     """What was spent before there was a ledger: its first line holds it, so that nothing comes in between."""
 
 
-def first_line(terms: Terms, *, clock: Clock = utc) -> Line:
+def first_line(terms: LedgerTerms, *, clock: Clock = utc_now) -> Line:
     """Return the line that a ledger of these terms begins with."""
-    datasets = tuple((worded("dataset", name), worded("schema", digest)) for name, digest in terms.datasets.items())
+    datasets = tuple(
+        (validate_text("dataset", name), validate_text("schema", digest)) for name, digest in terms.datasets.items()
+    )
     chosen = terms.budget.filter()
     created = Created(datasets, terms.neighbours, terms.budget, chosen.order, chosen.limit, terms.analysts)
     if terms.cap_key is not None:
@@ -48,23 +60,25 @@ def first_line(terms: Terms, *, clock: Clock = utc) -> Line:
         created = replace(created, cap_key=terms.cap_key.hex())
     if terms.earlier:
         for _, event in terms.earlier:
-            checked_event(event)
-        created = replace(created, earlier=tuple((worded("purpose", words), event) for words, event in terms.earlier))
-    line = line_after(-1, NOTHING, created, time=clock().isoformat())
+            validate_event(event)
+        created = replace(
+            created, earlier=tuple((validate_text("purpose", words), event) for words, event in terms.earlier)
+        )
+    line = line_after(-1, GENESIS_HASH, created, time=clock().isoformat())
     Book(line, created)
     return line
 
 
-def opened(  # noqa: PLR0913  what a ledger is made of
+def open_existing(  # noqa: PLR0913  what a ledger is made of
     store: Store,
     head: Head,
     *,
     dataset: str | None = None,
     schema: str | None = None,
-    clock: Clock = utc,
+    clock: Clock = utc_now,
     patience: float = PATIENCE,
     again: Callable[[], Store] | None = None,
-) -> KeptLedger:
+) -> SqlLedger:
     """Return the ledger in a store, verified whole, which must contain the head and belong to the dataset.
 
     For an answer that another caller is being told one waits so many seconds. With `again` a store whose server went
@@ -74,13 +88,15 @@ def opened(  # noqa: PLR0913  what a ledger is made of
     store.check()
     lines = store.lines(0)
     book = read_book(lines)
-    if not contains(lines, mark):
+    if not chain_contains(lines, mark):
         raise LedgerRolledBack
-    _belongs(book, dataset, schema)
-    return KeptLedger(Keeper(store, head, book, clock=clock, again=again), dataset=dataset, patience=patience)
+    _validate_dataset(book, dataset, schema)
+    return SqlLedger(Keeper(store, head, book, clock=clock, again=again), dataset=dataset, patience=patience)
 
 
-def recovered(store: Store, *, epsilon: Exact | None = None, delta: Exact | None = None, clock: Clock = utc) -> Mark:
+def append_recovery(
+    store: Store, *, epsilon: Exact | None = None, delta: Exact | None = None, clock: Clock = utc_now
+) -> Mark:
     """Append a recovery to the ledger in a store and return its mark, which becomes the new head.
 
     The pair is the largest budget that was ever granted; without it, the one in the store. Nothing is known of what
@@ -92,12 +108,12 @@ def recovered(store: Store, *, epsilon: Exact | None = None, delta: Exact | None
     def decide(lines: Sequence[Line]) -> Sequence[Line]:
         book = read_book(lines)
         account = book.account
-        budget = raised_budget(
+        budget = enlarge_budget(
             account.budget,
             account.budget.epsilon if epsilon is None else epsilon,
             account.budget.delta if delta is None else delta,
         )
-        entry = Recovered(budget.epsilon, budget.delta, raised_limit(account.filter, budget))
+        entry = Recovered(budget.epsilon, budget.delta, enlarge_limit(account.filter, budget))
         line = book.write(entry, time=clock().isoformat())
         marks.append(Mark(line.number, line.hash))
         return [line]
@@ -116,7 +132,7 @@ def read_book(lines: Iterable[Line]) -> Book:
         raise LedgerUnreadable(f"its first line breaks a rule ({fault.code})") from fault
 
 
-def _belongs(book: Book, dataset: str | None, schema: str | None) -> None:
+def _validate_dataset(book: Book, dataset: str | None, schema: str | None) -> None:
     if dataset is None:
         return
     if dataset not in book.datasets:
@@ -130,3 +146,208 @@ def _belongs(book: Book, dataset: str | None, schema: str | None) -> None:
             f"The schema of {dataset!r} is not the one that the ledger is bound to. Put the old schema back; where "
             "columns were only added, run `dodona ledger declare`."
         )
+
+
+# --- A ledger at a path: the SQLite file, and the head file that should stand on another disk or machine. ---
+
+
+def default_head_path(path: Path) -> Path:
+    """Return where the head is kept unless another place is named: beside the ledger, which is the weakest place."""
+    return path.with_name(path.name + ".head")
+
+
+def create_file_ledger(path: Path, terms: LedgerTerms, *, head: Path | None = None, clock: Clock = utc_now) -> None:
+    """Create a ledger where there is none. A crash on the way leaves no ledger."""
+    first = first_line(terms, clock=clock)
+    kept = HeadFile(default_head_path(path) if head is None else head)
+    if os.path.lexists(path):
+        raise LedgerExists(str(path))
+    new = path.with_name(f"{path.name}.{os.getpid()}.new")
+    try:
+        with translate_permission_errors(path):
+            write_sqlite_ledger(new, first)
+        kept.create(Mark(first.number, first.hash))
+        try:
+            os.link(new, path)  # unlike a rename, fails where a file has come in between
+        except FileExistsError as fault:
+            raise LedgerExists(str(path)) from fault
+    finally:
+        with suppress(OSError):  # where it could not be made
+            new.unlink(missing_ok=True)
+    sync_folder(path.parent)
+
+
+def open_file_ledger(
+    path: Path,
+    *,
+    head: Path | None = None,
+    dataset: str | None = None,
+    schema: str | None = None,
+    clock: Clock = utc_now,
+) -> SqlLedger:
+    """Open the ledger at a path; it is never created here."""
+    store = SqliteStore(path)
+    try:
+        kept = HeadFile(default_head_path(path) if head is None else head)
+        return open_existing(store, kept, dataset=dataset, schema=schema, clock=clock)
+    except BaseException:
+        store.close()
+        raise
+
+
+def recover_file_ledger(
+    path: Path,
+    *,
+    head: Path | None = None,
+    epsilon: Exact | None = None,
+    delta: Exact | None = None,
+    clock: Clock = utc_now,
+) -> None:
+    """Put a restored backup into use: everything unspent counts as spent, and the head is that of the backup."""
+    store = SqliteStore(path)
+    try:
+        mark = append_recovery(store, epsilon=epsilon, delta=delta, clock=clock)
+    finally:
+        store.close()
+    HeadFile(default_head_path(path) if head is None else head).replace(mark)
+
+
+# --- Where a ledger is: a path, or the address of a PostgreSQL database with the ledger's name behind a `#`. ---
+
+
+_SCHEMES = ("postgresql://", "postgres://")
+_LIKE_AN_ADDRESS = re.compile(
+    r"^\s*[a-z][a-z0-9+.-]*:/|\b(host|hostaddr|user|password|passfile|dbname|service|sslmode)\s*=", re.IGNORECASE
+)
+_NAME = re.compile(r"[^@:/?#\x00-\x1f]{0,100}")  # none that may be the rest of an address
+_NO_ESCAPE = re.compile(r"%(?![0-9A-Fa-f]{2})|\s")
+LedgerPlace = str | Path
+
+
+class AddressRefused(InvalidRequest):
+    """What should be the address of a PostgreSQL database is none."""
+
+    code = "address-refused"
+
+    def __init__(self) -> None:
+        """Say it in constant words: what was written may hold a password."""
+        super().__init__(
+            "This is no address of a ledger in PostgreSQL. Write postgresql://user@host/database#name, with %23 for # "
+            "and %40 for @ in a password; it is not shown here, as it may hold one."
+        )
+
+
+def create_ledger_at(
+    place: LedgerPlace, terms: LedgerTerms, *, head: Path | None = None, clock: Clock = utc_now
+) -> None:
+    """Create a ledger where there is none."""
+    found = _split_address(place)
+    if found is None:
+        create_file_ledger(Path(place), terms, head=head, clock=clock)
+        return
+    _require_driver()
+    from dodona.ledger.postgres import write_postgres_ledger
+
+    kept, first = _require_head(head), first_line(terms, clock=clock)
+    kept.create(Mark(first.number, first.hash))
+    try:
+        write_postgres_ledger(*found, first)
+    except BaseException:
+        kept.path.unlink()  # no line was written that it could be the head of
+        raise
+
+
+def open_ledger(
+    place: LedgerPlace,
+    *,
+    head: Path | None = None,
+    dataset: str | None = None,
+    schema: str | None = None,
+    clock: Clock = utc_now,
+) -> SqlLedger:
+    """Open the ledger at a place; it is never created here."""
+    found = _split_address(place)
+    if found is None:
+        return open_file_ledger(Path(place), head=head, dataset=dataset, schema=schema, clock=clock)
+    _require_driver()
+    from dodona.ledger.postgres import PostgresStore
+
+    kept, store = _require_head(head), PostgresStore(*found)
+    try:
+        again = partial(PostgresStore, *found)
+        return open_existing(store, kept, dataset=dataset, schema=schema, clock=clock, again=again)
+    except BaseException:
+        store.close()
+        raise
+
+
+def recover_ledger(
+    place: LedgerPlace,
+    *,
+    head: Path | None = None,
+    epsilon: Exact | None = None,
+    delta: Exact | None = None,
+    clock: Clock = utc_now,
+) -> None:
+    """Put a restored backup into use: everything unspent counts as spent, and its head is the new one."""
+    found = _split_address(place)
+    if found is None:
+        recover_file_ledger(Path(place), head=head, epsilon=epsilon, delta=delta, clock=clock)
+        return
+    _require_driver()
+    from dodona.ledger.postgres import PostgresStore
+
+    kept, store = _require_head(head), PostgresStore(*found)
+    try:
+        mark = append_recovery(store, epsilon=epsilon, delta=delta, clock=clock)
+    finally:
+        store.close()
+    kept.replace(mark)
+
+
+def validate_address(text: str) -> str:
+    """Return the address of a ledger in PostgreSQL; whatever else it is, is refused without being shown."""
+    if _split_address(text) is None:
+        raise AddressRefused
+    return text
+
+
+def display_place(place: LedgerPlace) -> str:
+    """Return a place as it may be shown: of an address, the ledger's name alone."""
+    found = _split_address(place)
+    return str(place) if found is None else f"{found[1]!r} in a database"
+
+
+def _split_address(place: LedgerPlace) -> tuple[str, str] | None:
+    """Return address and name of a ledger in a database; None where the place is a path.
+
+    What looks like an address and is none is not taken for a path: its password would become the name of a file.
+    """
+    text = str(place)
+    if _LIKE_AN_ADDRESS.search(text) is None:
+        return None
+    address, _, name = text.partition("#")
+    if not text.startswith(_SCHEMES) or not _is_address(address) or _NAME.fullmatch(name) is None:
+        raise AddressRefused
+    return address, name or "main"
+
+
+def _is_address(address: str) -> bool:
+    try:
+        found = urlsplit(address)
+        return found.port != 0 and address.isprintable() and _NO_ESCAPE.search(address) is None
+    except ValueError:
+        return False
+
+
+def _require_driver() -> None:
+    """Say what to install where the server's driver is missing."""
+    if util.find_spec("psycopg") is None:
+        raise InvalidRequest("A ledger in PostgreSQL needs psycopg. Run: pip install 'dodona[postgres]'.")
+
+
+def _require_head(head: Path | None) -> HeadFile:
+    if head is None:
+        accepted = "a ledger in a database has no folder of its own; write where the head file is to be kept"
+        raise InvalidArgument("head", head, accepted)
+    return HeadFile(head)

@@ -1,4 +1,4 @@
-"""A ledger in PostgreSQL: one writer at a time by an advisory lock, and a synchronous commit."""
+"""A ledger in PostgreSQL: one writer at a time by an advisory lock, and synchronous commits."""
 
 from __future__ import annotations
 
@@ -8,15 +8,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from dodona.errors import InvalidRequest
-from dodona.ledger.chain import Line
-from dodona.ledger.faults import LedgerBusy, LedgerExists, LedgerMissing, LedgerUnavailable, LedgerUnreadable
-from dodona.ledger.row import lines_of, row_of
-from dodona.ledger.store import Decide
+from dodona.ledger.errors import LedgerBusy, LedgerExists, LedgerMissing, LedgerUnavailable, LedgerUnreadable
+from dodona.ledger.store import Decide, Line, lines_from_rows, row_from_line
 
 if TYPE_CHECKING:
     import psycopg
 
-Found = TypeVar("Found")
+Result = TypeVar("Result")
 
 RULES = ("dodona_follow", "dodona_stay", "dodona_whole")
 SCHEMA = """
@@ -73,9 +71,9 @@ class PostgresStore:
     def __init__(self, address: str, name: str, *, patience: float = 30.0) -> None:
         """Connect; wait at most `patience` seconds for other writers."""
         self._name = name
-        self._connection = _told(lambda: connect(address, patience))
+        self._connection = _translate_errors(lambda: connect(address, patience))
         try:
-            _told(self._known)
+            _translate_errors(self._known)
         except BaseException:
             self._connection.close()
             raise
@@ -87,7 +85,7 @@ class PostgresStore:
 
     def lines(self, since: int) -> Sequence[Line]:
         """Return the lines from this number on."""
-        return _told(lambda: self._lines(since))
+        return _translate_errors(lambda: self._lines(since))
 
     def append(self, since: int, decide: Decide) -> None:
         """Append what is decided in one transaction that no other writer can enter."""
@@ -101,14 +99,14 @@ class PostgresStore:
                     raise LedgerBusy from fault
                 appended = decide(self._lines(since))
                 if appended:
-                    columns = [list(column) for column in zip(*(row_of(line) for line in appended), strict=True)]
+                    columns = [list(column) for column in zip(*(row_from_line(line) for line in appended), strict=True)]
                     self._connection.execute(_INSERT, (self._name, *columns))
 
-        _told(write)
+        _translate_errors(write)
 
     def check(self) -> None:
         """Raise LedgerUnreadable where the rules were taken out; LedgerUnavailable where the server would not sync."""
-        _told(self._check)
+        _translate_errors(self._check)
 
     def close(self) -> None:
         """Let go of the connection."""
@@ -120,7 +118,7 @@ class PostgresStore:
             raise LedgerMissing(f"{self._name!r} in this database")
 
     def _lines(self, since: int) -> list[Line]:
-        return lines_of(self._connection.execute(_SELECT, (self._name, since)))
+        return lines_from_rows(self._connection.execute(_SELECT, (self._name, since)))
 
     def _check(self) -> None:
         query = "SELECT tgname FROM pg_trigger WHERE tgrelid = 'dodona_entries'::regclass AND tgenabled = 'O'"
@@ -142,7 +140,7 @@ class ServerHolds:
         """Hold receipts, all or none."""
         taken: list[str] = []
         for receipt in receipts:
-            if not self._true(_HOLD, _place(receipt)):
+            if not self._true(_HOLD, _lock_number(receipt)):
                 for other in taken:
                     self.let_go(other)
                 return False
@@ -151,11 +149,11 @@ class ServerHolds:
 
     def held(self, receipt: str) -> bool:
         """Return whether another session holds a receipt, by a look that does not disturb others who look."""
-        return self._true(_HELD, _place(receipt), _place(receipt))
+        return self._true(_HELD, _lock_number(receipt), _lock_number(receipt))
 
     def let_go(self, receipt: str) -> None:
         """Let go of a receipt."""
-        self._true(_LET_GO, _place(receipt))
+        self._true(_LET_GO, _lock_number(receipt))
 
     def close(self) -> None:
         """Leave it to the end of the session."""
@@ -165,10 +163,10 @@ class ServerHolds:
             ((found,),) = self.connection.execute(statement, places).fetchall()
             return bool(found)
 
-        return _told(ask)
+        return _translate_errors(ask)
 
 
-def _place(receipt: str) -> int:
+def _lock_number(receipt: str) -> int:
     """Return the number of a receipt's lock: 64 bits of its hash, signed as the server has them."""
     return int.from_bytes(bytes.fromhex(receipt[:16]), signed=True)
 
@@ -185,7 +183,7 @@ def connect(address: str, patience: float) -> psycopg.Connection[tuple[Any, ...]
     return connection
 
 
-def write_new(address: str, name: str, first: Line) -> None:
+def write_postgres_ledger(address: str, name: str, first: Line) -> None:
     """Make the table where there is none, and write a first line."""
 
     def write() -> None:
@@ -194,16 +192,16 @@ def write_new(address: str, name: str, first: Line) -> None:
         with connect(address, 30.0) as connection, connection.transaction():
             connection.execute(_LOCK, ("",))
             connection.execute(SCHEMA)
-            columns = [[value] for value in row_of(first)]
+            columns = [[value] for value in row_from_line(first)]
             try:
                 connection.execute(_INSERT, (name, *columns))
             except psycopg.errors.UniqueViolation as fault:
                 raise LedgerExists(f"{name!r} in this database") from fault
 
-    _told(write)
+    _translate_errors(write)
 
 
-def _told(work: Callable[[], Found]) -> Found:
+def _translate_errors(work: Callable[[], Result]) -> Result:
     """Return what the work returns; a failure of the server is told in constant words, as its own may hold secrets."""
     import psycopg
 

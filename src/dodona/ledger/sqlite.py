@@ -9,16 +9,14 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TypeVar
 
-from dodona.ledger.chain import Line
-from dodona.ledger.faults import LedgerBusy, LedgerForbidden, LedgerMissing, LedgerUnavailable, LedgerUnreadable
-from dodona.ledger.flight import FileHolds
-from dodona.ledger.head import allowed
-from dodona.ledger.row import lines_of, row_of
-from dodona.ledger.store import Decide
+from dodona.ledger.errors import LedgerBusy, LedgerForbidden, LedgerMissing, LedgerUnavailable, LedgerUnreadable
+from dodona.ledger.head import translate_permission_errors
+from dodona.ledger.holds import FileHolds
+from dodona.ledger.store import Decide, Line, lines_from_rows, row_from_line
 
-Found = TypeVar("Found")
+Result = TypeVar("Result")
 
-APPLICATION = 0x444F444F
+APPLICATION_ID = 0x444F444F
 VERSION = 1
 SCHEMA = (
     """CREATE TABLE entries (
@@ -70,7 +68,7 @@ class SqliteStore:
         self._commits = 0
         self._between = commits_between_checkpoints
         try:
-            with allowed(path):
+            with translate_permission_errors(path):
                 if not path.is_file():
                     raise LedgerMissing(str(path))
                 with path.open("r+b") as file:
@@ -83,14 +81,14 @@ class SqliteStore:
             self._connection = connect(path)
             self._patient(self._settle)
         except (OSError, sqlite3.Error, UnicodeDecodeError) as fault:
-            raise _told(fault) from fault
+            raise _translate_error(fault) from fault
 
     def lines(self, since: int) -> Sequence[Line]:
         """Return the lines from this number on."""
         try:
             return self._patient(lambda: self._lines(since))
         except (sqlite3.Error, UnicodeDecodeError) as fault:
-            raise _told(fault) from fault
+            raise _translate_error(fault) from fault
 
     def append(self, since: int, decide: Decide) -> None:
         """Append what is decided in one transaction that no other writer can enter."""
@@ -115,7 +113,7 @@ class SqliteStore:
         try:
             self._patient(self._check)
         except (sqlite3.Error, UnicodeDecodeError) as fault:
-            raise _told(fault) from fault
+            raise _translate_error(fault) from fault
 
     def close(self) -> None:
         """Let go of the file."""
@@ -132,11 +130,11 @@ class SqliteStore:
 
     def _lines(self, since: int) -> list[Line]:
         query = "SELECT number, previous, hash, kind, charge, key, text FROM entries WHERE number >= ? ORDER BY number"
-        return lines_of(self._connection.execute(query, (since,)))
+        return lines_from_rows(self._connection.execute(query, (since,)))
 
     def _known(self) -> None:
         found = [self._connection.execute(f"PRAGMA {name}").fetchone() for name in ("application_id", "user_version")]
-        if found != [(APPLICATION,), (VERSION,)]:
+        if found != [(APPLICATION_ID,), (VERSION,)]:
             raise LedgerUnreadable("the file is not a ledger of this format")
 
     def _check(self) -> None:
@@ -149,7 +147,7 @@ class SqliteStore:
         if rows("PRAGMA integrity_check(1)") != [("ok",)] or rows("PRAGMA foreign_key_check") != []:
             raise LedgerUnreadable("the file is damaged")
 
-    def _patient(self, work: Callable[[], Found]) -> Found:
+    def _patient(self, work: Callable[[], Result]) -> Result:
         """Return what the work returns, tried again while another process holds the file."""
         until = time.monotonic() + self._patience
         while True:
@@ -175,17 +173,17 @@ def insert(connection: sqlite3.Connection, lines: Sequence[Line]) -> None:
     Many at a time: between two statements another thread may take the interpreter, and all wait for this one.
     """
     for start in range(0, len(lines), _ROWS):
-        rows = [row_of(line) for line in lines[start : start + _ROWS]]
+        rows = [row_from_line(line) for line in lines[start : start + _ROWS]]
         connection.execute(_INSERT + ", ".join([_VALUES] * len(rows)), [value for row in rows for value in row])
 
 
-def write_new(path: Path, first: Line) -> None:
+def write_sqlite_ledger(path: Path, first: Line) -> None:
     """Write a file that holds the first line; it is in use only once it has its place."""
     path.touch(mode=0o600)
     connection = connect(path)
     try:
         for statement in (
-            f"PRAGMA application_id = {APPLICATION}",
+            f"PRAGMA application_id = {APPLICATION_ID}",
             f"PRAGMA user_version = {VERSION}",
             "PRAGMA synchronous = 2",
             "BEGIN IMMEDIATE",
@@ -198,7 +196,7 @@ def write_new(path: Path, first: Line) -> None:
         connection.close()
 
 
-def _told(fault: Exception) -> LedgerUnreadable | LedgerUnavailable:
+def _translate_error(fault: Exception) -> LedgerUnreadable | LedgerUnavailable:
     """Return what to say of a failure to open or read: a damaged file is told apart from a failing disk."""
     if isinstance(fault, UnicodeDecodeError) or getattr(fault, "sqlite_errorname", "") in _CORRUPT:
         return LedgerUnreadable("the file is damaged or not a ledger")

@@ -1,12 +1,55 @@
-"""A store keeps lines: it makes them durable in order, and knows nothing of what they mean."""
+"""The hash chain and the stores that keep it.
+
+Each line's hash covers the line and everything before it. A store makes lines durable in order and does not interpret
+them; database rows repeat a few fields so that the database can enforce rules of its own.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Protocol
+import json
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from hashlib import sha256
+from typing import Any, Protocol
 
-from dodona.ledger.chain import Line
-from dodona.ledger.flight import Holds
+from dodona.ledger.entries import ENTRY_KINDS, Entry, entry_to_json
+from dodona.ledger.errors import LedgerUnreadable
+from dodona.ledger.holds import Holds
+
+# --- The hash chain: each line's hash covers the line and, through the one before it, everything before it. ---
+
+
+GENESIS_HASH = "0" * 64
+"""What stands before the first line."""
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """An entry at its place in the chain."""
+
+    number: int
+    previous: str
+    hash: str
+    text: str = field(repr=False)
+    """The entry; the first one holds the key of the cap, which is not shown."""
+
+    def follows(self, number: int, previous: str) -> bool:
+        """Return whether this is, unaltered, the next line after the one with this number and hash."""
+        return self.number == number + 1 and self.previous == previous and self.hash == _hash(previous, self.text)
+
+
+def line_after(number: int, previous: str, entry: Entry, *, time: str) -> Line:
+    """Return the line of an entry, chained to the one with this number and hash."""
+    text = entry_to_json(entry, number=number + 1, time=time)
+    return Line(number + 1, previous, _hash(previous, text), text)
+
+
+def _hash(previous: str, text: str) -> str:
+    return sha256(f"{previous}\n{text}".encode()).hexdigest()
+
+
+# --- A store keeps lines: it makes them durable in order, and knows nothing of what they mean. ---
+
 
 Decide = Callable[[Sequence[Line]], Sequence[Line]]
 """Given the lines from the last known one on, says which to append."""
@@ -33,3 +76,43 @@ class Store(Protocol):
 
     def close(self) -> None:
         """Let go of the files and connections."""
+
+
+# --- A line as a row of a table: beside the line itself, what lets the database hold rules of its own. ---
+
+
+StoredRow = tuple[int, str, str, str, int | None, str | None, str]
+"""Number, previous hash, hash, kind, charge (of a use or a release), key (of a charge or a plan), text."""
+
+_CHARGE_KINDS = frozenset({"redeemed", "armed", "unanswered", "released"})
+_KEYED_KINDS = frozenset({"charged", "opened"})
+
+_KNOWN_KINDS = frozenset(ENTRY_KINDS)
+
+
+def row_from_line(line: Line) -> StoredRow:
+    """Return the row of a line."""
+    fields = json.loads(line.text)
+    kind = fields["entry"]
+    charge = fields["charge"] if kind in _CHARGE_KINDS else None
+    key = fields["key"] if kind in _KEYED_KINDS else None
+    scoped = None if key is None else json.dumps([fields["analyst"], key])
+    return line.number, line.previous, line.hash, kind, charge, scoped, line.text
+
+
+def lines_from_rows(rows: Iterable[tuple[Any, ...]]) -> list[Line]:
+    """Return the lines of rows, each of which must say the same as its line."""
+    lines = []
+    for row in rows:
+        try:
+            line = Line(row[0], row[1], row[2], row[6])
+            own = row_from_line(line)
+            if own[3] not in _KNOWN_KINDS:  # of a newer version, which knows what it wrote beside the line
+                own = (*own[:4], *row[4:6], own[6])
+            same = own == row and type(row[0]) is int
+        except (LookupError, TypeError, ValueError, RecursionError) as fault:
+            raise LedgerUnreadable("a row is damaged") from fault
+        if not same:
+            raise LedgerUnreadable("a row does not say what its line says")
+        lines.append(line)
+    return lines

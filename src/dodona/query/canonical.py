@@ -1,55 +1,325 @@
-"""The canonical text of a query, and its digest: questions that mean the same are the same, however they were put.
+"""The canonical text of a query, its digest, and its JSON form.
 
-The text of a block is its keys, then its weights. These are written over the attributes that they depend on, with the
-codes of each attribute in classes that the weights do not tell apart: there is one coarsest way to do so, and it is
-reached from every formula. Most blocks are one number on a box of sets, which is written down without looking, or on
-a set of combinations, which is the table that is sought, up to its classes.
-A block with more than 2^16 cells, after such classes were made, is written as its formula in the order of `predicate`.
+Queries with the same weights have the same digest, however they were written. Digest and JSON are permanent, because
+ledgers depend on them: what was once written is read for ever, with the same meaning.
 """
 
 from __future__ import annotations
 
 import hashlib
+import json
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
+from fractions import Fraction
 from functools import lru_cache
 from itertools import pairwise
-from typing import TYPE_CHECKING, assert_never
+from typing import TYPE_CHECKING, Generic, TypeVar, assert_never
 
 import numpy as np
 
-from dodona.domain.attribute import cells
-from dodona.domain.domain import Domain
-from dodona.domain.partition import Partition
-from dodona.query.atoms import atoms, labels, spread, traits
-from dodona.query.bits import bits, packed, told_apart
-from dodona.query.predicate import Among, And, Jointly, Or, Predicate
-from dodona.query.query import Block, Key, Query, block_weights, group_of
-from dodona.query.recent import Recent
-from dodona.query.stack import Stack
-from dodona.query.weight import Cases, Constant, People, Value, Weight
+from dodona.errors import DodonaError, InvalidArgument
+from dodona.numbers import to_fraction
+from dodona.query import query as weights
+from dodona.query.movement import Stack, atom_codes, atom_labels, attribute_uses, broadcast_codes
+from dodona.query.predicate import EVERYTHING, Among, And, Jointly, Or, Predicate, axis_classes, pack_bits, unpack_bits
+from dodona.query.query import (
+    ONE,
+    Block,
+    CaseKey,
+    CaseWeight,
+    ConstantWeight,
+    Key,
+    PeopleWeight,
+    Query,
+    ValueWeight,
+    Weight,
+    block_weights,
+    group_numbers,
+)
+from dodona.schema.attributes import cell_count
+from dodona.schema.partition import Partition
+from dodona.schema.schema import Domain
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+
+# --- Recent results: a price or a digest is asked for several times on the way of one query, and found once. ---
+
+
+ResultT = TypeVar("ResultT")
+_CACHE_SIZE = 8
+
+
+class RecentCache(Generic[ResultT]):
+    """The last few results of a pure function of a query.
+
+    A query is known by its identity: it cannot change, and as it is kept here no other can come to its place in memory.
+    """
+
+    __slots__ = ("_kept",)
+
+    def __init__(self) -> None:
+        """Begin with nothing."""
+        self._kept: tuple[tuple[Query, Hashable, ResultT], ...] = ()
+
+    def of(self, query: Query, how: Hashable, work: Callable[[], ResultT]) -> ResultT:
+        """Return the result for a query and further arguments, worked out only if it is not among the last few."""
+        for known, other, result in self._kept:
+            if known is query and other == how:
+                return result
+        found = work()
+        self._kept = ((query, how, found), *self._kept[: _CACHE_SIZE - 1])  # one assignment: threads may come together
+        return found
+
+
+# --- The spelling of a query as JSON. It is permanent: what was once written is read for ever, with the same meaning.
+
+
+FORMAT = 1
+_PEOPLE = "people"
+_LONGEST = 1 << 28
+_LARGEST_UNIT = Fraction(10**150)
+JsonValue = str | int | list["JsonValue"] | dict[str, "JsonValue"]
+
+
+def to_json(query: Query) -> str:
+    """Return the one spelling of a query.
+
+    >>> from dodona.schema.attributes import Boolean
+    >>> to_json(Query.histogram(Domain((Boolean("emergency"),)), ["emergency"]))
+    '{"format":1,"blocks":[{"by":[{"column":"emergency"}]}]}'
+    """
+    written: JsonValue = {"format": FORMAT, "blocks": [_block_json(block) for block in query.blocks]}
+    return json.dumps(written, ensure_ascii=True, separators=(",", ":"), check_circular=False)
+
+
+def from_json(text: str, domain: Domain) -> Query:
+    """Return the query that a text spells over a domain; refuses whatever it does not know."""
+    if len(text) > _LONGEST:
+        raise InvalidArgument("text", f"{len(text)} characters", f"write at most {_LONGEST}")
+    try:
+        found = json.loads(text, object_pairs_hook=_refuse_repeated_names)
+        if not isinstance(found, dict) or found.keys() != {"format", "blocks"}:
+            raise _invalid_json(found, "write an object with format and blocks")
+        if type(found["format"]) is not int or found["format"] != FORMAT:
+            raise _invalid_json(found["format"], f"this version reads format {FORMAT}")
+        return Query(domain, tuple(map(_JsonReader(domain).block, _require_list(found["blocks"]))))
+    except DodonaError:
+        raise
+    except (ValueError, RecursionError) as fault:
+        raise _invalid_json(text, "it is no JSON that spells a query") from fault
+
+
+def _block_json(block: Block) -> JsonValue:
+    written: dict[str, JsonValue] = {}
+    if block.where is not EVERYTHING and block.where != EVERYTHING:
+        written["where"] = _predicate_json(block.where)
+    if block.keys:
+        written["by"] = [_key_json(key) for key in block.keys]
+    if block.weight is not ONE and block.weight != ONE:
+        written["weight"] = _weight_json(block.weight)
+    if block.unit.numerator != block.unit.denominator:
+        written["unit"] = str(block.unit)
+    return written
+
+
+def _predicate_json(predicate: Predicate) -> JsonValue:
+    if type(predicate) is Among:  # most are, and a pattern takes its time
+        return f"{predicate.attribute}:{predicate.codes:x}"
+    match predicate:
+        case Among(name, _, codes):
+            return f"{name}:{codes:x}"
+        case Jointly(names, _, codes):
+            return {"jointly": list(names), "bits": f"{codes:x}"}
+        case And(parts):
+            return {"and": [_predicate_json(part) for part in parts]}
+        case Or(parts):
+            return {"or": [_predicate_json(part) for part in parts]}
+        case _:
+            assert_never(predicate)
+
+
+def _key_json(key: Key) -> JsonValue:
+    if isinstance(key, CaseKey):
+        branches: list[JsonValue] = [[label, _predicate_json(predicate)] for label, predicate in key.branches]
+        return {"cases": branches, "otherwise": key.otherwise}
+    return {"column": key.attribute} if key.single else {"column": key.attribute, "cuts": list(key.cuts)}
+
+
+def _weight_json(weight: Weight) -> JsonValue:
+    match weight:
+        case ConstantWeight(number):
+            return number
+        case ValueWeight(name, _, offset, factor, power):
+            return {"value": name, "offset": offset, "factor": factor, "power": power}
+        case weights.CaseWeight(branches, otherwise):
+            cases: list[JsonValue] = [
+                [_predicate_json(predicate), _weight_json(branch)] for predicate, branch in branches
+            ]
+            return {"cases": cases, "otherwise": _weight_json(otherwise)}
+        case PeopleWeight():
+            return _PEOPLE
+        case _:
+            assert_never(weight)
+
+
+class _JsonReader:
+    """Reads the parts of a query over one domain."""
+
+    __slots__ = ("_domain", "_sets")
+
+    def __init__(self, domain: Domain) -> None:
+        self._domain = domain
+        self._sets: dict[str, Among] = {}
+
+    def block(self, found: object) -> Block:
+        if not isinstance(found, dict) or not found.keys() <= {"where", "by", "weight", "unit"}:
+            raise _invalid_json(found, "a block has where, by, weight and unit")
+        return Block(
+            self.predicate(found["where"]) if "where" in found else EVERYTHING,
+            tuple(map(self.key, _require_list(found["by"]))) if "by" in found else (),
+            self.weight(found["weight"]) if "weight" in found else ONE,
+            _parse_unit(found["unit"]) if "unit" in found else Fraction(1),
+        )
+
+    def predicate(self, found: object) -> Predicate:
+        if type(found) is str:
+            known = self._sets.get(found)  # the same few sets come again and again
+            if known is None:
+                name, _, codes = found.rpartition(":")
+                known = self._sets[found] = Among(name, cell_count(self._domain[name]), _parse_bits(codes))
+            return known
+        if isinstance(found, dict) and len(found) == 1:
+            ((tag, parts),) = found.items()
+            if tag == "and":
+                return And(tuple([self.predicate(part) for part in _require_list(parts)]))
+            if tag == "or":
+                return Or(tuple([self.predicate(part) for part in _require_list(parts)]))
+        if isinstance(found, dict) and found.keys() == {"jointly", "bits"}:
+            names = tuple([_require_label(name) for name in _require_list(found["jointly"])])
+            return Jointly(
+                names,
+                tuple([cell_count(self._domain[name]) for name in names]),
+                _parse_bits(_require_label(found["bits"])),
+            )
+        raise _invalid_json(found, "a predicate is name:bits, jointly with bits, and, or")
+
+    def key(self, found: object) -> Key:
+        match found:
+            case {"column": str(name), **other} if other.keys() <= {"cuts"}:
+                attribute = self._domain[name]
+                cuts = (
+                    tuple(map(_require_integer, _require_list(other["cuts"])))
+                    if other
+                    else tuple(range(attribute.size))
+                )
+                return Partition.cut(attribute, cuts)
+            case {"cases": cases, "otherwise": str(otherwise), **other} if not other:
+                return CaseKey(
+                    tuple(
+                        (_require_label(one), self.predicate(two))
+                        for one, two in map(_require_pair, _require_list(cases))
+                    ),
+                    otherwise,
+                )
+            case _:
+                raise _invalid_json(found, "a key is column with cuts, or cases with otherwise")
+
+    def weight(self, found: object) -> Weight:
+        match found:
+            case int():
+                return ConstantWeight(_require_integer(found))
+            case str() if found == _PEOPLE:
+                return PeopleWeight()
+            case {"value": str(name), "offset": offset, "factor": factor, "power": power, **other} if not other:
+                return ValueWeight(
+                    name,
+                    self._domain[name].size,
+                    _require_integer(offset),
+                    _require_integer(factor),
+                    _require_integer(power),
+                )
+            case {"cases": cases, "otherwise": otherwise, **other} if not other:
+                branches = (
+                    (self.predicate(one), self.weight(two)) for one, two in map(_require_pair, _require_list(cases))
+                )
+                return weights.CaseWeight(tuple(branches), self.weight(otherwise))
+            case _:
+                raise _invalid_json(found, "a weight is a whole number, a value, or cases with otherwise")
+
+
+def _refuse_repeated_names(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise _invalid_json([name for name, _ in pairs], "write each name once")
+    return found
+
+
+def _parse_bits(text: str) -> int:
+    """Return the bits, of the digits that this module writes and no others."""
+    codes = int(text, 16)
+    if f"{codes:x}" != text:
+        raise _invalid_json(text, "write the bits in small hexadecimal digits, without zeros before them")
+    return codes
+
+
+def _require_list(found: object) -> list[object]:
+    if not isinstance(found, list):
+        raise _invalid_json(found, "write a list")
+    return found
+
+
+def _require_pair(found: object) -> list[object]:
+    if not isinstance(found, list) or len(found) != 2:  # noqa: PLR2004  a pair
+        raise _invalid_json(found, "write a list of two")
+    return found
+
+
+def _require_label(found: object) -> str:
+    if not isinstance(found, str):
+        raise _invalid_json(found, "write a text")
+    return found
+
+
+def _require_integer(found: object) -> int:
+    if type(found) is not int:
+        raise _invalid_json(found, "write a whole number")
+    return found
+
+
+def _parse_unit(found: object) -> Fraction:
+    unit = to_fraction(_require_label(found), argument="unit", lower=Fraction(0), upper=_LARGEST_UNIT)
+    if str(unit) != found or unit == 0:
+        raise _invalid_json(found, "write a fraction above 0 in lowest terms")
+    return unit
+
+
+def _invalid_json(found: object, accepted: str) -> InvalidArgument:
+    return InvalidArgument("query", found, accepted)
+
+
+# --- The canonical text of a query, and its digest: questions that mean the same are the same, however they were put.
+
 
 _VERSION = "query 1"
 _MOST_CELLS = 1 << 16
 _AT_ONCE = 1 << 12
 _MOST_KEPT = 1 << 20  # bytes of a table whose equal rows are remembered
-_RECENT = Recent[tuple[str, ...]]()
+_TEXT_CACHE = RecentCache[tuple[str, ...]]()
 
 
-def digest(query: Query) -> str:
+def query_digest(query: Query) -> str:
     """Return the hash of what is measured, in the order of its answers. It is permanent: ledgers depend on it.
 
     What a step is worth, and what a group is called, is no part of it.
     """
-    return hashlib.sha256("\n".join((_VERSION, *_texts(query))).encode()).hexdigest()
+    return hashlib.sha256("\n".join((_VERSION, *_block_texts(query))).encode()).hexdigest()
 
 
 def block_digests(query: Query) -> Iterator[str]:
     """Yield the hash of each block by itself."""
-    for text in _texts(query):
+    for text in _block_texts(query):
         yield hashlib.sha256(f"{_VERSION}\n{text}".encode()).hexdigest()
 
 
@@ -58,37 +328,37 @@ def block_digest(block: Block, domain: Domain) -> str:
     return hashlib.sha256(f"{_VERSION}\n{block_text(block, domain)}".encode()).hexdigest()
 
 
-def _texts(query: Query) -> tuple[str, ...]:
-    return _RECENT.of(query, None, lambda: tuple([block_text(block, query.domain) for block in query.blocks]))
+def _block_texts(query: Query) -> tuple[str, ...]:
+    return _TEXT_CACHE.of(query, None, lambda: tuple([block_text(block, query.domain) for block in query.blocks]))
 
 
 def block_text(block: Block, domain: Domain) -> str:
     """Return the canonical text of a block."""
-    if isinstance(block.weight, People):
+    if isinstance(block.weight, PeopleWeight):
         return f"people {block_text(Block(block.where, block.keys), domain)}"
-    weights = _direct(block.where, block.weight) or _jointly(block.where, block.weight)
+    weights = _box_text(block.where, block.weight) or _combinations_text(block.where, block.weight)
     if weights is None:
-        weights = walked(block, domain)
+        weights = enumerated_text(block, domain)
     if not block.keys:
         return weights
-    return f"{' '.join(_key(key, domain) for key in block.keys)} {weights}"
+    return f"{' '.join(_key_text(key, domain) for key in block.keys)} {weights}"
 
 
-def walked(block: Block, domain: Domain) -> str:
+def enumerated_text(block: Block, domain: Domain) -> str:
     """Return the text of the weights of a block, from a walk through its cells."""
     bare = Block(block.where, (), block.weight)
-    seen = traits(Stack((), (bare,)))
-    codes = atoms(domain, seen, limit=_MOST_CELLS)
+    seen = attribute_uses(Stack((), (bare,)))
+    codes = atom_codes(domain, seen, limit=_MOST_CELLS)
     if codes is None:
-        return f"where {_formula(block.where)} {_weight(block.weight)}"
+        return f"where {_predicate_text(block.where)} {_weight_text(block.weight)}"
     shape = [len(own) for own in codes.values()]
-    weights = np.broadcast_to(block_weights(bare, spread(codes)), shape)
-    return _tabled(weights, {name: labels(cells(domain[name]), trait) for name, trait in seen.items()})
+    weights = np.broadcast_to(block_weights(bare, broadcast_codes(codes)), shape)
+    return _weights_text(weights, {name: atom_labels(cell_count(domain[name]), trait) for name, trait in seen.items()})
 
 
-def _direct(where: Predicate, weight: Weight) -> str | None:
+def _box_text(where: Predicate, weight: Weight) -> str | None:
     """Return the text of one number on a box, or None where it is not seen at once to be one."""
-    if type(weight) is not Constant:
+    if type(weight) is not ConstantWeight:
         return None
     parts = where.parts if type(where) is And else (where,)
     names, texts = [], []
@@ -102,14 +372,14 @@ def _direct(where: Predicate, weight: Weight) -> str | None:
     return f"box {weight.number} {' '.join(texts)}"
 
 
-def _jointly(where: Predicate, weight: Weight) -> str | None:
+def _combinations_text(where: Predicate, weight: Weight) -> str | None:
     """Return the text of one number on a set of combinations, or None where it is not one, or too large."""
-    if type(where) is not Jointly or type(weight) is not Constant or weight.number == 0:
+    if type(where) is not Jointly or type(weight) is not ConstantWeight or weight.number == 0:
         return None
-    told = told_apart(where.shape, where.codes)
+    told = axis_classes(where.shape, where.codes)
     if math.prod([max(own) + 1 for own in told]) > _MOST_CELLS:
         return None
-    table = bits(where.codes, math.prod(where.shape)).reshape(where.shape)
+    table = unpack_bits(where.codes, math.prod(where.shape)).reshape(where.shape)
     kept: dict[str, tuple[int, ...]] = {}
     for name, own in zip(where.names, told, strict=True):
         axis, classes = len(kept), max(own) + 1
@@ -118,51 +388,55 @@ def _jointly(where: Predicate, weight: Weight) -> str | None:
             table = table.take(firsts, axis=axis)
         if classes > 1:
             kept[name] = own
-    return _written(table, weight.number, kept)
+    return _table_text(table, weight.number, kept)
 
 
-def _tabled(weights: NDArray[np.int64], classes: Mapping[str, NDArray[np.int64]]) -> str:
+def _weights_text(weights: NDArray[np.int64], classes: Mapping[str, NDArray[np.int64]]) -> str:
     """Return the text of weights by classes of codes, after classes that make no difference were made one."""
     kept: dict[str, tuple[int, ...]] = {}
     for name, own in classes.items():
         axis = len(kept)
         slices = np.moveaxis(weights, axis, 0).reshape(weights.shape[axis], -1)
-        firsts, same = _coarsest(slices)
+        firsts, same = _merge_equal_rows(slices)
         if len(firsts) == 1:
             weights = np.take(weights, 0, axis=axis)
         else:
             weights = np.take(weights, firsts, axis=axis)
             kept[name] = tuple(same[own].tolist())
-    return _written(weights, 1, kept)
+    return _table_text(weights, 1, kept)
 
 
-def _written(table: NDArray[np.int64] | NDArray[np.bool_], number: int, classes: Mapping[str, tuple[int, ...]]) -> str:
+def _table_text(
+    table: NDArray[np.int64] | NDArray[np.bool_], number: int, classes: Mapping[str, tuple[int, ...]]
+) -> str:
     """Return the text of number·table, of which no two classes are alike."""
     found = int(np.count_nonzero(table))
     if found == 0:
         return "nothing"
     if found == 1:  # so each attribute has two classes: the box, and the rest
         (place,) = np.argwhere(table)
-        sets = (f"{name}:{_class(own, int(code)):x}" for (name, own), code in zip(classes.items(), place, strict=True))
+        sets = (
+            f"{name}:{_class_mask(own, int(code)):x}" for (name, own), code in zip(classes.items(), place, strict=True)
+        )
         return f"box {number * int(table[tuple(place)])} {' '.join(sets)}"
-    spelled = " ".join([f"{name}:{_labelled(own)}" for name, own in classes.items()])
-    return f"table {spelled} {_hashed(table, number)}"
+    spelled = " ".join([f"{name}:{_classes_text(own)}" for name, own in classes.items()])
+    return f"table {spelled} {_hash_table(table, number)}"
 
 
-def _coarsest(slices: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _merge_equal_rows(slices: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return the first of each set of equal rows, in order, and for each row the number of its set."""
     if slices.dtype == np.int64 and slices.nbytes <= _MOST_KEPT:
-        return _kept_coarsest(slices.tobytes(), len(slices))
-    return _found_coarsest(slices)
+        return _merge_equal_rows_cached(slices.tobytes(), len(slices))
+    return _compute_equal_rows(slices)
 
 
 @lru_cache(maxsize=1 << 6)
-def _kept_coarsest(content: bytes, rows: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _merge_equal_rows_cached(content: bytes, rows: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return them from memory: sums of one column have the same rows, whatever their conditions."""
-    return _found_coarsest(np.frombuffer(content, dtype=np.int64).reshape(rows, -1))
+    return _compute_equal_rows(np.frombuffer(content, dtype=np.int64).reshape(rows, -1))
 
 
-def _found_coarsest(slices: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _compute_equal_rows(slices: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     seen: dict[bytes, int] = {}  # sorting long rows would take far longer than looking them up
     same = np.array([seen.setdefault(row.tobytes(), len(seen)) for row in slices], dtype=np.int64)
     firsts = np.unique(same, return_index=True)[1]
@@ -170,16 +444,16 @@ def _found_coarsest(slices: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArr
     return firsts, same
 
 
-def _class(classes: tuple[int, ...], number: int) -> int:
-    return packed(np.array(classes, dtype=np.int64) == number)
+def _class_mask(classes: tuple[int, ...], number: int) -> int:
+    return pack_bits(np.array(classes, dtype=np.int64) == number)
 
 
 @lru_cache(maxsize=1 << 8)
-def _labelled(classes: tuple[int, ...]) -> str:
-    return _hashed(np.array(classes, dtype=np.int64))
+def _classes_text(classes: tuple[int, ...]) -> str:
+    return _hash_table(np.array(classes, dtype=np.int64))
 
 
-def _hashed(table: NDArray[np.int64] | NDArray[np.bool_], number: int = 1) -> str:
+def _hash_table(table: NDArray[np.int64] | NDArray[np.bool_], number: int = 1) -> str:
     """Return the hash of number·table, in row-major order."""
     flat, found = table.reshape(-1), hashlib.sha256()
     for start in range(0, flat.size, _AT_ONCE):  # pages for a large copy would take longer than its hash
@@ -188,44 +462,44 @@ def _hashed(table: NDArray[np.int64] | NDArray[np.bool_], number: int = 1) -> st
     return found.hexdigest()
 
 
-def _key(key: Key, domain: Domain) -> str:
+def _key_text(key: Key, domain: Domain) -> str:
     """Return the text of a key: which cells are in which group."""
     if isinstance(key, Partition):
         groups = "each" if key.single else ",".join(map(str, key.cuts))
         return f"by {key.attribute}:{groups}"
-    seen = traits(Stack((), (Block(keys=(key,)),)))
-    codes = atoms(domain, seen, limit=_MOST_CELLS)
+    seen = attribute_uses(Stack((), (Block(keys=(key,)),)))
+    codes = atom_codes(domain, seen, limit=_MOST_CELLS)
     if codes is None:
-        return f"by [{' '.join(_formula(predicate) for _, predicate in key.branches)}]"
-    found = np.broadcast_to(group_of((key,), spread(codes)), [len(own) for own in codes.values()])
-    classes = {name: labels(cells(domain[name]), trait) for name, trait in seen.items()}
-    return f"by {key.groups}[{_tabled(found, classes)}]"
+        return f"by [{' '.join(_predicate_text(predicate) for _, predicate in key.branches)}]"
+    found = np.broadcast_to(group_numbers((key,), broadcast_codes(codes)), [len(own) for own in codes.values()])
+    classes = {name: atom_labels(cell_count(domain[name]), trait) for name, trait in seen.items()}
+    return f"by {key.groups}[{_weights_text(found, classes)}]"
 
 
-def _formula(predicate: Predicate) -> str:
+def _predicate_text(predicate: Predicate) -> str:
     match predicate:
         case Among(name, _, codes):
             return f"{name}:{codes:x}"
         case Jointly(names, _, codes):
             return f"jointly({' '.join(names)} {codes:x})"
         case And(parts):
-            return f"and({' '.join(sorted(map(_formula, parts)))})"
+            return f"and({' '.join(sorted(map(_predicate_text, parts)))})"
         case Or(parts):
-            return f"or({' '.join(sorted(map(_formula, parts)))})"
+            return f"or({' '.join(sorted(map(_predicate_text, parts)))})"
         case _:
             assert_never(predicate)
 
 
-def _weight(weight: Weight) -> str:
+def _weight_text(weight: Weight) -> str:
     match weight:
-        case Constant(number):
+        case ConstantWeight(number):
             return f"number({number})"
-        case Value(name, _, offset, factor, power):
+        case ValueWeight(name, _, offset, factor, power):
             return f"value({name} {offset} {factor} {power})"
-        case Cases(branches, otherwise):
-            texts = (f"{_formula(predicate)} {_weight(branch)}" for predicate, branch in branches)
-            return f"cases({' '.join(texts)} {_weight(otherwise)})"
-        case People():
+        case CaseWeight(branches, otherwise):
+            texts = (f"{_predicate_text(predicate)} {_weight_text(branch)}" for predicate, branch in branches)
+            return f"cases({' '.join(texts)} {_weight_text(otherwise)})"
+        case PeopleWeight():
             return "people"
         case _:
             assert_never(weight)

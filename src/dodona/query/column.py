@@ -1,26 +1,221 @@
-"""Columns in Python: comparisons that make predicates, the same ones that SQL makes."""
+"""Columns in Python: comparisons that build predicates, with the same meaning as in SQL.
+
+`columns(domain).sex == "female"` is a predicate. A comparison is never true of a row that has no value in the column.
+"""
 
 from __future__ import annotations
 
+import datetime as dt
+import difflib
+import math
 from collections.abc import Iterable, Sequence
-from typing import final, overload
+from decimal import Decimal
+from fractions import Fraction
+from typing import assert_never, final, overload
 
 import numpy as np
 
-from dodona.domain.attribute import MISSING, OUTSIDE, Attribute, cells
-from dodona.domain.domain import Domain
 from dodona.errors import InvalidArgument
-from dodona.query.bits import bits
-from dodona.query.jointly import bounded, jointly
-from dodona.query.literal import EQUAL, UNEQUAL, Literal, compare, further_mask
-from dodona.query.predicate import Predicate, masked
+from dodona.numbers import format_decimal, to_fraction
+from dodona.query.predicate import Predicate, among_combinations, among_mask, combination_shape, unpack_bits
+from dodona.schema.attributes import (
+    MISSING,
+    OUTSIDE,
+    Attribute,
+    Boolean,
+    Category,
+    Date,
+    Integer,
+    Number,
+    cell_count,
+    missing_code,
+    outside_code,
+)
+from dodona.schema.schema import Domain
+
+# --- Literals: which codes of an attribute a comparison with a written value is true for. ---
+
+
+LiteralValue = str | int | bool | float | Fraction | Decimal | dt.date
+EQUAL, UNEQUAL = "=", "<>"
+OPERATORS = (EQUAL, UNEQUAL, "<", "<=", ">", ">=")
+_MOST_SHOWN = 10
+_MOST_COMPARED = 10_000
+_WIDEST = Fraction(10**40)
+
+
+def comparison_mask(attribute: Attribute, operator: str, value: LiteralValue) -> int:
+    """Return the codes for which a comparison is true, one bit each. It is never true of `<missing>`.
+
+    A category takes = and <> alone, and `<outside>` is a value of its own there; `= '<missing>'` and `= '<outside>'`
+    mean these two cells. Numbers are compared with the points of the grid, as exact fractions.
+
+    >>> bin(comparison_mask(Integer("age", 0, 5), ">=", 3))
+    '0b111000'
+    """
+    if operator not in OPERATORS:
+        raise InvalidArgument("operator", operator, f"write one of {' '.join(OPERATORS)}")
+    match attribute:
+        case Category():
+            return _category_mask(attribute, operator, value)
+        case Boolean():
+            if not isinstance(value, bool):
+                raise InvalidArgument(
+                    attribute.name, value, f"{attribute.name} holds true and false; write one of them"
+                )
+            return _order_mask(attribute, operator, Fraction(value))
+        case Date():
+            return _order_mask(attribute, operator, _days_above_lower(attribute, operator, value))
+        case Integer() | Number():
+            return _order_mask(attribute, operator, _steps_above_lower(attribute, operator, value))
+        case _:
+            assert_never(attribute)
+
+
+def null_comparison_mask(attribute: Attribute) -> int:
+    """Return the codes for which every comparison is NULL: `<missing>`, and `<outside>` except for categories.
+
+    >>> bin(null_comparison_mask(Boolean("emergency"))), bin(null_comparison_mask(Boolean("emergency", otherwise=False)))
+    ('0b1100', '0b0')
+    """
+    if isinstance(attribute, Category):
+        return special_cell_mask(attribute, MISSING)
+    return special_cell_mask(attribute, MISSING) | special_cell_mask(attribute, OUTSIDE)
+
+
+def special_cell_mask(attribute: Attribute, cell: str) -> int:
+    """Return the bit of `<missing>` or `<outside>`; 0 where the attribute has no such cell."""
+    code = missing_code(attribute) if cell == MISSING else outside_code(attribute)
+    return 0 if code is None else 1 << code
+
+
+def require_special_cell(attribute: Attribute, cell: str) -> int:
+    """Return the bit of `<missing>` or `<outside>`; refuses an attribute without such a cell, to whoever names it."""
+    found = special_cell_mask(attribute, cell)
+    if not found:
+        accepted = (
+            f"{attribute.name} has no {cell}; what is missing or not declared {describe_undeclared_value(attribute)}"
+        )
+        raise InvalidArgument(attribute.name, cell, accepted)
+    return found
+
+
+def _order_mask(attribute: Attribute, operator: str, place: Fraction) -> int:
+    """Return the codes in the order that the operator says; `place` is a code, or between two of them."""
+    size = attribute.size
+    below = (1 << min(max(math.ceil(place), 0), size)) - 1
+    through = (1 << min(max(math.floor(place) + 1, 0), size)) - 1
+    everything = (1 << size) - 1
+    match operator:
+        case "<":
+            return below
+        case "<=":
+            return through
+        case ">":
+            return everything ^ through
+        case ">=":
+            return everything ^ below
+        case "=":
+            return below ^ through
+        case _:
+            return everything ^ below ^ through
+
+
+def _category_mask(attribute: Category, operator: str, value: LiteralValue) -> int:
+    name = attribute.name
+    if operator not in {EQUAL, UNEQUAL}:
+        raise InvalidArgument("operator", operator, f"the labels of {name} have no order; write = or <> with a label")
+    if not isinstance(value, str):
+        raise InvalidArgument(name, value, f"{name} holds texts; write a label in quotes: {_list_labels(attribute)}")
+    if value in {MISSING, OUTSIDE}:
+        found = require_special_cell(attribute, value)
+    elif value in attribute.labels:
+        found = 1 << attribute.labels.index(value)
+    else:
+        near = _closest_label(value, attribute.labels)
+        meant = "" if near is None else f"did you mean '{near}'? "
+        raise InvalidArgument(name, value, f"{meant}The labels of {name} are {_list_labels(attribute)}")
+    if operator == EQUAL:
+        return found
+    return ((1 << cell_count(attribute)) - 1) & ~found & ~special_cell_mask(attribute, MISSING)
+
+
+def describe_undeclared_value(attribute: Attribute) -> str:
+    """Return what becomes of a value that was not declared, as the end of a sentence."""
+    match attribute.otherwise:
+        case None:
+            return f"is {OUTSIDE}"
+        case bool() as truth:
+            return f"counts as {str(truth).lower()}"
+        case Fraction() as number:
+            return f"counts as {format_decimal(number)}"
+        case int() as number:
+            return f"counts as {number}"
+        case value:
+            return f"counts as '{value}'"
+
+
+def _closest_label(value: str, labels: tuple[str, ...]) -> str | None:
+    """Return the label that was probably meant."""
+    known = {label.casefold(): label for label in labels[:_MOST_COMPARED]}
+    found = difflib.get_close_matches(value.casefold().strip(), known, n=1)
+    return known[found[0]] if found else None
+
+
+def _list_labels(attribute: Category) -> str:
+    shown = ", ".join(f"'{label}'" for label in attribute.labels[:_MOST_SHOWN])
+    more = attribute.size - _MOST_SHOWN
+    return f"{shown} and {more} more" if more > 0 else shown
+
+
+def _days_above_lower(attribute: Date, operator: str, value: LiteralValue) -> Fraction:
+    """Return how many days after the first day of the column a written day is."""
+    day = value
+    if isinstance(value, str):
+        try:
+            day = dt.date.fromisoformat(value.strip())
+        except ValueError:
+            day = value
+    if isinstance(day, dt.datetime) or not isinstance(day, dt.date):
+        accepted = f"{attribute.name} holds days; write one such as '{attribute.lower.isoformat()}'"
+        raise InvalidArgument(attribute.name, value, accepted)
+    if operator in {EQUAL, UNEQUAL} and not attribute.lower <= day <= attribute.upper:
+        span = f"from {attribute.lower} to {attribute.upper}"
+        raise InvalidArgument(
+            attribute.name, str(day), f"write a day {span}; any other {describe_undeclared_value(attribute)}"
+        )
+    return Fraction((day - attribute.lower).days)
+
+
+def _steps_above_lower(attribute: Integer | Number, operator: str, value: LiteralValue) -> Fraction:
+    """Return how many steps above the lower bound a written number is."""
+    name, step = attribute.name, attribute.step if isinstance(attribute, Number) else Fraction(1)
+    span = f"from {format_decimal(Fraction(attribute.lower))} to {format_decimal(Fraction(attribute.upper))}"
+    if isinstance(value, str | bool | dt.date):
+        held = "whole numbers" if isinstance(attribute, Integer) else f"numbers in steps of {format_decimal(step)}"
+        raise InvalidArgument(name, value, f"{name} holds {held} {span}; write a number, without quotes")
+    number = to_fraction(value, argument=name, lower=-_WIDEST, upper=_WIDEST)
+    place = (number - attribute.lower) / step
+    if operator in {EQUAL, UNEQUAL}:
+        if not 0 <= place < attribute.size:
+            raise InvalidArgument(
+                name, format_decimal(number), f"write a number {span}; what is beyond counts as the bound"
+            )
+        if place.denominator != 1:
+            near = [format_decimal(attribute.lower + around * step) for around in (math.floor(place), math.ceil(place))]
+            accepted = f"{name} has no such value; the nearest on its grid are {' and '.join(near)}"
+            raise InvalidArgument(name, format_decimal(number), accepted)
+    return place
+
+
+# --- Columns in Python: comparisons that make predicates, the same ones that SQL makes. ---
 
 
 @final
 class Column:
     """A column to compare with values. A comparison is not true of rows that have no value.
 
-    >>> from dodona.domain.attribute import Integer
+    >>> from dodona.schema.attributes import Integer
     >>> age = Column(Integer("age", 0, 5))
     >>> (age >= 2) & (age != 4)
     Among(attribute='age', cells=8, codes=44)
@@ -32,24 +227,24 @@ class Column:
         """Take an attribute of a domain."""
         self.attribute = attribute
 
-    def __eq__(self, value: Literal) -> Predicate:  # type: ignore[override]
+    def __eq__(self, value: LiteralValue) -> Predicate:  # type: ignore[override]
         """Return the rows with this value."""
         return self._compared(EQUAL, value)
 
-    def __ne__(self, value: Literal) -> Predicate:  # type: ignore[override]
+    def __ne__(self, value: LiteralValue) -> Predicate:  # type: ignore[override]
         """Return the rows with another value; of a category, `<outside>` is one."""
         return self._compared(UNEQUAL, value)
 
-    def __lt__(self, value: Literal) -> Predicate:
+    def __lt__(self, value: LiteralValue) -> Predicate:
         return self._compared("<", value)
 
-    def __le__(self, value: Literal) -> Predicate:
+    def __le__(self, value: LiteralValue) -> Predicate:
         return self._compared("<=", value)
 
-    def __gt__(self, value: Literal) -> Predicate:
+    def __gt__(self, value: LiteralValue) -> Predicate:
         return self._compared(">", value)
 
-    def __ge__(self, value: Literal) -> Predicate:
+    def __ge__(self, value: LiteralValue) -> Predicate:
         return self._compared(">=", value)
 
     __hash__ = None  # type: ignore[assignment]
@@ -57,36 +252,36 @@ class Column:
     def __repr__(self) -> str:
         return f"Column({self.attribute.name})"
 
-    def isin(self, values: Iterable[Literal]) -> Predicate:
+    def isin(self, values: Iterable[LiteralValue]) -> Predicate:
         """Return the rows with one of these values."""
         if isinstance(values, str):
             raise InvalidArgument("values", values, f"write a list, such as ['{values}']")
         codes = 0
         for value in values:
             codes |= self._codes(EQUAL, value)
-        return masked(self.attribute, codes)
+        return among_mask(self.attribute, codes)
 
-    def between(self, first: Literal, last: Literal) -> Predicate:
+    def between(self, first: LiteralValue, last: LiteralValue) -> Predicate:
         """Return the rows with a value from the first to the last, both taken in."""
-        return masked(self.attribute, self._codes(">=", first) & self._codes("<=", last))
+        return among_mask(self.attribute, self._codes(">=", first) & self._codes("<=", last))
 
     def is_missing(self) -> Predicate:
         """Return the rows without a value: NULL and NaN; none where `otherwise` names what they count as."""
-        return masked(self.attribute, further_mask(self.attribute, MISSING))
+        return among_mask(self.attribute, special_cell_mask(self.attribute, MISSING))
 
     def is_outside(self) -> Predicate:
         """Return the rows whose value is none that was declared; none where `otherwise` names what they count as."""
-        return masked(self.attribute, further_mask(self.attribute, OUTSIDE))
+        return among_mask(self.attribute, special_cell_mask(self.attribute, OUTSIDE))
 
-    def _compared(self, operator: str, value: Literal) -> Predicate:
-        return masked(self.attribute, self._codes(operator, value))
+    def _compared(self, operator: str, value: LiteralValue) -> Predicate:
+        return among_mask(self.attribute, self._codes(operator, value))
 
-    def _codes(self, operator: str, value: Literal) -> int:
-        return _codes(self.attribute, operator, value)
+    def _codes(self, operator: str, value: LiteralValue) -> int:
+        return _compare_column(self.attribute, operator, value)
 
 
 @final
-class Together:
+class ColumnTuple:
     """Some columns whose values are looked at together."""
 
     __slots__ = ("attributes",)
@@ -98,22 +293,24 @@ class Together:
     def __repr__(self) -> str:
         return f"Together({', '.join(attribute.name for attribute in self.attributes)})"
 
-    def isin(self, rows: Iterable[Sequence[Literal]]) -> Predicate:
+    def isin(self, rows: Iterable[Sequence[LiteralValue]]) -> Predicate:
         """Return the rows whose values are one of these combinations, a value of each column.
 
-        >>> from dodona.domain.attribute import Boolean
+        >>> from dodona.schema.attributes import Boolean
         >>> c = columns(Domain((Boolean("planned", otherwise=False), Boolean("urgent", otherwise=False))))
         >>> c["urgent", "planned"].isin([(True, False), (False, True)])
         Jointly(names=('planned', 'urgent'), shape=(2, 2), codes=0x6)
         """
-        bounded(self.attributes)
-        chosen = np.zeros([cells(attribute) for attribute in self.attributes], dtype=np.bool_)
+        combination_shape(self.attributes)
+        chosen = np.zeros([cell_count(attribute) for attribute in self.attributes], dtype=np.bool_)
         for row in rows:
             if isinstance(row, str) or len(row) != len(self.attributes):
                 raise InvalidArgument("rows", row, f"write {len(self.attributes)} values, one of each column")
             own = zip(self.attributes, row, strict=True)
-            chosen[np.ix_(*(bits(_codes(one, EQUAL, value), cells(one)) for one, value in own))] = True
-        return jointly(self.attributes, chosen)
+            chosen[
+                np.ix_(*(unpack_bits(_compare_column(one, EQUAL, value), cell_count(one)) for one, value in own))
+            ] = True
+        return among_combinations(self.attributes, chosen)
 
 
 @final
@@ -130,11 +327,11 @@ class Columns:
     def __getitem__(self, name: str) -> Column: ...
 
     @overload
-    def __getitem__(self, name: tuple[str, ...]) -> Together: ...
+    def __getitem__(self, name: tuple[str, ...]) -> ColumnTuple: ...
 
-    def __getitem__(self, name: str | tuple[str, ...]) -> Column | Together:
+    def __getitem__(self, name: str | tuple[str, ...]) -> Column | ColumnTuple:
         if isinstance(name, tuple):
-            return Together([self._domain[one] for one in name])
+            return ColumnTuple([self._domain[one] for one in name])
         return Column(self._domain[name])
 
     def __getattr__(self, name: str) -> Column:
@@ -153,7 +350,7 @@ class Columns:
 def columns(domain: Domain) -> Columns:
     """Return the columns of a domain, to write predicates with.
 
-    >>> from dodona.domain.attribute import Boolean, Integer
+    >>> from dodona.schema.attributes import Boolean, Integer
     >>> c = columns(Domain((Integer("age", 0, 110), Boolean("emergency"))))
     >>> c.emergency == True
     Among(attribute='emergency', cells=4, codes=2)
@@ -161,7 +358,7 @@ def columns(domain: Domain) -> Columns:
     return Columns(domain)
 
 
-def _codes(attribute: Attribute, operator: str, value: Literal) -> int:
+def _compare_column(attribute: Attribute, operator: str, value: LiteralValue) -> int:
     if value is None:
         raise InvalidArgument(attribute.name, value, "write .is_missing() for rows without a value")
-    return compare(attribute, operator, value)
+    return comparison_mask(attribute, operator, value)

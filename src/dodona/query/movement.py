@@ -1,26 +1,325 @@
-"""A movement: how far the answers of a stack go when one row is added, removed or replaced."""
+"""Movements: the largest l1, l2 and linf change of a query's answers when one row changes.
+
+Codes that no block distinguishes form one atom, so only one cell of each atom is examined. Results are exact while the
+number of cells stays within a limit, and upper bounds beyond it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import reduce
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, Self, assert_never
 
 import numpy as np
 
-from dodona.domain.domain import Domain
-from dodona.query.atoms import atoms, corners, size, spread, traits
-from dodona.query.query import Block, block_weights, group_of
-from dodona.query.stack import Codes, Stack
+from dodona.query.predicate import Among, And, Jointly, Or, Predicate, axis_classes, separating_sets, unpack_bits
+from dodona.query.query import (
+    Block,
+    CaseWeight,
+    ConstantWeight,
+    PeopleWeight,
+    ValueWeight,
+    Weight,
+    block_weights,
+    group_numbers,
+    weight_range,
+)
+from dodona.schema.attributes import cell_count
+from dodona.schema.partition import Partition
+from dodona.schema.schema import Domain
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+
+# --- A stack: blocks that are asked together, sorted so that the many simple ones are looked at together too. ---
+
+
+AxisCodes = Mapping[str, "NDArray[np.int64]"]
+"""Codes by attribute, in the order of the names."""
+_LARGEST_EXACT_FLOAT = 1 << 53
+_WORD_BITS = 62
+_LARGEST_CHUNK = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Boxes:
+    """Blocks of one number each over a conjunction of sets, of the same attributes, without keys."""
+
+    names: tuple[str, ...]
+    """Rising."""
+    cells: tuple[int, ...]
+    masks: list[tuple[int, ...]] = field(default_factory=list)
+    """One set an attribute, for each box."""
+    numbers: list[int] = field(default_factory=list)
+
+    def factors(self, codes: AxisCodes) -> list[NDArray[np.float64]]:
+        """Return for each attribute which box has which of the codes, as 0 and 1."""
+        if max(self.cells, default=0) <= _WORD_BITS:
+            table = np.array(self.masks, dtype=np.int64).reshape(len(self.masks), len(self.names))
+            columns = (table[:, place, None] >> codes[name] & 1 for place, name in enumerate(self.names))
+            return [column.astype(np.float64) for column in columns]
+        found = []
+        for name, cells, masks in zip(self.names, self.cells, zip(*self.masks, strict=True), strict=True):
+            rows: dict[int, int] = {}
+            places = [rows.setdefault(mask, len(rows)) for mask in masks]
+            found.append(np.array([unpack_bits(mask, cells)[codes[name]] for mask in rows], dtype=np.float64)[places])
+        return found
+
+    def members(self, codes: AxisCodes) -> NDArray[np.float64]:
+        """Return which box has which cell of the product of all codes, as 0 and 1, one row a box."""
+        found = np.ones((len(self.masks), *[1] * len(codes)))
+        for name, factor in zip(self.names, self.factors(codes), strict=True):
+            found = found * factor.reshape([len(self.masks), *(-1 if other == name else 1 for other in codes)])
+        shape = (len(self.masks), *(len(own) for own in codes.values()))
+        return np.broadcast_to(found, shape).reshape(len(self.masks), -1)
+
+    def total(self, codes: AxisCodes, worth: Sequence[int]) -> NDArray[Any]:
+        """Return for each cell what its boxes are worth together, in a shape that broadcasts to the product."""
+        shape = [len(own) if name in self.names else 1 for name, own in codes.items()]
+        if sum(worth) >= _LARGEST_EXACT_FLOAT:  # floats are exact up to here, and their matrices much faster
+            exact = self.members({name: codes[name] for name in self.names}).astype(np.int64).astype(np.object_)
+            found: NDArray[Any] = np.array(worth, dtype=np.object_) @ exact
+            return found.reshape(shape)
+        *outer, last = self.factors(codes) or [np.ones((len(self.masks), 1))]
+        sizes = np.array(worth, dtype=np.float64)
+        width = int(np.prod([factor.shape[1] for factor in outer]))
+        step = max(1, _LARGEST_CHUNK // width)
+        summed = np.zeros((width, last.shape[1]))
+        for start in range(0, len(sizes), step):
+            part = slice(start, start + step)
+            product = sizes[part, None]
+            for factor in outer:
+                product = (product[:, :, None] * factor[part, None, :]).reshape(len(product), -1)
+            summed += product.T @ last[part]
+        return summed.astype(np.int64).reshape(shape)
+
+
+@dataclass(frozen=True, slots=True)
+class Stack:
+    """Boxes by their attributes, and all other blocks. The order of the blocks is lost: no norm depends on it."""
+
+    boxes: tuple[Boxes, ...]
+    rest: tuple[Block, ...]
+
+    @classmethod
+    def of(cls, blocks: Iterable[Block]) -> Self:
+        """Return the stack of blocks."""
+        found: dict[tuple[str, ...], Boxes] = {}
+        rest = []
+        for block in blocks:
+            where, weight = block.where, block.weight
+            parts = where.parts if type(where) is And else (where,)
+            sets = [part for part in parts if type(part) is Among]
+            if len(sets) == len(parts) and type(weight) is ConstantWeight and not block.keys:
+                names = tuple([part.attribute for part in sets])
+                boxes = found.get(names)
+                if boxes is None and all(before < after for before, after in pairwise(names)):
+                    boxes = found[names] = Boxes(names, tuple([part.cells for part in sets]))
+                if boxes is not None:
+                    boxes.masks.append(tuple([part.codes for part in sets]))
+                    boxes.numbers.append(weight.number)
+                    continue
+            rest.append(block)
+        return cls(tuple(found.values()), tuple(rest))
+
+    def __len__(self) -> int:
+        return len(self.rest) + sum(len(boxes.masks) for boxes in self.boxes)
+
+    def spans(self) -> Iterator[tuple[int, int]]:
+        """Yield for each block numbers that no row's weight is below or above."""
+        for boxes in self.boxes:
+            for number in boxes.numbers:
+                yield number, number
+        for block in self.rest:
+            yield weight_range(block.weight)
+
+    def parts(self) -> list[Stack]:
+        """Return a stack for each set of attributes that blocks use; where there is one set only, for each block."""
+        found: dict[frozenset[str], tuple[list[Boxes], list[Block]]] = {}
+        for boxes in self.boxes:
+            found.setdefault(frozenset(boxes.names), ([], []))[0].append(boxes)
+        for block in self.rest:
+            found.setdefault(block.attributes, ([], []))[1].append(block)
+        if len(found) > 1:
+            return [Stack(tuple(boxes), tuple(rest)) for boxes, rest in found.values()]
+        alone = [
+            Stack((Boxes(boxes.names, boxes.cells, [masks], [number]),), ())
+            for boxes in self.boxes
+            for masks, number in zip(boxes.masks, boxes.numbers, strict=True)
+        ]
+        return alone + [Stack((), (block,)) for block in self.rest]
+
+
+# --- Atoms: codes of an attribute that nothing in some blocks tells apart. One of them stands for all. ---
+
+
+_FEW_CELLS = 1 << 10
+
+
+@dataclass(slots=True)
+class AttributeUse:
+    """All that some blocks look at in one attribute."""
+
+    masks: set[int] = field(default_factory=set)
+    partitions: set[Partition] = field(default_factory=set)
+    values: set[ValueWeight] = field(default_factory=set)
+
+
+def attribute_uses(stack: Stack) -> dict[str, AttributeUse]:
+    """Return what blocks look at, by attribute, in the order of the names."""
+    found: dict[str, AttributeUse] = {}
+    for boxes in stack.boxes:
+        for name, masks in zip(boxes.names, zip(*boxes.masks, strict=True), strict=True):
+            found.setdefault(name, AttributeUse()).masks.update(masks)
+    for block in stack.rest:
+        _add_predicate(block.where, found)
+        _add_weight(block.weight, found)
+        for key in block.keys:
+            if isinstance(key, Partition):
+                found.setdefault(key.attribute, AttributeUse()).partitions.add(key)
+            else:
+                for _, predicate in key.branches:
+                    _add_predicate(predicate, found)
+    return dict(sorted(found.items()))
+
+
+def atom_codes(domain: Domain, seen: Mapping[str, AttributeUse], *, limit: int) -> AxisCodes | None:
+    """Return one code of each atom: the first; None where their product is beyond the limit.
+
+    Where values are added up, every code is an atom.
+    """
+    found = {}
+    for name, trait in seen.items():
+        number = cell_count(domain[name])
+        if trait.values and number > limit:
+            return None
+        found[name] = np.arange(number, dtype=np.int64) if trait.values else _first_codes(number, trait)
+    return found if product_size(found) <= limit else None
+
+
+def extreme_codes(domain: Domain, seen: Mapping[str, AttributeUse]) -> AxisCodes:
+    """Return codes among which are those of the largest and the least weight, whatever else is fixed.
+
+    Where values are added up, these are the ends of each run of codes that nothing else tells apart, and the codes
+    next to the value 0: a power rises, falls or does both around 0.
+    """
+    shape = {name: cell_count(domain[name]) for name in seen}
+    if math.prod(shape.values()) <= _FEW_CELLS:  # cheaper than to make fewer of them
+        return {name: np.arange(number, dtype=np.int64) for name, number in shape.items()}
+    found = {}
+    for name, trait in seen.items():
+        number = shape[name]
+        if not trait.values:
+            found[name] = _first_codes(number, trait)
+            continue
+        firsts = run_starts(number, trait)
+        ends = np.append(firsts[1:], number) - 1
+        zeros = [-value.offset // value.factor for value in trait.values if value.factor != 0]
+        around = [code for zero in zeros for code in (zero, zero + 1) if 0 <= code < number]
+        found[name] = np.unique(np.concatenate([firsts, ends, np.array(around, dtype=np.int64)]))
+    return found
+
+
+def atom_labels(number: int, trait: AttributeUse) -> NDArray[np.int64]:
+    """Return the number of the atom of each code, atoms in the order of their first codes."""
+    if trait.values:
+        return np.arange(number, dtype=np.int64)
+    runs = run_starts(number, trait)
+    _, inverse = _merge_runs(runs, number, trait)
+    return np.repeat(inverse, np.diff(np.append(runs, number)))
+
+
+def product_size(codes: AxisCodes) -> int:
+    """Return how many cells the product of the codes has."""
+    return math.prod(len(own) for own in codes.values())
+
+
+def broadcast_codes(codes: AxisCodes) -> dict[str, NDArray[np.int64]]:
+    """Return the codes in shapes that broadcast to their product."""
+    axes = {}
+    for place, (name, own) in enumerate(codes.items()):
+        axes[name] = own.reshape([-1 if other == place else 1 for other in range(len(codes))])
+    return axes
+
+
+def _add_predicate(predicate: Predicate, found: dict[str, AttributeUse]) -> None:
+    match predicate:
+        case Among(name, _, codes):
+            trait = found.get(name)
+            if trait is None:
+                trait = found[name] = AttributeUse()
+            trait.masks.add(codes)
+        case Jointly(names, shape, codes):
+            for name, own in zip(names, axis_classes(shape, codes), strict=True):
+                found.setdefault(name, AttributeUse()).masks.update(separating_sets(own))
+        case And(parts) | Or(parts):
+            for part in parts:
+                _add_predicate(part, found)
+        case _:
+            assert_never(predicate)
+
+
+def _add_weight(weight: Weight, found: dict[str, AttributeUse]) -> None:
+    match weight:
+        case ConstantWeight() | PeopleWeight():
+            pass
+        case ValueWeight(name):
+            found.setdefault(name, AttributeUse()).values.add(weight)
+        case CaseWeight(branches, otherwise):
+            for predicate, branch in branches:
+                _add_predicate(predicate, found)
+                _add_weight(branch, found)
+            _add_weight(otherwise, found)
+        case _:
+            assert_never(weight)
+
+
+def run_starts(number: int, trait: AttributeUse) -> NDArray[np.int64]:
+    """Return the first code of each run of codes that nothing tells apart but the values."""
+    changes = reduce(lambda before, mask: before | (mask ^ mask << 1), trait.masks, 1)
+    for value in trait.values:  # what is no value counts for nothing
+        changes |= 0b11 << value.size
+    flags = unpack_bits(changes & (1 << number) - 1, number).copy()
+    for partition in trait.partitions:
+        flags[list(partition.cuts)] = True
+        flags[partition.size :] = True
+    return np.flatnonzero(flags).astype(np.int64)
+
+
+def _first_codes(number: int, trait: AttributeUse) -> NDArray[np.int64]:
+    runs = run_starts(number, trait)
+    firsts, _ = _merge_runs(runs, number, trait)
+    return runs[firsts]
+
+
+def _merge_runs(
+    runs: NDArray[np.int64], number: int, trait: AttributeUse
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the first run of each atom, and the atom of each run."""
+    columns = [unpack_bits(mask, number)[runs].astype(np.int64) for mask in trait.masks]
+    columns += [
+        np.searchsorted(np.asarray(p.cuts), runs, side="right") + 2 * (runs >= p.size) * runs for p in trait.partitions
+    ]
+    if not columns:
+        return np.zeros(1, dtype=np.int64), np.zeros(len(runs), dtype=np.int64)
+    _, firsts, inverse = np.unique(np.stack(columns), axis=1, return_index=True, return_inverse=True)
+    order = np.argsort(firsts)
+    place = np.empty_like(order)
+    place[order] = np.arange(len(order))
+    return firsts[order], place[inverse.reshape(-1)]
+
+
+# --- A movement: how far the answers of a stack go when one row is added, removed or replaced. ---
+
 
 _MOST_SIGNATURES = 1 << 10
 _FEW_SIGNATURES = 1 << 7
 _MOST_ENTRIES = 1 << 22
 _MOST_WORK = 1 << 25
-_EXACT_FLOAT = 1 << 53
 _EXACT_INTEGER = 1 << 62
 
 
@@ -37,7 +336,7 @@ class Movement:
         return Movement(min(self.l1, other.l1), min(self.squares, other.squares), min(self.linf, other.linf))
 
 
-def side_by_side(movements: Iterable[Movement]) -> Movement:
+def combine_movements(movements: Iterable[Movement]) -> Movement:
     """Return a bound for blocks that are asked together, of which each part moves at most so far."""
     l1 = squares = linf = 0
     for one in movements:
@@ -45,39 +344,39 @@ def side_by_side(movements: Iterable[Movement]) -> Movement:
     return Movement(l1, squares, linf)
 
 
-def added(domain: Domain, stack: Stack, *, limit: int) -> Movement:
+def added_row_movement(domain: Domain, stack: Stack, *, limit: int) -> Movement:
     """Return how far one more row moves the answers: exact where the product of corners is within the limit."""
-    codes = corners(domain, traits(stack))
-    if size(codes) <= limit:
-        return _summed(stack, codes)
+    codes = extreme_codes(domain, attribute_uses(stack))
+    if product_size(codes) <= limit:
+        return _largest_norms(stack, codes)
     if len(stack) > 1:
-        return side_by_side(added(domain, part, limit=limit) for part in stack.parts())
+        return combine_movements(added_row_movement(domain, part, limit=limit) for part in stack.parts())
     largest = max(max(-low, high) for low, high in stack.spans())
     return Movement(largest, largest**2, largest)
 
 
-def replaced(domain: Domain, stack: Stack, *, limit: int) -> Movement:
+def replaced_row_movement(domain: Domain, stack: Stack, *, limit: int) -> Movement:
     """Return how far a row that becomes another one moves the answers: exact within the limits, else a bound."""
-    seen = traits(stack)
+    seen = attribute_uses(stack)
     alone = len(stack) == 1 and len(stack.rest) == 1
     straight = all(value.power == 1 for trait in seen.values() for value in trait.values)
     most = limit if alone else min(limit, _MOST_ENTRIES // len(stack))
-    codes = corners(domain, seen) if alone or straight else atoms(domain, seen, limit=most)
-    if codes is not None and size(codes) <= most:
-        exact = _alone(stack.rest[0], codes) if alone else _together(stack, codes)
+    codes = extreme_codes(domain, seen) if alone or straight else atom_codes(domain, seen, limit=most)
+    if codes is not None and product_size(codes) <= most:
+        exact = _single_block_movement(stack.rest[0], codes) if alone else _joint_movement(stack, codes)
         if exact is not None:
             return exact
     if len(stack) > 1:
-        return side_by_side(replaced(domain, part, limit=limit) for part in stack.parts())
-    return _loosely(stack)
+        return combine_movements(replaced_row_movement(domain, part, limit=limit) for part in stack.parts())
+    return _loose_bound(stack)
 
 
-def _together(stack: Stack, codes: Codes) -> Movement | None:
+def _joint_movement(stack: Stack, codes: AxisCodes) -> Movement | None:
     """Return the exact movement of several blocks, or None where too many cells differ."""
-    return _compared(stack, codes) if stack.rest else _crossed(stack, codes)
+    return _pairwise_movement(stack, codes) if stack.rest else _boxes_movement(stack, codes)
 
 
-def _loosely(stack: Stack) -> Movement:
+def _loose_bound(stack: Stack) -> Movement:
     """Return a bound for one block from its weight alone."""
     ((low, high),) = stack.spans()
     low, high = min(low, 0), max(high, 0)
@@ -87,7 +386,7 @@ def _loosely(stack: Stack) -> Movement:
     return Movement(2 * largest, max(width**2, 2 * largest**2), width)
 
 
-def _summed(stack: Stack, codes: Codes) -> Movement:
+def _largest_norms(stack: Stack, codes: AxisCodes) -> Movement:
     """Return the largest norms over all cells of a product."""
     largest = sum(max(-low, high) ** 2 for low, high in stack.spans())
     kind = np.int64 if largest < _EXACT_INTEGER else np.object_
@@ -99,7 +398,7 @@ def _summed(stack: Stack, codes: Codes) -> Movement:
         l1 += once
         squares += once if max(sizes) <= 1 else boxes.total(codes, [one * one for one in sizes])
         linf = max(linf, *sizes)
-    axes = spread(codes)
+    axes = broadcast_codes(codes)
     for block in stack.rest:
         weights: NDArray[Any] = np.abs(block_weights(block, axes)).astype(kind)
         l1 += weights
@@ -108,11 +407,11 @@ def _summed(stack: Stack, codes: Codes) -> Movement:
     return Movement(int(l1.max()), int(squares.max()), linf)
 
 
-def _alone(block: Block, codes: Codes) -> Movement:
+def _single_block_movement(block: Block, codes: AxisCodes) -> Movement:
     """Return the exact movement of one block: within a group from one end to the other, or from group to group."""
-    axes, shape = spread(codes), [len(own) for own in codes.values()]
+    axes, shape = broadcast_codes(codes), [len(own) for own in codes.values()]
     weights = np.broadcast_to(block_weights(block, axes), shape).reshape(-1)
-    groups = np.broadcast_to(group_of(block.keys, axes), shape).reshape(-1)
+    groups = np.broadcast_to(group_numbers(block.keys, axes), shape).reshape(-1)
     present, groups = np.unique(groups, return_inverse=True)
     low = np.full(len(present), np.iinfo(np.int64).max)
     high = np.full(len(present), np.iinfo(np.int64).min)
@@ -125,13 +424,13 @@ def _alone(block: Block, codes: Codes) -> Movement:
     return Movement(max(inside, first + second), max(inside**2, first**2 + second**2), max(inside, first))
 
 
-def _crossed(stack: Stack, codes: Codes) -> Movement | None:
+def _boxes_movement(stack: Stack, codes: AxisCodes) -> Movement | None:
     """Return the exact movement of boxes: the norms of all differences at once, by one product of matrices."""
     numbers = [abs(number) for boxes in stack.boxes for number in boxes.numbers]
     held = np.concatenate([boxes.members(codes) for boxes in stack.boxes])
     if held.shape[1] > _FEW_SIGNATURES:
         held = np.unique(held, axis=1)
-    if held.shape[1] > _MOST_SIGNATURES or 4 * sum(number**2 for number in numbers) >= _EXACT_FLOAT:
+    if held.shape[1] > _MOST_SIGNATURES or 4 * sum(number**2 for number in numbers) >= _LARGEST_EXACT_FLOAT:
         return None
     sizes = np.array(numbers, dtype=np.float64)
     found = []
@@ -144,7 +443,7 @@ def _crossed(stack: Stack, codes: Codes) -> Movement | None:
     return Movement(found[0], found[-1], int(moved.max(initial=0)))
 
 
-def _compared(stack: Stack, codes: Codes) -> Movement | None:
+def _pairwise_movement(stack: Stack, codes: AxisCodes) -> Movement | None:
     """Return the exact movement over all pairs of cells, or None where these are too many."""
     weights, groups = _signatures(stack, codes)
     if weights.shape[1] > _FEW_SIGNATURES:
@@ -154,13 +453,13 @@ def _compared(stack: Stack, codes: Codes) -> Movement | None:
     if number > _MOST_SIGNATURES or number**2 * len(stack) > _MOST_WORK:
         return None
     if 4 * sum(max(-low, high) ** 2 for low, high in stack.spans()) >= _EXACT_INTEGER:
-        return _walked(weights.astype(np.object_), groups)
-    return _walked(weights, groups)
+        return _signatures_movement(weights.astype(np.object_), groups)
+    return _signatures_movement(weights, groups)
 
 
-def _signatures(stack: Stack, codes: Codes) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _signatures(stack: Stack, codes: AxisCodes) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return the weight and the group of each cell, one row a block; a weight of 0 is in no group."""
-    axes, shape = spread(codes), [len(own) for own in codes.values()]
+    axes, shape = broadcast_codes(codes), [len(own) for own in codes.values()]
     weights = [
         boxes.members(codes).astype(np.int64) * np.array(boxes.numbers, dtype=np.int64)[:, None]
         for boxes in stack.boxes
@@ -168,12 +467,12 @@ def _signatures(stack: Stack, codes: Codes) -> tuple[NDArray[np.int64], NDArray[
     groups = [np.zeros_like(one) for one in weights]
     for block in stack.rest:
         weights.append(np.broadcast_to(block_weights(block, axes), shape).reshape(1, -1))
-        groups.append(np.broadcast_to(group_of(block.keys, axes), shape).reshape(1, -1))
+        groups.append(np.broadcast_to(group_numbers(block.keys, axes), shape).reshape(1, -1))
     all_weights = np.concatenate(weights)
     return all_weights, np.where(all_weights == 0, np.int64(-1), np.concatenate(groups))
 
 
-def _walked(weights: NDArray[Any], groups: NDArray[np.int64]) -> Movement:
+def _signatures_movement(weights: NDArray[Any], groups: NDArray[np.int64]) -> Movement:
     """Return the movement by walking through all pairs of signatures."""
     l1 = squares = linf = 0
     for place in range(weights.shape[1]):

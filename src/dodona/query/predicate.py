@@ -1,27 +1,120 @@
-"""Predicates: which cells are meant. One canonical form, from which both the SQL and the weights are made.
+"""Predicates: which cells a query selects, in one canonical form.
 
-A predicate is a monotone formula over sets of cells, of single attributes or of a few together. There is no NULL in
-it: SQL's three values are resolved before, as `<missing>` is a cell like any other.
+Sets of codes are Python integers, one bit per code. Predicates are built with `among`, `conjunction`, `disjunction`,
+`complement` and `among_combinations`, which simplify; SQL and weights are both derived from the result.
+There is no NULL here: the complement contains all other rows.
 """
 
 from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import reduce
-from operator import and_, or_
+from functools import lru_cache, reduce
+from operator import and_, index, or_
 from typing import TYPE_CHECKING, NoReturn, assert_never
 
 import numpy as np
 
-from dodona.domain.attribute import Attribute, cells
-from dodona.errors import InvalidRequest
-from dodona.query.bits import bits, packed, told_apart, without
+from dodona.errors import InvalidArgument, InvalidRequest
+from dodona.schema.attributes import Attribute, cell_count
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+
+# --- Bits: sets of codes as whole numbers, and which codes of an attribute a set of combinations tells apart. ---
+
+
+_MOST_KEPT = 1 << 12  # larger sets would fill the memory if they were kept
+_PAIR = 2
+
+
+def unpack_bits(codes: int, number: int) -> NDArray[np.bool_]:
+    """Return the bits as an array, lowest first. It cannot be written to."""
+    return _unpack_cached(codes, number) if number <= _MOST_KEPT else _unpack(codes, number)
+
+
+def pack_bits(members: NDArray[np.bool_]) -> int:
+    """Return the whole number whose bits are these, lowest first; of a table, in row-major order.
+
+    >>> pack_bits(np.array([[True, False], [False, True]]))
+    9
+    """
+    return int.from_bytes(np.packbits(members, axis=None, bitorder="little").tobytes(), "little")
+
+
+@lru_cache(maxsize=1 << 7)
+def axis_classes(shape: tuple[int, ...], codes: int) -> tuple[tuple[int, ...], ...]:
+    """Return for each axis of a table of bits the class of each place: equal slices are one class.
+
+    Classes are numbered in the order of their first places.
+
+    >>> axis_classes((2, 3), 0b101_000)
+    ((0, 1), (0, 1, 0))
+    """
+    number = math.prod(shape)
+    found: list[tuple[int, ...]] = []
+    for axis, size in enumerate(shape):
+        stride = math.prod(shape[axis + 1 :])
+        if size == _PAIR:  # far faster on whole numbers than on arrays
+            lower = _lower_halves(number, stride)
+            found.append((0, 0) if codes & lower == codes >> stride & lower else (0, 1))
+        else:
+            slices = np.moveaxis(unpack_bits(codes, number).reshape(-1, size, stride), 1, 0).reshape(size, -1)
+            seen: dict[bytes, int] = {}
+            found.append(tuple([seen.setdefault(own.tobytes(), len(seen)) for own in slices]))
+    return tuple(found)
+
+
+@lru_cache(maxsize=1 << 10)
+def separating_sets(classes: tuple[int, ...]) -> tuple[int, ...]:
+    """Return few sets of places, as bits, that tell just those places apart that are in different classes.
+
+    >>> [bin(one) for one in separating_sets((0, 1, 0, 2))]
+    ['0b10', '0b1000']
+    """
+    found = np.array(classes, dtype=np.int64)
+    return tuple(pack_bits(found >> digit & 1 == 1) for digit in range(max(classes).bit_length()))
+
+
+def drop_axes(shape: tuple[int, ...], codes: int, kept: Sequence[int]) -> int:
+    """Return the bits of a table without the axes that are not kept, on which nothing hangs."""
+    chosen = tuple(slice(None) if axis in kept else 0 for axis in range(len(shape)))
+    return pack_bits(unpack_bits(codes, math.prod(shape)).reshape(shape)[chosen])
+
+
+def project_bits(shape: tuple[int, ...], codes: int, axis: int) -> int:
+    """Return the places of one axis that some bit of a table is set for."""
+    slices = unpack_bits(codes, math.prod(shape)).reshape(math.prod(shape[:axis]), shape[axis], -1)
+    return pack_bits(np.asarray(slices.any(axis=(0, 2))))
+
+
+@lru_cache(maxsize=1 << 7)
+def _lower_halves(number: int, stride: int) -> int:
+    """Return the bits of the first half of each pair of slices that are `stride` long."""
+    found, width = (1 << stride) - 1, 2 * stride
+    while width < number:
+        found |= found << width
+        width *= 2
+    return found & ((1 << number) - 1)
+
+
+@lru_cache(maxsize=1 << 12)
+def _unpack_cached(codes: int, number: int) -> NDArray[np.bool_]:
+    return _unpack(codes, number)
+
+
+def _unpack(codes: int, number: int) -> NDArray[np.bool_]:
+    raw = np.frombuffer(codes.to_bytes(-(-number // 8), "little"), dtype=np.uint8)
+    found = np.unpackbits(raw, bitorder="little", count=number).view(np.bool_)
+    found.flags.writeable = False
+    return found
+
+
+# --- Predicates: which cells are meant. One canonical form, from which both the SQL and the weights are made. ---
+
 
 Axes = Mapping[str, "NDArray[np.int64]"]
 """Codes by attribute: of all rows of a table, or of all cells of a product, in shapes that broadcast."""
@@ -40,10 +133,10 @@ class _Algebra:
     __slots__ = ()
 
     def __and__(self: Predicate, other: Predicate) -> Predicate:  # type: ignore[misc]
-        return both(self, other)
+        return conjunction(self, other)
 
     def __or__(self: Predicate, other: Predicate) -> Predicate:  # type: ignore[misc]
-        return either(self, other)
+        return disjunction(self, other)
 
     def __invert__(self: Predicate) -> Predicate:  # type: ignore[misc]
         return complement(self)
@@ -102,94 +195,94 @@ NOTHING = Or(())
 def among(attribute: Attribute, codes: Iterable[int]) -> Predicate:
     """Return the rows whose code is one of these.
 
-    >>> from dodona.domain.attribute import Boolean
+    >>> from dodona.schema.attributes import Boolean
     >>> among(Boolean("emergency"), [1])
     Among(attribute='emergency', cells=4, codes=2)
     """
-    return masked(attribute, reduce(or_, (1 << code for code in codes), 0))
+    return among_mask(attribute, reduce(or_, (1 << code for code in codes), 0))
 
 
-def masked(attribute: Attribute, codes: int) -> Predicate:
+def among_mask(attribute: Attribute, codes: int) -> Predicate:
     """Return the rows whose code has its bit set; all or no bits mean everything or nothing."""
-    return _simple(Among(attribute.name, cells(attribute), codes))
+    return _simplify_among(Among(attribute.name, cell_count(attribute), codes))
 
 
-def both(*parts: Predicate) -> Predicate:
+def conjunction(*parts: Predicate) -> Predicate:
     """Return the conjunction: flat, one set an attribute, each part once, in a fixed order."""
-    return _joined(parts, And, Or, and_)
+    return _combine(parts, And, Or, and_)
 
 
-def either(*parts: Predicate) -> Predicate:
+def disjunction(*parts: Predicate) -> Predicate:
     """Return the disjunction: flat, one set an attribute, each part once, in a fixed order."""
-    return _joined(parts, Or, And, or_)
+    return _combine(parts, Or, And, or_)
 
 
 def complement(predicate: Predicate) -> Predicate:
     """Return the cells that are not meant."""
     match predicate:
         case Among(name, number, codes):
-            return _simple(Among(name, number, ~codes & ((1 << number) - 1)))
+            return _simplify_among(Among(name, number, ~codes & ((1 << number) - 1)))
         case Jointly(names, shape, codes):
-            return simplest(Jointly(names, shape, ~codes & ((1 << math.prod(shape)) - 1)))
+            return simplify_combinations(Jointly(names, shape, ~codes & ((1 << math.prod(shape)) - 1)))
         case And(parts):
-            return either(*map(complement, parts))
+            return disjunction(*map(complement, parts))
         case Or(parts):
-            return both(*map(complement, parts))
+            return conjunction(*map(complement, parts))
         case _:
             assert_never(predicate)
 
 
-def simplest(part: Jointly) -> Predicate:
+def simplify_combinations(part: Jointly) -> Predicate:
     """Return the same rows by one set an attribute, all or any of them, where that does; else without idle ones."""
     names, shape, codes = part.names, part.shape, part.codes
     everything = (1 << math.prod(shape)) - 1
     if codes in {0, everything}:
         return EVERYTHING if codes else NOTHING
-    told = told_apart(shape, codes)
+    told = axis_classes(shape, codes)
     kept = [axis for axis, own in enumerate(told) if any(own)]
     if len(kept) < len(names):
-        codes = without(shape, codes, kept)
+        codes = drop_axes(shape, codes, kept)
         names, shape, told = (tuple(own[axis] for axis in kept) for own in (names, shape, told))  # type: ignore[assignment]
         everything = (1 << math.prod(shape)) - 1
-    sets = _product(shape, told, codes)
+    sets = _product_sets(shape, told, codes)
     if sets is not None:
-        return both(*(Among(*own) for own in zip(names, shape, sets, strict=True)))
-    sets = _product(shape, told, everything ^ codes)
+        return conjunction(*(Among(*own) for own in zip(names, shape, sets, strict=True)))
+    sets = _product_sets(shape, told, everything ^ codes)
     if sets is not None:
-        return either(*(complement(Among(*own)) for own in zip(names, shape, sets, strict=True)))
+        return disjunction(*(complement(Among(*own)) for own in zip(names, shape, sets, strict=True)))
     return Jointly(names, shape, codes)
 
 
-def _product(shape: tuple[int, ...], told: tuple[tuple[int, ...], ...], codes: int) -> list[int] | None:
+def _product_sets(shape: tuple[int, ...], told: tuple[tuple[int, ...], ...], codes: int) -> list[int] | None:
     """Return one set of places an axis where the bits of a table are the product of such; None where they are not."""
     first = np.unravel_index((codes & -codes).bit_length() - 1, shape)
     alike = [own.count(own[place]) for own, place in zip(told, first, strict=True)]
     if math.prod(alike) != codes.bit_count():  # what is alike with the first of them is all of them, or it is none
         return None
-    return [packed(np.array(own) == own[place]) for own, place in zip(told, first, strict=True)]
+    return [pack_bits(np.array(own) == own[place]) for own, place in zip(told, first, strict=True)]
 
 
-def holds(predicate: Predicate, axes: Axes) -> NDArray[np.bool_]:
+def evaluate_predicate(predicate: Predicate, axes: Axes) -> NDArray[np.bool_]:
     """Return where the predicate is true: of rows, or of the cells of a product."""
     match predicate:
         case Among(name, number, codes):
-            found: NDArray[np.bool_] = bits(codes, number)[axes[name]]
+            found: NDArray[np.bool_] = unpack_bits(codes, number)[axes[name]]
             return found
         case Jointly(names, shape, codes):
             place = np.asarray(0, dtype=np.int64)
             for name, number in zip(names, shape, strict=True):
                 place = place * number + axes[name]
-            members: NDArray[np.bool_] = bits(codes, math.prod(shape))[place]
+            members: NDArray[np.bool_] = unpack_bits(codes, math.prod(shape))[place]
             return members
         case And(parts):
-            return reduce(np.logical_and, (holds(part, axes) for part in parts), np.asarray(True))  # noqa: FBT003
+            return reduce(np.logical_and, (evaluate_predicate(part, axes) for part in parts), np.asarray(True))  # noqa: FBT003
         case Or(parts):
-            return reduce(np.logical_or, (holds(part, axes) for part in parts), np.asarray(False))  # noqa: FBT003
+            return reduce(np.logical_or, (evaluate_predicate(part, axes) for part in parts), np.asarray(False))  # noqa: FBT003
         case _:
             assert_never(predicate)
 
 
-def used(predicate: Predicate) -> frozenset[str]:
+def predicate_attributes(predicate: Predicate) -> frozenset[str]:
     """Return the names of the attributes that a predicate looks at."""
     match predicate:
         case Among(name):
@@ -199,12 +292,12 @@ def used(predicate: Predicate) -> frozenset[str]:
         case And(parts) | Or(parts):
             if all(type(part) is Among for part in parts):
                 return frozenset([part.attribute for part in parts if type(part) is Among])
-            return frozenset().union(*map(used, parts))
+            return frozenset().union(*map(predicate_attributes, parts))
         case _:
             assert_never(predicate)
 
 
-def box(predicate: Predicate) -> tuple[Among, ...] | None:
+def as_box(predicate: Predicate) -> tuple[Among, ...] | None:
     """Return one set an attribute where the predicate is a conjunction of such; None where it is more."""
     match predicate:
         case Among():
@@ -218,13 +311,13 @@ def box(predicate: Predicate) -> tuple[Among, ...] | None:
             assert_never(predicate)
 
 
-def _simple(part: Among) -> Predicate:
+def _simplify_among(part: Among) -> Predicate:
     if part.codes == 0:
         return NOTHING
     return EVERYTHING if part.codes == (1 << part.cells) - 1 else part
 
 
-def _joined(
+def _combine(
     parts: Iterable[Predicate],
     outer: type[And | Or],
     inner: type[And | Or],
@@ -251,9 +344,11 @@ def _joined(
         if len(alike) > 1:
             for part in alike:
                 del rest[part]
-            merged = simplest(Jointly(alike[0].names, alike[0].shape, reduce(merge, (one.codes for one in alike))))
-            return _joined((*sets.values(), *rest, merged), outer, inner, merge)
-    found = [_simple(part) for part in sets.values()]
+            merged = simplify_combinations(
+                Jointly(alike[0].names, alike[0].shape, reduce(merge, (one.codes for one in alike)))
+            )
+            return _combine((*sets.values(), *rest, merged), outer, inner, merge)
+    found = [_simplify_among(part) for part in sets.values()]
     whole = inner(())  # swallows everything else: nothing in a conjunction, everything in a disjunction
     if whole in found or whole in rest:
         return whole
@@ -262,14 +357,14 @@ def _joined(
     kept += [part for part in rest if not held & frozenset(getattr(part, "parts", ()))]  # a and (a or b) is a
     if len(kept) == 1:
         return kept[0]
-    return outer(tuple(sorted(kept, key=_rank)))
+    return outer(tuple(sorted(kept, key=_sort_key)))
 
 
-def _rank(part: Predicate) -> tuple[int, str]:
-    return (0, part.attribute) if isinstance(part, Among) else (1, _text(part))
+def _sort_key(part: Predicate) -> tuple[int, str]:
+    return (0, part.attribute) if isinstance(part, Among) else (1, _sort_text(part))
 
 
-def _text(part: Predicate) -> str:
+def _sort_text(part: Predicate) -> str:
     """Return a text to sort by. Bits may be too many for decimal digits."""
     match part:
         case Among(name, _, codes):
@@ -277,6 +372,62 @@ def _text(part: Predicate) -> str:
         case Jointly(names, _, codes):
             return f"jointly({','.join(names)}:{codes:x})"
         case And(parts) | Or(parts):
-            return f"{type(part).__name__}({','.join(map(_text, parts))})"
+            return f"{type(part).__name__}({','.join(map(_sort_text, parts))})"
         case _:
             assert_never(part)
+
+
+# --- Sets of combinations: which cells of a few attributes are meant together, from a table or a list. ---
+
+
+def among_combinations(
+    attributes: Sequence[Attribute], members: NDArray[np.bool_] | Iterable[Sequence[int]]
+) -> Predicate:
+    """Return the rows whose combination of codes is one of these.
+
+    Members are a table of truth values, with an axis an attribute in the order given, or a list with a code of each
+    attribute. The predicate is the simplest one: attributes that make no difference are left out, and a product of sets
+    is a conjunction.
+
+    >>> from dodona.schema.attributes import Boolean
+    >>> planned, urgent = Boolean("planned", otherwise=False), Boolean("urgent", otherwise=False)
+    >>> among_combinations([urgent, planned], [(0, 1), (1, 0)])
+    Jointly(names=('planned', 'urgent'), shape=(2, 2), codes=0x6)
+    """
+    shape = combination_shape(attributes)
+    names = [attribute.name for attribute in attributes]
+    table = _membership_table(shape, members)
+    order = sorted(range(len(names)), key=names.__getitem__)
+    codes = pack_bits(table.transpose(order))
+    return simplify_combinations(
+        Jointly(tuple(names[place] for place in order), tuple(shape[place] for place in order), codes)
+    )
+
+
+def combination_shape(attributes: Sequence[Attribute]) -> tuple[int, ...]:
+    """Return how many cells attributes have; refuses one that comes twice, and too many combinations."""
+    names, shape = [attribute.name for attribute in attributes], tuple(map(cell_count, attributes))
+    if len(set(names)) < len(names):
+        raise InvalidArgument("attributes", names, "write each attribute once")
+    if math.prod(shape) > MOST_COMBINATIONS or len(names) > MOST_TOGETHER:
+        accepted = f"look at no more than {MOST_COMBINATIONS} combinations of cells together, or join sets with & and |"
+        raise InvalidArgument("attributes", f"{math.prod(shape)} combinations", accepted)
+    return shape
+
+
+def _membership_table(
+    shape: tuple[int, ...], members: NDArray[np.bool_] | Iterable[Sequence[int]]
+) -> NDArray[np.bool_]:
+    """Return members as a table of truth values."""
+    if isinstance(members, np.ndarray) and members.dtype == np.bool_:
+        if members.shape not in {shape, (math.prod(shape),)}:
+            raise InvalidArgument("members", f"a table of shape {members.shape}", f"write one of shape {shape}")
+        return members.reshape(shape)
+    found = np.zeros(shape, dtype=np.bool_)
+    for member in members:
+        codes = tuple(map(index, member))
+        if len(codes) != len(shape) or not all(0 <= code < number for code, number in zip(codes, shape, strict=True)):
+            accepted = f"write a code of each attribute, below {', '.join(map(str, shape))}"
+            raise InvalidArgument("members", codes, accepted)
+        found[codes] = True
+    return found

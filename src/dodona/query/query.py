@@ -1,4 +1,8 @@
-"""Queries: linear questions over a public domain. An answer is a sum over rows of a weight that the cell decides."""
+"""Linear queries: sums over rows of an integer weight that depends on the row's cell alone.
+
+A `Query` is a list of `Block`s over one domain; a block has a condition, group keys and a weight. A query is validated
+against its domain when it is made, so a query that exists can be answered.
+"""
 
 from __future__ import annotations
 
@@ -6,23 +10,243 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Self
+from itertools import pairwise
+from typing import TYPE_CHECKING, Self, assert_never
 
 import numpy as np
 
-from dodona.domain.attribute import MISSING, OUTSIDE, Attribute, cells, grid
-from dodona.domain.domain import Domain
-from dodona.domain.partition import Partition
 from dodona.errors import InvalidArgument
-from dodona.exact import whole
-from dodona.query import weight as weights
-from dodona.query.fitness import Fitness
-from dodona.query.literal import EQUAL, Literal, compare, further_cell
-from dodona.query.predicate import EVERYTHING, Axes, Predicate, holds, masked, used
-from dodona.query.weight import ONE, Constant, People, Value, Weight, extremes, looked_at, weigh
+from dodona.numbers import to_integer
+from dodona.query.column import EQUAL, LiteralValue, comparison_mask, require_special_cell
+from dodona.query.predicate import (
+    EVERYTHING,
+    MOST_COMBINATIONS,
+    MOST_TOGETHER,
+    Among,
+    And,
+    Axes,
+    Jointly,
+    Or,
+    Predicate,
+    among_mask,
+    evaluate_predicate,
+    predicate_attributes,
+)
+from dodona.schema.attributes import MISSING, OUTSIDE, Attribute, cell_count, numeric_grid, special_cell_count
+from dodona.schema.partition import Partition
+from dodona.schema.schema import Domain
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+
+# --- Weights: what a row counts for, as a whole number of steps that its cell alone decides. ---
+
+
+MOST_POWER = 8
+"""Of a value: more is asked for by nobody, and leaves the integers."""
+
+
+@dataclass(frozen=True, slots=True)
+class ConstantWeight:
+    """The same for every row: 1 makes a count."""
+
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class ValueWeight:
+    """(offset + factor·code)^power of an attribute; 0 in `<missing>` and `<outside>`, where there are such cells."""
+
+    attribute: str
+    size: int
+    """How many values the attribute has."""
+    offset: int
+    factor: int
+    power: int = 1
+
+    def __post_init__(self) -> None:
+        """Refuse powers that are no sums of whole numbers."""
+        if not 1 <= self.power <= MOST_POWER:
+            raise InvalidArgument("power", self.power, f"write a whole number from 1 to {MOST_POWER}")
+
+
+@dataclass(frozen=True, slots=True)
+class CaseWeight:
+    """The weight of the first branch that holds, else the last one."""
+
+    branches: tuple[tuple[Predicate, Weight], ...]
+    otherwise: Weight
+
+
+@dataclass(frozen=True, slots=True)
+class PeopleWeight:
+    """A person counts once in each group that a row of theirs is in, however many rows there are.
+
+    It is no sum over rows, so no cell decides it. Only sources that know who a row is of can answer it.
+    """
+
+
+Weight = ConstantWeight | ValueWeight | CaseWeight | PeopleWeight
+ONE = ConstantWeight(1)
+
+
+def evaluate_weight(weight: Weight, axes: Axes) -> NDArray[np.int64]:
+    """Return the weight of rows, or of the cells of a product, in a shape that broadcasts with them."""
+    match weight:
+        case ConstantWeight(number):
+            return np.asarray(number, dtype=np.int64)
+        case ValueWeight(name, size, offset, factor, power):
+            codes = axes[name]
+            if codes.size < size:  # a few cells of a large attribute
+                present = (offset + factor * np.minimum(codes, size - 1)) ** power
+                return np.where(codes < size, present, np.int64(0))
+            table = np.zeros(size + 2, dtype=np.int64)
+            table[:size] = (offset + factor * np.arange(size, dtype=np.int64)) ** power
+            found: NDArray[np.int64] = table[codes]
+            return found
+        case CaseWeight(branches, otherwise):
+            result = evaluate_weight(otherwise, axes)
+            for predicate, branch in reversed(branches):
+                result = np.where(evaluate_predicate(predicate, axes), evaluate_weight(branch, axes), result)
+            return result
+        case PeopleWeight():
+            raise InvalidArgument("weight", "count(DISTINCT ...)", "ask it by itself: cells do not tell people apart")
+        case _:
+            assert_never(weight)
+
+
+def weight_attributes(weight: Weight) -> frozenset[str]:
+    """Return the names of the attributes that a weight depends on."""
+    match weight:
+        case ConstantWeight() | PeopleWeight():
+            return frozenset()
+        case ValueWeight(name):
+            return frozenset((name,))
+        case CaseWeight(branches, otherwise):
+            names = (predicate_attributes(predicate) | weight_attributes(branch) for predicate, branch in branches)
+            return weight_attributes(otherwise).union(*names)
+        case _:
+            assert_never(weight)
+
+
+def weight_range(weight: Weight) -> tuple[int, int]:
+    """Return numbers that no row's weight is below or above, without looking at which rows are meant."""
+    match weight:
+        case ConstantWeight(number):
+            return number, number
+        case PeopleWeight():
+            return 0, 1
+        case ValueWeight(_, size, offset, factor, power):
+            ends = [(offset + factor * code) ** power for code in (0, size - 1)]
+            return min(0, *ends), max(0, *ends)
+        case CaseWeight(branches, otherwise):
+            spans = [weight_range(branch) for _, branch in branches] + [weight_range(otherwise)]
+            return min(low for low, _ in spans), max(high for _, high in spans)
+        case _:
+            assert_never(weight)
+
+
+# --- Fitness: whether the parts of a block are about the domain that they are asked over. ---
+
+
+class QueryValidator:
+    """Looks through blocks, and remembers how many cells each attribute has."""
+
+    __slots__ = ("_cells", "_domain", "place")
+
+    def __init__(self, domain: Domain) -> None:
+        """Take the domain."""
+        self._domain = domain
+        self._cells: dict[str, int] = {}
+        self.place = 0
+        """The number of the block that is looked at."""
+
+    def predicate(self, predicate: Predicate) -> None:
+        """Refuse sets of cells that the attribute does not have."""
+        match predicate:
+            case Among():
+                name, number, codes = predicate.attribute, predicate.cells, predicate.codes
+                if number != (self._cells.get(name) or self._counted(name)):
+                    raise self._other(name, f"{number} cells")
+                if not 0 <= codes < 1 << number:
+                    raise InvalidArgument(f"blocks[{self.place}]", f"{name}:{codes:x}", f"write bits below 2^{number}")
+            case Jointly():
+                self._jointly(predicate)
+            case And(parts) | Or(parts):
+                for part in parts:
+                    self.predicate(part)
+            case _:
+                assert_never(predicate)
+
+    def _jointly(self, predicate: Jointly) -> None:
+        """Refuse combinations of cells that the attributes do not have."""
+        names, shape = predicate.names, predicate.shape
+        if not names or any(before >= after for before, after in pairwise(names)) or len(shape) != len(names):
+            raise InvalidArgument(
+                f"blocks[{self.place}]", names, "write attributes in the order of their names, each once"
+            )
+        for name, number in zip(names, shape, strict=True):
+            if number != (self._cells.get(name) or self._counted(name)):
+                raise self._other(name, f"{number} cells")
+        combinations = math.prod(shape)
+        if combinations > MOST_COMBINATIONS or len(names) > MOST_TOGETHER:
+            accepted = f"look at no more than {MOST_COMBINATIONS} combinations of cells together"
+            raise InvalidArgument(f"blocks[{self.place}]", f"{combinations} combinations", accepted)
+        if predicate.codes < 0 or predicate.codes.bit_length() > combinations:
+            raise InvalidArgument(f"blocks[{self.place}]", ", ".join(names), f"write bits below 2^{combinations}")
+
+    def partition(self, partition: Partition) -> None:
+        """Refuse groups of another attribute of that name."""
+        name, attribute = partition.attribute, self._domain[partition.attribute]
+        if (partition.size, partition.further) != (attribute.size, special_cell_count(attribute)):
+            raise self._other(name, f"groups of {partition.size} values and {partition.further} further cells")
+
+    def weight(self, weight: Weight) -> None:
+        """Refuse values of another attribute of that name."""
+        match weight:
+            case ConstantWeight(number):
+                self._whole(number)
+            case ValueWeight(name, size, offset, factor, power):
+                if size != self._domain[name].size:
+                    raise self._other(name, f"{size} values")
+                self._whole(offset, factor, power)
+            case PeopleWeight():
+                pass
+            case CaseWeight(branches, otherwise):
+                for predicate, branch in branches:
+                    self.predicate(predicate)
+                    self._branch(branch)
+                self._branch(otherwise)
+            case _:
+                assert_never(weight)
+
+    def _branch(self, weight: Weight) -> None:
+        """Refuse to count people in some rows and rows in others."""
+        if isinstance(weight, PeopleWeight):
+            accepted = "count people under a condition of their own"
+            raise InvalidArgument(f"blocks[{self.place}].weight", "People in cases", accepted)
+        self.weight(weight)
+
+    def _whole(self, *numbers: object) -> None:
+        """Refuse numbers that are not Python's own: those of numpy wrap when squared, and engines round fractions."""
+        for number in numbers:
+            if type(number) is not int:
+                accepted = "write Python's own whole numbers in weights, such as int(number)"
+                raise InvalidArgument(f"blocks[{self.place}].weight", number, accepted)
+
+    def _counted(self, name: str) -> int:
+        found = self._cells[name] = cell_count(self._domain[name])
+        return found
+
+    def _other(self, name: str, value: str) -> InvalidArgument:
+        values, number = self._domain[name].size, cell_count(self._domain[name])
+        accepted = f"{name} has {values} values and {number} cells here; write predicates with this domain's columns"
+        return InvalidArgument(f"blocks[{self.place}]", f"{name}: {value}", accepted)
+
+
+# --- Queries: linear questions over a public domain. An answer is a sum over rows of a weight that the cell decides.
+
 
 MOST_VALUES = 1 << 22
 LARGEST_WEIGHT = 1 << 61
@@ -30,7 +254,7 @@ LARGEST_WEIGHT = 1 << 61
 
 
 @dataclass(frozen=True, slots=True)
-class Cases:
+class CaseKey:
     """A key that is none of the columns: the label of the first predicate that holds, else the last one."""
 
     branches: tuple[tuple[str, Predicate], ...]
@@ -42,7 +266,7 @@ class Cases:
         return len(self.branches) + 1
 
 
-Key = Partition | Cases
+Key = Partition | CaseKey
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,10 +291,10 @@ class Block:
     @property
     def attributes(self) -> frozenset[str]:
         """The names of all attributes that it looks at."""
-        seen = used(self.where)
-        if not self.keys and type(self.weight) is Constant:
+        seen = predicate_attributes(self.where)
+        if not self.keys and type(self.weight) is ConstantWeight:
             return seen
-        return (seen | looked_at(self.weight)).union(*map(_named, self.keys))
+        return (seen | weight_attributes(self.weight)).union(*map(_key_attributes, self.keys))
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +307,7 @@ class Query:
     def __post_init__(self) -> None:
         """Refuse what is not over this domain, more answers than anybody reads, and weights that leave the integers."""
         object.__setattr__(self, "blocks", tuple(self.blocks))
-        fitness = Fitness(self.domain)
+        fitness = QueryValidator(self.domain)
         for fitness.place, block in enumerate(self.blocks):
             fitness.predicate(block.where)
             for key in block.keys:
@@ -102,7 +326,7 @@ class Query:
         for block in self.blocks:
             values += block.values if block.keys else 1
             weight = block.weight
-            largest += abs(weight.number) if type(weight) is Constant else max(map(abs, extremes(weight)))
+            largest += abs(weight.number) if type(weight) is ConstantWeight else max(map(abs, weight_range(weight)))
         if not 0 < values <= MOST_VALUES:
             raise InvalidArgument("query", f"{values} answers", f"ask for 1 to {MOST_VALUES} answers at once")
         if largest > LARGEST_WEIGHT:
@@ -134,30 +358,30 @@ class Query:
     @classmethod
     def sum(cls, domain: Domain, of: str, where: Predicate = EVERYTHING) -> Self:
         """Return the question what a column adds up to, on its grid; rows without a value add nothing."""
-        weight, unit = value_of(domain[of])
+        weight, unit = column_weight(domain[of])
         return cls(domain, (Block(where, (), weight, unit),))
 
     @classmethod
     def weighted(
-        cls, domain: Domain, weight: Weight | Mapping[str, Mapping[Literal, int]], where: Predicate = EVERYTHING
+        cls, domain: Domain, weight: Weight | Mapping[str, Mapping[LiteralValue, int]], where: Predicate = EVERYTHING
     ) -> Self:
         """Return the question what rows add up to: a weight, or a whole number for labels of one column.
 
         Labels that are left out count for nothing.
 
-        >>> from dodona.domain.attribute import Category
+        >>> from dodona.schema.attributes import Category
         >>> severity = Domain((Category("severity", ["mild", "severe"]),))
         >>> Query.weighted(severity, {"severity": {"mild": 1, "severe": 5}}).values
         1
         """
-        found = weight if isinstance(weight, Weight) else _labelled(domain, weight)
+        found = weight if isinstance(weight, Weight) else _label_weights(domain, weight)
         return cls(domain, (Block(where, (), found),))
 
     @classmethod
     def people(cls, domain: Domain, by: str | Iterable[str] = (), where: Predicate = EVERYTHING) -> Self:
         """Return the question how many people have a row that is meant: in all, or in each group."""
         names = (by,) if isinstance(by, str) else tuple(by)
-        return cls(domain, (Block(where, tuple(Partition.of(domain[name]) for name in names), People()),))
+        return cls(domain, (Block(where, tuple(Partition.of(domain[name]) for name in names), PeopleWeight()),))
 
     def stacked(self, *others: Self) -> Self:
         """Return the question that asks all of them together; they must be over one domain."""
@@ -171,14 +395,14 @@ class Query:
         return found
 
 
-def value_of(attribute: Attribute, *, centre: Fraction = Fraction(0), power: int = 1) -> tuple[Weight, Fraction]:
+def column_weight(attribute: Attribute, *, centre: Fraction = Fraction(0), power: int = 1) -> tuple[Weight, Fraction]:
     """Return the weight (value - centre)^power of a column in whole steps, and what a step is worth.
 
-    >>> from dodona.domain.attribute import Number
-    >>> value_of(Number("stay", Fraction(0), Fraction(365), Fraction(1, 4)))
+    >>> from dodona.schema.attributes import Number
+    >>> column_weight(Number("stay", Fraction(0), Fraction(365), Fraction(1, 4)))
     (Value(attribute='stay', size=1461, offset=0, factor=1, power=1), Fraction(1, 4))
     """
-    found = grid(attribute)
+    found = numeric_grid(attribute)
     if found is None:
         raise InvalidArgument("column", attribute.name, f"a {attribute.kind} has no sum; name a column of numbers")
     lower, step = found[0] - centre, found[1]
@@ -186,11 +410,11 @@ def value_of(attribute: Attribute, *, centre: Fraction = Fraction(0), power: int
         math.gcd(lower.numerator * step.denominator, step.numerator * lower.denominator),
         lower.denominator * step.denominator,
     )
-    weight = Value(attribute.name, attribute.size, int(lower / unit), int(step / unit), power)
+    weight = ValueWeight(attribute.name, attribute.size, int(lower / unit), int(step / unit), power)
     return weight, unit**power
 
 
-def group_of(keys: Iterable[Key], axes: Axes) -> NDArray[np.int64]:
+def group_numbers(keys: Iterable[Key], axes: Axes) -> NDArray[np.int64]:
     """Return the number of the group that rows, or cells of a product, belong to."""
     found: NDArray[np.int64] = np.asarray(0, dtype=np.int64)
     for key in keys:
@@ -199,7 +423,7 @@ def group_of(keys: Iterable[Key], axes: Axes) -> NDArray[np.int64]:
         else:
             own = np.asarray(len(key.branches), dtype=np.int64)
             for number, (_, predicate) in reversed(tuple(enumerate(key.branches))):
-                own = np.where(holds(predicate, axes), np.int64(number), own)
+                own = np.where(evaluate_predicate(predicate, axes), np.int64(number), own)
         found = found * key.groups + own
     return found
 
@@ -208,24 +432,26 @@ def product_axes(domain: Domain, names: Iterable[str]) -> dict[str, NDArray[np.i
     """Return the codes of all cells of a product of attributes, in shapes that broadcast to it."""
     ordered = sorted(names)
     return {
-        name: np.arange(cells(domain[name]), dtype=np.int64).reshape([-1 if other == name else 1 for other in ordered])
+        name: np.arange(cell_count(domain[name]), dtype=np.int64).reshape(
+            [-1 if other == name else 1 for other in ordered]
+        )
         for name in ordered
     }
 
 
 def product_shape(domain: Domain, names: Iterable[str]) -> tuple[int, ...]:
     """Return the shape of a product of attributes in the order of their names."""
-    return tuple(cells(domain[name]) for name in sorted(names))
+    return tuple(cell_count(domain[name]) for name in sorted(names))
 
 
 def block_weights(block: Block, axes: Axes) -> NDArray[np.int64]:
     """Return what each row, or cell, counts for: 0 where it is not meant."""
-    if block.where == EVERYTHING and isinstance(block.weight, Constant):
-        return weigh(block.weight, axes)
-    return np.where(holds(block.where, axes), weigh(block.weight, axes), np.int64(0))
+    if block.where == EVERYTHING and isinstance(block.weight, ConstantWeight):
+        return evaluate_weight(block.weight, axes)
+    return np.where(evaluate_predicate(block.where, axes), evaluate_weight(block.weight, axes), np.int64(0))
 
 
-def _labelled(domain: Domain, weight: Mapping[str, Mapping[Literal, int]]) -> Weight:
+def _label_weights(domain: Domain, weight: Mapping[str, Mapping[LiteralValue, int]]) -> Weight:
     """Return the weight that labels of one column have."""
     if len(weight) != 1:
         raise InvalidArgument("weight", list(weight), "name one column, such as {'severity': {'mild': 1, 'severe': 5}}")
@@ -234,14 +460,16 @@ def _labelled(domain: Domain, weight: Mapping[str, Mapping[Literal, int]]) -> We
     codes: dict[int, int] = {}
     for label, number in numbers.items():
         named = isinstance(label, str) and label in {MISSING, OUTSIDE}
-        bit = further_cell(attribute, str(label)) if named else compare(attribute, EQUAL, label)
-        counted = whole(number, argument=f"weight of {label}", lower=-LARGEST_WEIGHT, upper=LARGEST_WEIGHT)
+        bit = require_special_cell(attribute, str(label)) if named else comparison_mask(attribute, EQUAL, label)
+        counted = to_integer(number, argument=f"weight of {label}", lower=-LARGEST_WEIGHT, upper=LARGEST_WEIGHT)
         codes[counted] = codes.get(counted, 0) | bit
-    branches = tuple((masked(attribute, bits), Constant(counted)) for counted, bits in sorted(codes.items()) if counted)
-    return weights.Cases(branches, Constant(0))
+    branches = tuple(
+        (among_mask(attribute, bits), ConstantWeight(counted)) for counted, bits in sorted(codes.items()) if counted
+    )
+    return CaseWeight(branches, ConstantWeight(0))
 
 
-def _named(key: Key) -> frozenset[str]:
+def _key_attributes(key: Key) -> frozenset[str]:
     if isinstance(key, Partition):
         return frozenset((key.attribute,))
-    return frozenset().union(*(used(predicate) for _, predicate in key.branches))
+    return frozenset().union(*(predicate_attributes(predicate) for _, predicate in key.branches))

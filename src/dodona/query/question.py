@@ -1,14 +1,150 @@
-"""A question: what is measured, and what is then shown of it. It comes from SQL or from a Query."""
+"""A question: the linear query that is measured, and the columns computed from its noisy values.
+
+Expressions are post-processing: they cost no privacy budget. A question comes from SQL or from a `Query`.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from enum import Enum
+from fractions import Fraction
+from typing import Literal, assert_never
 
 from dodona.errors import InvalidArgument
-from dodona.query.expression import Expression, Total
 from dodona.query.predicate import EVERYTHING, Predicate
 from dodona.query.query import Key, Query
+
+# --- Expressions: what is computed from the measured blocks of a question, for each group, as post-processing. ---
+
+
+@dataclass(frozen=True, slots=True)
+class KeyLabel:
+    """The label of the group, of the key with this number."""
+
+    key: int
+
+
+@dataclass(frozen=True, slots=True)
+class LiteralExpression:
+    """A number or a text that was written down."""
+
+    value: Fraction | str
+
+
+@dataclass(frozen=True, slots=True)
+class PublicValue:
+    """An aggregate that the question and the schema decide, whatever the rows are: the average of a constant."""
+
+    value: Fraction
+
+
+@dataclass(frozen=True, slots=True)
+class Total:
+    """A count or a sum: the block with this number, in its own unit."""
+
+    block: int
+
+
+@dataclass(frozen=True, slots=True)
+class Mean:
+    """centre + total/rows: an average, or a share."""
+
+    total: int
+    """The block of Σ (x - centre)."""
+    rows: int
+    """The block of how many rows have a value."""
+    centre: Fraction
+    lower: Fraction
+    """No average is below this: it is public."""
+    upper: Fraction
+
+
+class Spread(Enum):
+    """Which measure of spread."""
+
+    POPULATION_VARIANCE = "var_pop"
+    SAMPLE_VARIANCE = "var_samp"
+    POPULATION_DEVIATION = "stddev_pop"
+    SAMPLE_DEVIATION = "stddev_samp"
+
+
+@dataclass(frozen=True, slots=True)
+class Variation:
+    """A variance or a standard deviation."""
+
+    squares: int
+    """The block of Σ (x - centre)²."""
+    mean: Mean
+    spread: Spread
+
+
+@dataclass(frozen=True, slots=True)
+class Quantile:
+    """The least value that a part of the rows with a value does not exceed."""
+
+    levels: tuple[int, ...]
+    """Blocks with one more key than the question has: the column in groups, from coarse to fine."""
+    attribute: str
+    level: Fraction
+    """0.5 for the median."""
+
+
+@dataclass(frozen=True, slots=True)
+class Arithmetic:
+    """One of + - * / over two expressions, or a minus before one (left is 0)."""
+
+    operator: str
+    left: Expression
+    right: Expression
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """One of = <> < <= > >= over two expressions, read from the noisy values."""
+
+    operator: str
+    left: Expression
+    right: Expression
+
+
+@dataclass(frozen=True, slots=True)
+class Logic:
+    """`and`, `or` over all parts, `not` over one."""
+
+    operator: str
+    parts: tuple[Expression, ...]
+
+
+Expression = (
+    KeyLabel | LiteralExpression | PublicValue | Total | Mean | Variation | Quantile | Arithmetic | Comparison | Logic
+)
+
+
+def renumber_blocks(expression: Expression, places: Mapping[int, int]) -> Expression:  # noqa: PLR0911  one for each kind
+    """Return the same expression of blocks that have other numbers."""
+    match expression:
+        case Total(block):
+            return Total(places[block])
+        case Mean(total, rows):
+            return replace(expression, total=places[total], rows=places[rows])
+        case Variation(squares, mean):
+            inner = replace(mean, total=places[mean.total], rows=places[mean.rows])
+            return replace(expression, squares=places[squares], mean=inner)
+        case Quantile(levels):
+            return replace(expression, levels=tuple(places[level] for level in levels))
+        case Arithmetic(_, left, right) | Comparison(_, left, right):
+            return replace(expression, left=renumber_blocks(left, places), right=renumber_blocks(right, places))
+        case Logic(_, parts):
+            return replace(expression, parts=tuple(renumber_blocks(part, places) for part in parts))
+        case KeyLabel() | LiteralExpression() | PublicValue():
+            return expression
+        case _:
+            assert_never(expression)
+
+
+# --- A question: what is measured, and what is then shown of it. It comes from SQL or from a Query. ---
+
 
 ReadAs = Literal["value", "number", "boolean", "date", "year", "quarter", "month", "week", "day"]
 """The first value of a group in its column's own type, or the text of a CASE; a number, truth or date that was
@@ -16,7 +152,7 @@ extracted or written in a CASE; or the first day of the year, quarter, month or 
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class AnswerColumn:
     """A column of the answer."""
 
     name: str
@@ -26,7 +162,7 @@ class Column:
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
+class SortKey:
     """What the rows of the answer are ordered by."""
 
     expression: Expression
@@ -42,9 +178,9 @@ class Question:
     query: Query
     keys: tuple[Key, ...] = ()
     """What all blocks are grouped by; a block of a quantile has one key more, the last."""
-    columns: tuple[Column, ...]
+    columns: tuple[AnswerColumn, ...]
     having: Expression | None = None
-    order: tuple[Order, ...] = ()
+    order: tuple[SortKey, ...] = ()
     limit: int | None = None
     offset: int = 0
     warnings: tuple[str, ...] = ()
@@ -52,10 +188,10 @@ class Question:
     """The rows that are meant in all columns: groups that have none of them, whatever the table is, are not shown."""
 
 
-_ONE_VALUE = (Column("value", Total(0)),)
+_ONE_VALUE = (AnswerColumn("value", Total(0)),)
 
 
-def of_query(query: Query) -> Question:
+def question_from_query(query: Query) -> Question:
     """Return the question that asks for all values of a query: one column for each block."""
     keys = query.blocks[0].keys
     if len(query.blocks) == 1:
@@ -64,5 +200,5 @@ def of_query(query: Query) -> Question:
         if block.keys != keys:
             accepted = "group all blocks of a query in the same way, or ask them as questions of their own"
             raise InvalidArgument(f"blocks[{number}].keys", block.keys, accepted)
-    columns = tuple(Column(f"value_{number + 1}", Total(number)) for number in range(len(query.blocks)))
+    columns = tuple(AnswerColumn(f"value_{number + 1}", Total(number)) for number in range(len(query.blocks)))
     return Question(text="", query=query, keys=keys, columns=columns)

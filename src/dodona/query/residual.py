@@ -1,7 +1,6 @@
-"""Residuals: what a few attributes tell together beyond what fewer of them tell, as whole numbers (Helmert rows).
+"""Residuals: the part of a marginal that its own smaller marginals do not determine.
 
-The m classes of an attribute have the rows h_j = (1, …, 1, -j, 0, …, 0) with j ones, j = 1 … m-1: orthogonal to each
-other and to (1, …, 1), of squared length j(j+1). A residual of several attributes has all products of their rows.
+The residual of some attributes is measured with products of integer Helmert rows over classes of cells.
 """
 
 from __future__ import annotations
@@ -16,15 +15,13 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from dodona.domain.attribute import Attribute, cells
-from dodona.domain.domain import Domain
-from dodona.domain.partition import Partition
 from dodona.errors import InvalidArgument
-from dodona.query.bits import bits
-from dodona.query.predicate import Among, Predicate, both
-from dodona.query.query import MOST_VALUES, Block, Key, Query
-from dodona.query.query import Cases as Labelled
-from dodona.query.weight import ONE, Cases, Constant
+from dodona.query.predicate import Among, Predicate, conjunction, unpack_bits
+from dodona.query.query import MOST_VALUES, ONE, Block, CaseWeight, ConstantWeight, Key, Query
+from dodona.query.query import CaseKey as Labelled
+from dodona.schema.attributes import Attribute, cell_count
+from dodona.schema.partition import Partition
+from dodona.schema.schema import Domain
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -58,17 +55,17 @@ class Classes:
     @classmethod
     def of(cls, attribute: Attribute) -> Self:
         """Return a class for each cell, `<missing>` and `<outside>` among them where there are any."""
-        return cls(attribute.name, cells(attribute), tuple(1 << code for code in range(cells(attribute))))
+        return cls(attribute.name, cell_count(attribute), tuple(1 << code for code in range(cell_count(attribute))))
 
     @classmethod
     def split(cls, attribute: Attribute, codes: int) -> Self:
         """Return two classes: the codes whose bits are set, and all others.
 
-        >>> from dodona.domain.attribute import Boolean
+        >>> from dodona.schema.attributes import Boolean
         >>> Classes.split(Boolean("emergency"), 0b10).masks
         (2, 13)
         """
-        number = cells(attribute)
+        number = cell_count(attribute)
         return cls(attribute.name, number, (codes, ~codes & ((1 << number) - 1)))
 
     @classmethod
@@ -88,12 +85,12 @@ class Classes:
         """Return the class of each code."""
         found = np.zeros(self.cells, dtype=np.int64)
         for place, mask in enumerate(self.masks):
-            found[bits(mask, self.cells)] = place
+            found[unpack_bits(mask, self.cells)] = place
         return found
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class HelmertRow:
     """One product of Helmert rows."""
 
     steps: tuple[int, ...]
@@ -136,11 +133,11 @@ class Residual:
         """How many rows there are."""
         return math.prod(self.shape)
 
-    def rows(self) -> tuple[Row, ...]:
+    def rows(self) -> tuple[HelmertRow, ...]:
         """Return all rows, the shortest first: rows of one length get one noise, and so stand together."""
-        return _rows(self.shape) if self.number <= _FEW else _rows.__wrapped__(self.shape)
+        return _helmert_rows(self.shape) if self.number <= _FEW else _helmert_rows.__wrapped__(self.shape)
 
-    def block(self, row: Row) -> Block:
+    def block(self, row: HelmertRow) -> Block:
         """Return the question what a row of the residual adds up to: each row of the table counts for ∏ h_j(class).
 
         h_j is 1 before class j, -j in it and 0 beyond. The first case that holds has all attributes that are in theirs.
@@ -149,14 +146,14 @@ class Residual:
             return Block()
         reached, last = [], []
         for own, step in zip(self.classes, row.steps, strict=True):
-            reached.append(_among(own, sum(own.masks[: step + 1])))
-            last.append((_among(own, own.masks[step]), -step))
+            reached.append(_class_predicate(own, sum(own.masks[: step + 1])))
+            last.append((_class_predicate(own, own.masks[step]), -step))
         branches = []
         for size in range(len(last), 0, -1):
             for chosen in combinations(last, size):
                 number = math.prod(step for _, step in chosen)
-                branches.append((both(*(where for where, _ in chosen)), Constant(number)))
-        return Block(both(*reached), (), Cases(tuple(branches), ONE))
+                branches.append((conjunction(*(where for where, _ in chosen)), ConstantWeight(number)))
+        return Block(conjunction(*reached), (), CaseWeight(tuple(branches), ONE))
 
     def query(self, domain: Domain) -> Query:
         """Return the question for all rows, one block each, in the order of `rows`."""
@@ -173,59 +170,59 @@ class Residual:
         kind = np.int64 if largest < 1 << 62 else object
         table = np.asarray(counts, dtype=kind).reshape(sizes)
         for size in sizes:  # the first axis goes to the end, one attribute after the other
-            table = np.moveaxis(np.tensordot(helmert(size).astype(kind), table, axes=(1, 0)), 0, -1)
+            table = np.moveaxis(np.tensordot(helmert_matrix(size).astype(kind), table, axes=(1, 0)), 0, -1)
         flat: NDArray[Any] = table.reshape(-1)[self.order()]
         return flat
 
     def order(self) -> NDArray[np.int64]:
         """Return for each of `rows` its place in row-major order of the steps."""
-        return _order(self.shape) if self.number <= _FEW else _order.__wrapped__(self.shape)
+        return _row_order(self.shape) if self.number <= _FEW else _row_order.__wrapped__(self.shape)
 
 
 @lru_cache(maxsize=256)
-def _rows(shape: tuple[int, ...]) -> tuple[Row, ...]:
+def _helmert_rows(shape: tuple[int, ...]) -> tuple[HelmertRow, ...]:
     steps = product(*(range(1, number + 1) for number in shape))
-    found = (Row(own, math.prod([j * (j + 1) for j in own])) for own in steps)
+    found = (HelmertRow(own, math.prod([j * (j + 1) for j in own])) for own in steps)
     return tuple(sorted(found, key=lambda row: (row.square, row.steps)))
 
 
 @lru_cache(maxsize=256)
-def _order(shape: tuple[int, ...]) -> NDArray[np.int64]:
+def _row_order(shape: tuple[int, ...]) -> NDArray[np.int64]:
     found = np.zeros(1, dtype=np.int64)
     if shape:
-        steps = np.array([row.steps for row in _rows.__wrapped__(shape)]).T - 1
+        steps = np.array([row.steps for row in _helmert_rows.__wrapped__(shape)]).T - 1
         found = np.ravel_multi_index(tuple(steps), shape).astype(np.int64)
     found.flags.writeable = False
     return found
 
 
-def split_by(domain: Domain, predicate: Predicate) -> Classes:
+def classes_of_predicate(domain: Domain, predicate: Predicate) -> Classes:
     """Return the two classes that a condition on one column makes."""
     if not isinstance(predicate, Among):
         raise InvalidArgument("predicate", predicate, "write a condition on one column that some cells meet, not all")
     return Classes.split(domain[predicate.attribute], predicate.codes)
 
 
-def block_of(residual: Residual, domain: Domain) -> Block:
+def block_of_residual(residual: Residual, domain: Domain) -> Block:
     """Return the question for the counts of all combinations of a residual's classes."""
-    return Block(keys=tuple(_key(own, domain) for own in residual.classes))
+    return Block(keys=tuple(_key_of_classes(own, domain) for own in residual.classes))
 
 
-def residual_of(block: Block, domain: Domain) -> Residual:
+def residual_of_block(block: Block, domain: Domain) -> Residual:
     """Return the residual whose classes a block counts."""
-    return Residual(tuple(_classes(key, domain) for key in block.keys))
+    return Residual(tuple(_classes_of_key(key, domain) for key in block.keys))
 
 
-def _key(classes: Classes, domain: Domain) -> Key:
+def _key_of_classes(classes: Classes, domain: Domain) -> Key:
     attribute = domain[classes.attribute]
     if classes == Classes.of(attribute):
         return Partition.every(attribute, 1)
     named = classes.masks[:-1]
-    branches = tuple((str(place), _among(classes, mask)) for place, mask in enumerate(named))
+    branches = tuple((str(place), _class_predicate(classes, mask)) for place, mask in enumerate(named))
     return Labelled(branches, str(len(named)))
 
 
-def _classes(key: Key, domain: Domain) -> Classes:
+def _classes_of_key(key: Key, domain: Domain) -> Classes:
     if isinstance(key, Partition):
         return Classes.grouped(key)
     masks = [predicate.codes for _, predicate in key.branches if isinstance(predicate, Among)]
@@ -233,20 +230,20 @@ def _classes(key: Key, domain: Domain) -> Classes:
     if len(masks) != len(key.branches) or len(names) != 1:
         raise InvalidArgument("block", key, "write keys that class one column each")
     name = names.pop()
-    number = cells(domain[name])
+    number = cell_count(domain[name])
     return Classes(name, number, (*masks, ((1 << number) - 1) & ~reduce(or_, masks)))
 
 
-def helmert(number: int) -> NDArray[np.int64]:
+def helmert_matrix(number: int) -> NDArray[np.int64]:
     """Return the Helmert rows of so many classes.
 
-    >>> helmert(3).tolist()
+    >>> helmert_matrix(3).tolist()
     [[1, -1, 0], [1, 1, -2]]
     """
     place, step = np.arange(number), np.arange(1, number)[:, None]
     return np.where(place < step, 1, np.where(place == step, -step, 0)).astype(np.int64)
 
 
-def _among(classes: Classes, codes: int) -> Predicate:
+def _class_predicate(classes: Classes, codes: int) -> Predicate:
     everything = (1 << classes.cells) - 1
-    return both() if codes == everything else Among(classes.attribute, classes.cells, codes)
+    return conjunction() if codes == everything else Among(classes.attribute, classes.cells, codes)

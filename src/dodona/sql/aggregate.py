@@ -1,25 +1,179 @@
-"""Aggregates: the blocks that are measured for each of them, and what is shown of those."""
+"""Compile aggregates into the blocks to measure and the expressions to compute from them.
+
+Covers count, sum, avg, variances and quantiles. A block that several aggregates need is measured once.
+"""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from fractions import Fraction
+from typing import assert_never
 
 from sqlglot import exp
 
-from dodona.domain.attribute import Boolean, Category
-from dodona.query.expression import Certain, Expression, Mean, Quantile, Spread, Total, Variation
-from dodona.query.predicate import NOTHING, Predicate, both
-from dodona.query.query import Block, Key
-from dodona.query.weight import ONE, People, Weight
-from dodona.sql.arithmetic import constant_value
-from dodona.sql.condition import condition, scalar
-from dodona.sql.faults import InvalidSql
-from dodona.sql.grammar import DISTINCT
-from dodona.sql.quantile import FINEST, levels
-from dodona.sql.scalar import Scalar, Subject
-from dodona.sql.scope import Scope
-from dodona.sql.total import largest, line, range_of, weight_of
+from dodona.query.predicate import NOTHING, Among, And, Jointly, Predicate, complement, conjunction, project_bits
+from dodona.query.query import ONE, Block, CaseWeight, ConstantWeight, Key, PeopleWeight, ValueWeight, Weight
+from dodona.query.question import Expression, Mean, PublicValue, Quantile, Spread, Total, Variation
+from dodona.schema.attributes import Attribute, Boolean, Category, numeric_grid
+from dodona.schema.partition import Partition
+from dodona.sql.comparison import constant_value
+from dodona.sql.condition import compile_condition, compile_scalar
+from dodona.sql.parse import DISTINCT_REFUSAL
+from dodona.sql.scalar import Leaf, Scalar, Subject, constant_number
+from dodona.sql.scope import InvalidSql, Scope
+
+# --- Quantiles: a tree of counts over a column, from coarse groups to fine ones. ---
+
+
+FAN_OUT = 16
+"""How many groups of a level make one of the level above."""
+FINEST = 4_096
+"""How many groups the finest level has at most. A column with more values is told to this part of its range."""
+
+
+def quantile_levels(attribute: Attribute) -> tuple[Partition, ...]:
+    """Return the levels of the tree; each group of one is made of whole groups of the next.
+
+    >>> from dodona.schema.attributes import Integer
+    >>> [len(level.cuts) for level in quantile_levels(Integer("age", 0, 110))]
+    [7, 111]
+    """
+    width = -(-attribute.size // FINEST)
+    found = [Partition.every(attribute, width)]
+    while len(found[0].cuts) > FAN_OUT:
+        found.insert(0, Partition.cut(attribute, found[0].cuts[::FAN_OUT]))
+    return tuple(found)
+
+
+# --- What is added up: the weight of a scalar in whole steps, what a step is worth, and the range that is public. ---
+
+
+_MOST_NARROWED = 32  # branches whose complements are worked out to narrow the range of the last one
+
+
+@dataclass(frozen=True, slots=True)
+class GridLine:
+    """What a leaf is on its grid: first + step·code of a column, or a constant."""
+
+    first: Fraction
+    step: Fraction = Fraction(0)
+    attribute: Attribute | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PublicRange:
+    """What no value is below or above, and the point of the grid nearest to the middle."""
+
+    lower: Fraction
+    upper: Fraction
+    centre: Fraction
+
+
+def grid_line(leaf: Leaf) -> GridLine | None:
+    """Return a leaf on its grid; NULL is 0, as it adds nothing. None where it is no number."""
+    if isinstance(leaf, Subject):
+        found = numeric_grid(leaf.attribute)
+        if found is None or leaf.part is not None:
+            return None
+        return GridLine(leaf.shift + leaf.scale * found[0], leaf.scale * found[1], leaf.attribute)
+    if leaf is None:
+        return GridLine(Fraction(0))
+    constant = constant_number(leaf)
+    return None if constant is None else GridLine(constant)
+
+
+def scalar_weight(scalar: Scalar, *, centre: Fraction = Fraction(0), power: int = 1) -> tuple[Weight, Fraction]:
+    """Return (value - centre)^power in whole steps, 0 where it is NULL, and what a step is worth."""
+    lines = [(leaf, grid_line(leaf) or GridLine(Fraction(0))) for leaf in scalar.leaves]
+    spans = [span for leaf, one in lines if leaf is not None for span in (one.first - centre, one.step)]
+    unit = _common_unit(spans)
+
+    def weighed(leaf: Leaf, one: GridLine) -> Weight:
+        if leaf is None:
+            return ConstantWeight(0)
+        offset = int((one.first - centre) / unit)
+        if one.attribute is None:
+            return ConstantWeight(offset**power)
+        return ValueWeight(one.attribute.name, one.attribute.size, offset, int(one.step / unit), power)
+
+    weights = [weighed(*each) for each in lines]
+    branches = tuple((guard, weight) for (guard, _), weight in zip(scalar.branches, weights, strict=False))
+    return (CaseWeight(branches, weights[-1]) if branches else weights[-1]), unit**power
+
+
+def public_range(scalar: Scalar, where: Predicate) -> PublicRange:
+    """Return the public range of a scalar in the rows that are meant."""
+    found = _leaf_ranges(scalar, where) or _leaf_ranges(scalar, And(()))
+    if not found:
+        return PublicRange(Fraction(0), Fraction(0), Fraction(0))
+    lower, upper = min(low for low, _, _ in found), max(high for _, high, _ in found)
+    spans = [span for low, _, step in found for span in (low - lower, step)]
+    unit = _common_unit(spans)
+    return PublicRange(lower, upper, lower + round((upper - lower) / 2 / unit) * unit)
+
+
+def weight_bound(weight: Weight) -> int:
+    """Return a number that no weight is above in size, also on the way to it."""
+    match weight:
+        case ConstantWeight(value):
+            return abs(value)
+        case PeopleWeight():
+            return 1
+        case ValueWeight(_, size, offset, factor, power):
+            return int((abs(offset) + abs(factor) * size) ** power)
+        case CaseWeight(branches, otherwise):
+            return max(weight_bound(otherwise), *(weight_bound(branch) for _, branch in branches))
+        case _:
+            assert_never(weight)
+
+
+def weight_guards(weight: Weight) -> tuple[Predicate, ...]:
+    """Return the conditions that a weight depends on."""
+    return tuple(guard for guard, _ in weight.branches) if isinstance(weight, CaseWeight) else ()
+
+
+def _leaf_ranges(scalar: Scalar, where: Predicate) -> list[tuple[Fraction, Fraction, Fraction]]:
+    """Return the least and the largest value of each leaf that may occur, and its step."""
+    guards = [guard for guard, _ in scalar.branches]
+    others = [complement(guard) for guard in guards] if len(guards) <= _MOST_NARROWED else []
+    found = []
+    for guard, leaf in (*scalar.branches, (conjunction(*others), scalar.otherwise)):
+        meant = conjunction(where, guard)
+        one = grid_line(leaf)
+        if leaf is None or one is None or meant == NOTHING:
+            continue
+        if one.attribute is None:
+            found.append((one.first, one.first, Fraction(0)))
+            continue
+        codes = _possible_codes(meant, one.attribute)
+        if codes:
+            low, high = (codes & -codes).bit_length() - 1, codes.bit_length() - 1
+            ends = sorted((one.first + one.step * low, one.first + one.step * high))
+            found.append((ends[0], ends[1], one.step))
+    return found
+
+
+def _possible_codes(meant: Predicate, attribute: Attribute) -> int:
+    """Return the values of a column that may occur, as far as a plain part of the condition says it."""
+    codes = (1 << attribute.size) - 1
+    for part in meant.parts if isinstance(meant, And) else (meant,):
+        if isinstance(part, Among) and part.attribute == attribute.name:
+            codes &= part.codes
+        elif isinstance(part, Jointly) and attribute.name in part.names:
+            codes &= project_bits(part.shape, part.codes, part.names.index(attribute.name))
+    return codes
+
+
+def _common_unit(spans: list[Fraction]) -> Fraction:
+    """Return the largest unit of which all spans are whole multiples; 1 where there is none."""
+    denominator = math.lcm(*(span.denominator for span in spans))
+    numerator = math.gcd(*(int(span * denominator) for span in spans))
+    return Fraction(numerator, denominator) if numerator else Fraction(1)
+
+
+# --- Aggregates: the blocks that are measured for each of them, and what is shown of those. ---
+
 
 LARGEST_WEIGHT = 1 << 62
 _SPREADS: dict[str, Spread] = {
@@ -32,7 +186,7 @@ _SPREADS: dict[str, Spread] = {
     "stddevpop": Spread.POPULATION_DEVIATION,
 }
 _QUANTILES = {"quantile", "approxquantile", "percentilecont", "percentiledisc"}
-_SAME = {
+_SYNONYMS = {
     "mean": "avg",
     "count_if": "countif",
     "quantile_cont": "quantile",
@@ -66,12 +220,12 @@ class Blocks:
             del self.found[block]
 
 
-def name_of(node: exp.Expr) -> str | None:
+def aggregate_name(node: exp.Expr) -> str | None:
     """Return the name of an aggregate function; None where a node is none."""
     if isinstance(node, exp.Filter | exp.WithinGroup):
-        return name_of(node.this)
+        return aggregate_name(node.this)
     name = node.name.lower() if isinstance(node, exp.Anonymous) else type(node).__name__.lower()
-    name = _SAME.get(name, name)
+    name = _SYNONYMS.get(name, name)
     return name if name in _NAMES and isinstance(node, exp.Func) else None
 
 
@@ -95,40 +249,40 @@ class _Call:
         return self.scope.fault(self.node, what, instead)
 
 
-def aggregate(scope: Scope, node: exp.Expr, blocks: Blocks) -> Expression:
+def compile_aggregate(scope: Scope, node: exp.Expr, blocks: Blocks) -> Expression:
     """Return what an aggregate shows, and add the blocks that it needs."""
     where, ordered = blocks.where, None
     inner = node
     if isinstance(inner, exp.Filter):
-        where = both(where, condition(scope, inner.expression.this)[0])
+        where = conjunction(where, compile_condition(scope, inner.expression.this)[0])
         inner = inner.this
     if isinstance(inner, exp.WithinGroup):
         inner, ordered = inner.this, inner.expression
-    call = _Call(scope, inner, name_of(inner) or "", where, blocks)
-    arguments = _arguments(inner) if ordered is None else _within(call, ordered)
+    call = _Call(scope, inner, aggregate_name(inner) or "", where, blocks)
+    arguments = _arguments(inner) if ordered is None else _within_group_arguments(call, ordered)
     if call.name == "count" and len(arguments) == 1 and isinstance(arguments[0], exp.Star):
         return Total(blocks.number(where))
     if call.name == "count" and len(arguments) == 1 and isinstance(arguments[0], exp.Distinct):
-        return Total(_people(call, arguments[0]))
+        return Total(_people_block(call, arguments[0]))
     wanted = ("column", "part") if call.name in _QUANTILES else ("column",)
     if len(arguments) != len(wanted) or any(isinstance(part, exp.Star) for part in arguments):
         what = f"`{call.written}` is written with other arguments here."
         raise call.fault(what, f"Write {call.written}({', '.join(wanted)}).")
     if call.name == "countif":
-        return Total(blocks.number(both(where, condition(scope, arguments[0])[0])))
-    value = scalar(scope, arguments[0])
+        return Total(blocks.number(conjunction(where, compile_condition(scope, arguments[0])[0])))
+    value = compile_scalar(scope, arguments[0])
     if call.name == "count":
-        return Total(blocks.number(both(where, value.present())))
+        return Total(blocks.number(conjunction(where, value.present())))
     if call.name in {*_QUANTILES, *_EXTREMES, "median"}:
-        return _quantile(call, value, _level(call, arguments))
-    return _reckoned(call, value)
+        return _quantile(call, value, _quantile_level(call, arguments))
+    return _sum_mean_or_spread(call, value)
 
 
-def _people(call: _Call, distinct: exp.Distinct) -> int:
+def _people_block(call: _Call, distinct: exp.Distinct) -> int:
     """Return the block that counts people, each once; DISTINCT is for nothing else."""
     if not call.scope.person(distinct.expressions[0]):
-        raise call.scope.fault(distinct, *DISTINCT)
-    return call.blocks.number(call.where, People())
+        raise call.scope.fault(distinct, *DISTINCT_REFUSAL)
+    return call.blocks.number(call.where, PeopleWeight())
 
 
 def _arguments(call: exp.Expr) -> list[exp.Expr]:
@@ -138,7 +292,7 @@ def _arguments(call: exp.Expr) -> list[exp.Expr]:
     return [part for part in parts if isinstance(part, exp.Expr)]
 
 
-def _within(call: _Call, ordered: exp.Expr) -> list[exp.Expr]:
+def _within_group_arguments(call: _Call, ordered: exp.Expr) -> list[exp.Expr]:
     """Return the arguments of percentile_cont(part) WITHIN GROUP (ORDER BY column), in the order of quantile()."""
     columns, arguments = ordered.expressions, _arguments(call.node)
     if call.name not in {"percentilecont", "percentiledisc"} or len(columns) != 1 or len(arguments) != 1:
@@ -148,7 +302,7 @@ def _within(call: _Call, ordered: exp.Expr) -> list[exp.Expr]:
     return [columns[0].this, arguments[0]]
 
 
-def _level(call: _Call, arguments: list[exp.Expr]) -> Fraction:
+def _quantile_level(call: _Call, arguments: list[exp.Expr]) -> Fraction:
     """Return which part of the rows is below a quantile."""
     if call.name in _EXTREMES:
         level = _EXTREMES[call.name]
@@ -159,7 +313,7 @@ def _level(call: _Call, arguments: list[exp.Expr]) -> Fraction:
         return level
     if call.name == "median":
         return _HALF
-    found = constant_value(scalar(call.scope, arguments[1]))
+    found = constant_value(compile_scalar(call.scope, arguments[1]))
     if found is None or not 0 < found < 1:
         instead = "Write a number above 0 and below 1, such as 0.9."
         raise call.scope.fault(arguments[1], "This is no part of the rows.", instead)
@@ -173,7 +327,7 @@ def _quantile(call: _Call, value: Scalar, level: Fraction) -> Quantile:
     attribute = subject.attribute
     if isinstance(attribute, Category | Boolean):
         raise call.fault(f"The values of `{attribute.name}` have no order.", "Write count(*) with GROUP BY.")
-    tree = levels(attribute)
+    tree = quantile_levels(attribute)
     if attribute.size > FINEST:
         width = tree[-1].cuts[1]
         call.scope.warn(f"Quantiles of {attribute.name} are told in steps of {width} of its {attribute.size} values.")
@@ -181,31 +335,31 @@ def _quantile(call: _Call, value: Scalar, level: Fraction) -> Quantile:
     return Quantile(numbers, attribute.name, level)
 
 
-def _reckoned(call: _Call, value: Scalar) -> Expression:
+def _sum_mean_or_spread(call: _Call, value: Scalar) -> Expression:
     """Return a sum, an average or a measure of spread."""
     for leaf in value.leaves:
-        if line(leaf) is None:
+        if grid_line(leaf) is None:
             of = (
                 f"`{leaf.attribute.name}` is a {leaf.attribute.kind}" if isinstance(leaf, Subject) else "This is a text"
             )
             raise call.fault(f"{of}, and is not added up.", "Write count(*), or name a column of numbers.")
     if call.name == "sum":
-        return Total(_summed(call, call.where, weight_of(value)))
-    present = both(call.where, value.present())
+        return Total(_sum_block(call, call.where, scalar_weight(value)))
+    present = conjunction(call.where, value.present())
     if present == NOTHING != call.where:
         raise call.fault("This is NULL in every row.", f"Write {call.written} of a column of numbers.")
-    span = range_of(value, present)
+    span = public_range(value, present)
     if span.lower == span.upper:  # so it is in every group that has rows, and nothing has to be measured
-        return Certain(span.lower if call.name == "avg" else Fraction(0))
-    total = _summed(call, present, weight_of(value, centre=span.centre))
+        return PublicValue(span.lower if call.name == "avg" else Fraction(0))
+    total = _sum_block(call, present, scalar_weight(value, centre=span.centre))
     mean = Mean(total, call.blocks.number(present), span.centre, span.lower, span.upper)
     if call.name == "avg":
         return mean
-    squares = _summed(call, present, weight_of(value, centre=span.centre, power=2))
+    squares = _sum_block(call, present, scalar_weight(value, centre=span.centre, power=2))
     return Variation(squares, mean, _SPREADS[call.name])
 
 
-def _summed(call: _Call, where: Predicate, weighed: tuple[Weight, Fraction]) -> int:
-    if largest(weighed[0]) > LARGEST_WEIGHT:
+def _sum_block(call: _Call, where: Predicate, weighed: tuple[Weight, Fraction]) -> int:
+    if weight_bound(weighed[0]) > LARGEST_WEIGHT:
         raise call.fault("The numbers have too many digits to be added up exactly.", "Write rounder constants.")
     return call.blocks.number(where, *weighed)

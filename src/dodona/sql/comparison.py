@@ -1,4 +1,7 @@
-"""Comparisons: the cells in which a column stands in some relation to a constant, and those in which it does not."""
+"""Comparisons of a column with constants, and exact arithmetic on literals.
+
+A comparison yields a pair of predicates: where it is true and where it is false. Elsewhere it is NULL.
+"""
 
 from __future__ import annotations
 
@@ -7,24 +10,29 @@ import math
 import operator
 import re
 from collections.abc import Callable, Iterable, Mapping
+from decimal import Decimal, InvalidOperation
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
+from sqlglot import exp
 
-from dodona.domain.attribute import MISSING, OUTSIDE, Attribute, Category, Date, cells
 from dodona.errors import InvalidArgument
-from dodona.query.literal import compare, further_cell, further_mask, unknown
-from dodona.query.predicate import EVERYTHING, NOTHING, Predicate, both, either, masked
-from dodona.sql.dates import values
-from dodona.sql.scalar import Constant, Leaf, Subject
+from dodona.query.column import comparison_mask, null_comparison_mask, require_special_cell, special_cell_mask
+from dodona.query.predicate import EVERYTHING, NOTHING, Predicate, among_mask, conjunction, disjunction
+from dodona.schema.attributes import MISSING, OUTSIDE, Attribute, Category, Date, cell_count
+from dodona.sql.scalar import Constant, Leaf, Scalar, Subject, constant_number, date_part_values, scalar_from_leaf
+from dodona.sql.scope import Scope
+
+# --- Comparisons: the cells in which a column stands in some relation to a constant, and those in which it does not.
+
 
 Truth = tuple[Predicate, Predicate]
 """Where a condition is true, and where it is false. Elsewhere it is NULL."""
-NEVER: Truth = (NOTHING, NOTHING)
-TRUE: Truth = (EVERYTHING, NOTHING)
-FALSE: Truth = (NOTHING, EVERYTHING)
-HOLDS: Mapping[str, Callable[[Any, Any], Any]] = {
+ALWAYS_NULL: Truth = (NOTHING, NOTHING)
+ALWAYS_TRUE: Truth = (EVERYTHING, NOTHING)
+ALWAYS_FALSE: Truth = (NOTHING, EVERYTHING)
+COMPARATORS: Mapping[str, Callable[[Any, Any], Any]] = {
     "=": operator.eq,
     "<>": operator.ne,
     "<": operator.lt,
@@ -44,37 +52,37 @@ class Mismatch(Exception):
     """A column and a constant that cannot be compared: what is wrong, and what to write instead."""
 
 
-def compared(leaf: Leaf, relation: str, constant: Constant) -> Truth:
+def compare_leaf(leaf: Leaf, relation: str, constant: Constant) -> Truth:
     """Return where `leaf relation constant` is true, and where it is false."""
     if leaf is None or constant is None:
-        return NEVER
+        return ALWAYS_NULL
     if not isinstance(leaf, Subject):
-        return _constants(leaf, relation, constant)
+        return _compare_constants(leaf, relation, constant)
     attribute = leaf.attribute
     if isinstance(constant, str) and constant in _CELLS:
-        return _cell(attribute, relation, constant)
-    true = _mask(leaf, relation, constant)
-    return masked(attribute, true), masked(attribute, _known(attribute) & ~true)
+        return _compare_special_cell(attribute, relation, constant)
+    true = _true_mask(leaf, relation, constant)
+    return among_mask(attribute, true), among_mask(attribute, _comparable_mask(attribute) & ~true)
 
 
-def among(leaf: Leaf, constants: Iterable[Constant]) -> Truth:
+def compare_any(leaf: Leaf, constants: Iterable[Constant]) -> Truth:
     """Return where a leaf is one of some constants: the pair of all the comparisons joined by OR."""
     true: Predicate = NOTHING
     false: Predicate = EVERYTHING
     codes = 0
     for constant in constants:
         if isinstance(leaf, Subject) and constant is not None and constant not in _CELLS:
-            codes |= _mask(leaf, "=", constant)
+            codes |= _true_mask(leaf, "=", constant)
         else:
-            one = compared(leaf, "=", constant)
-            true, false = either(true, one[0]), both(false, one[1])
+            one = compare_leaf(leaf, "=", constant)
+            true, false = disjunction(true, one[0]), conjunction(false, one[1])
     if isinstance(leaf, Subject):
-        true = either(true, masked(leaf.attribute, codes))
-        false = both(false, masked(leaf.attribute, _known(leaf.attribute) & ~codes))
+        true = disjunction(true, among_mask(leaf.attribute, codes))
+        false = conjunction(false, among_mask(leaf.attribute, _comparable_mask(leaf.attribute) & ~codes))
     return true, false
 
 
-def like(subject: Subject, pattern: str, *, folded: Callable[[str], str]) -> Truth:
+def match_like(subject: Subject, pattern: str, *, folded: Callable[[str], str]) -> Truth:
     """Return where a label fits a pattern. What an outside text is is not known, so it neither fits nor fails."""
     attribute = subject.attribute
     if not isinstance(attribute, Category):
@@ -82,14 +90,14 @@ def like(subject: Subject, pattern: str, *, folded: Callable[[str], str]) -> Tru
     if len(pattern) > _LONGEST_PATTERN:
         raise Mismatch("This pattern is longer than any label.", "Write a shorter one.")
     wanted = folded(pattern)
-    true = sum(1 << code for code, label in enumerate(attribute.labels) if fits(folded(label), wanted))
-    return masked(attribute, true), masked(attribute, ((1 << attribute.size) - 1) & ~true)
+    true = sum(1 << code for code, label in enumerate(attribute.labels) if matches_pattern(folded(label), wanted))
+    return among_mask(attribute, true), among_mask(attribute, ((1 << attribute.size) - 1) & ~true)
 
 
-def fits(text: str, pattern: str) -> bool:
+def matches_pattern(text: str, pattern: str) -> bool:
     """Whether a text fits a pattern of LIKE: % stands for any text, _ for any character. Never more than both lengths.
 
-    >>> fits("female", "%ma_e"), fits("female", "ma%")
+    >>> matches_pattern("female", "%ma_e"), matches_pattern("female", "ma%")
     (True, False)
     """
     at = here = mark = 0
@@ -108,17 +116,17 @@ def fits(text: str, pattern: str) -> bool:
     return not pattern[here:].strip("%")
 
 
-def null(attribute: Attribute) -> Predicate:
+def null_predicate(attribute: Attribute) -> Predicate:
     """Return the rows in which a column is NULL; none where `otherwise` names what they count as."""
-    return masked(attribute, further_mask(attribute, MISSING))
+    return among_mask(attribute, special_cell_mask(attribute, MISSING))
 
 
-def _known(attribute: Attribute) -> int:
+def _comparable_mask(attribute: Attribute) -> int:
     """Return the cells in which a comparison with a column is true or false; elsewhere it is NULL."""
-    return ((1 << cells(attribute)) - 1) & ~unknown(attribute)
+    return ((1 << cell_count(attribute)) - 1) & ~null_comparison_mask(attribute)
 
 
-def day(text: str) -> dt.date:
+def parse_date(text: str) -> dt.date:
     """Return the day that a text writes down."""
     try:
         if _DAY.fullmatch(text):
@@ -128,58 +136,58 @@ def day(text: str) -> dt.date:
     raise Mismatch(f"'{text[:40]}' is no day.", "Write year, month and day, such as '2024-01-31'.")
 
 
-def _constants(left: Constant, relation: str, right: Constant) -> Truth:
+def _compare_constants(left: Constant, relation: str, right: Constant) -> Truth:
     """Return the comparison of two constants: everywhere the same."""
     if isinstance(left, dt.date) and isinstance(right, str):
-        right = day(right)
+        right = parse_date(right)
     elif isinstance(right, dt.date) and isinstance(left, str):
-        left = day(left)
+        left = parse_date(left)
     numbers = (bool, Fraction)
     if type(left) is not type(right) and not (isinstance(left, numbers) and isinstance(right, numbers)):
         raise Mismatch(
             "Two different kinds of values are compared.", "Compare a number with a number, a text with a text."
         )
-    return TRUE if HOLDS[relation](left, right) else FALSE
+    return ALWAYS_TRUE if COMPARATORS[relation](left, right) else ALWAYS_FALSE
 
 
-def _cell(attribute: Attribute, relation: str, cell: str) -> Truth:
+def _compare_special_cell(attribute: Attribute, relation: str, cell: str) -> Truth:
     """Return the comparison with one of the two further cells, which have no order."""
     if relation not in {"=", "<>"}:
         raise Mismatch(f"{cell} has no order.", f"Write `{attribute.name} = '{cell}'`.")
     try:
-        true = further_cell(attribute, cell)
+        true = require_special_cell(attribute, cell)
     except InvalidArgument as fault:
         raise Mismatch(f"`{attribute.name}` is not compared with this:", f"{fault.accepted}.") from None
-    everything = (1 << cells(attribute)) - 1
-    false = everything & ~true & ~(0 if cell == MISSING else further_mask(attribute, MISSING))
-    pair = masked(attribute, true), masked(attribute, false)
+    everything = (1 << cell_count(attribute)) - 1
+    false = everything & ~true & ~(0 if cell == MISSING else special_cell_mask(attribute, MISSING))
+    pair = among_mask(attribute, true), among_mask(attribute, false)
     return pair if relation == "=" else (pair[1], pair[0])
 
 
-def _mask(subject: Subject, relation: str, constant: Constant) -> int:
+def _true_mask(subject: Subject, relation: str, constant: Constant) -> int:
     """Return the cells in which a comparison is true."""
     attribute = subject.attribute
     if subject.part is not None and isinstance(attribute, Date):
-        return _part_mask(attribute, subject.part, relation, constant)
+        return _date_part_mask(attribute, subject.part, relation, constant)
     if isinstance(attribute, Date) and isinstance(constant, str):
-        constant = day(constant)
+        constant = parse_date(constant)
     if not subject.plain:
         if isinstance(constant, bool) or not isinstance(constant, Fraction):
             raise Mismatch(f"`{attribute.name}` is reckoned with as a number.", "Compare it with a number.")
         if subject.scale == 0:
-            return (1 << attribute.size) - 1 if HOLDS[relation](subject.shift, constant) else 0
+            return (1 << attribute.size) - 1 if COMPARATORS[relation](subject.shift, constant) else 0
         relation = MIRRORED.get(relation, relation) if subject.scale < 0 else relation
         constant = (constant - subject.shift) / subject.scale
     try:
-        return compare(attribute, relation, constant) if constant is not None else 0
+        return comparison_mask(attribute, relation, constant) if constant is not None else 0
     except InvalidArgument as fault:
         raise Mismatch(f"`{attribute.name}` is not compared with this:", f"{fault.accepted}.") from None
 
 
-def _part_mask(attribute: Date, part: str, relation: str, constant: Constant) -> int:
+def _date_part_mask(attribute: Date, part: str, relation: str, constant: Constant) -> int:
     """Return the days whose part stands in a relation to a number, or to a day."""
     if part.startswith("trunc"):
-        place = day(constant) if isinstance(constant, str) else constant
+        place = parse_date(constant) if isinstance(constant, str) else constant
         if not isinstance(place, dt.date):
             raise Mismatch(f"`{attribute.name}` is a date.", "Compare it with a day, such as '2024-01-31'.")
         number = Fraction(place.toordinal())
@@ -191,5 +199,182 @@ def _part_mask(attribute: Date, part: str, relation: str, constant: Constant) ->
     if limited.denominator != 1 and relation in {"=", "<>"}:
         return 0 if relation == "=" else (1 << attribute.size) - 1
     whole = math.ceil(limited) if relation in {"<", ">="} else math.floor(limited)
-    holds = HOLDS[relation](values(attribute, part), whole)
+    holds = COMPARATORS[relation](date_part_values(attribute, part), whole)
     return int.from_bytes(np.packbits(holds, bitorder="little").tobytes(), "little")
+
+
+# --- Literals: constants as they are written, read exactly. ---
+
+
+LARGEST_BITS = 1_200
+"""How long numerators and denominators may grow in reckoning with constants: doubles need 1,075."""
+_NUMBER = re.compile(r"([0-9]{1,60}([.][0-9]{0,60})?|[.][0-9]{1,60})([eE][+-]?[0-9]{1,3})?")
+_NUMBER_TYPES = frozenset(
+    (
+        "TINYINT",
+        "SMALLINT",
+        "INT",
+        "BIGINT",
+        "INT128",
+        "FLOAT",
+        "DOUBLE",
+        "DECIMAL",
+        "UTINYINT",
+        "USMALLINT",
+        "UINT",
+        "UBIGINT",
+    )
+)
+_WHOLE_TYPES = _NUMBER_TYPES - {"FLOAT", "DOUBLE", "DECIMAL"}
+_TEXT_TYPES = frozenset(("TEXT", "VARCHAR", "CHAR", "NVARCHAR", "NCHAR"))
+
+
+def parse_number(text: str) -> Fraction | None:
+    """Return a number as it is written; None where it is none, or has more digits than anybody needs.
+
+    >>> parse_number("0.1"), parse_number("1e3"), parse_number("1e999"), parse_number("0x10")
+    (Fraction(1, 10), Fraction(1000, 1), None, None)
+    """
+    if not _NUMBER.fullmatch(text):
+        return None
+    try:
+        found = Fraction(Decimal(text))
+    except (InvalidOperation, ValueError):
+        return None
+    return found if is_small(found) else None
+
+
+def is_small(value: Fraction) -> bool:
+    """Whether a number is still short enough to reckon on with."""
+    return max(value.numerator.bit_length(), value.denominator.bit_length()) <= LARGEST_BITS
+
+
+def type_kind(to: exp.Expr) -> str:
+    """Return what kind of value a type of SQL is: whole, number, text, date, boolean, or other."""
+    plain = isinstance(to, exp.DataType) and not to.expressions  # DECIMAL(5, 2) would round
+    name = getattr(to.this, "value", "") if plain else ""
+    if name in _WHOLE_TYPES:
+        return "whole"
+    if name in _NUMBER_TYPES:
+        return "number"
+    if name in _TEXT_TYPES:
+        return "text"
+    return {"DATE": "date", "BOOLEAN": "boolean"}.get(name, "other")
+
+
+def cast_constant(value: Constant, to: str) -> Constant:
+    """Return a constant as another kind of value."""
+    found: Constant = None
+    match to, value:
+        case "date", str():
+            found = parse_date(value)
+        case (("whole" | "number"), str()):
+            size = parse_number(value.removeprefix("-"))
+            found = size if size is None or not value.startswith("-") else -size
+        case (("whole" | "number"), bool()):
+            found = Fraction(value)
+        case "boolean", str() if value.lower() in {"true", "false"}:
+            found = value.lower() == "true"
+        case (("whole" | "number"), Fraction()) | ("text", str()) | ("boolean", bool()) | ("date", dt.date()):
+            found = value
+    if (found is None and value is not None) or (
+        to == "whole" and isinstance(found, Fraction) and found.denominator != 1
+    ):
+        raise Mismatch("This cast is not known.", "Write the value itself, such as 65, 'female' or DATE '2024-01-31'.")
+    return found
+
+
+def cast_leaf(leaf: Leaf, to: str) -> Leaf:
+    """Return a leaf after a cast, which is known for constants, and for columns where it changes nothing."""
+    if not isinstance(leaf, Subject):
+        return cast_constant(leaf, to)
+    name, held = leaf.attribute.name, leaf.attribute.kind
+    if leaf.numeric and (to == "number" or (to == "whole" and held != "number" and leaf.scale.denominator == 1)):
+        return leaf
+    if (
+        leaf.part is None
+        and leaf.plain
+        and (held, to) in {("category", "text"), ("date", "date"), ("boolean", "boolean")}
+    ):
+        return leaf
+    raise Mismatch(f"`{name}` is a column of kind {held}, and this cast would change it.", "Leave the cast out.")
+
+
+def literal_constant(scope: Scope, node: exp.Expr) -> Constant:
+    """Return what a literal stands for."""
+    if isinstance(node, exp.Null):
+        return None
+    if isinstance(node, exp.Boolean):
+        return bool(node.this)
+    if node.args.get("is_string"):
+        return str(node.this)
+    found = parse_number(str(node.this))
+    if found is None:
+        raise scope.fault(
+            node, f"`{str(node.this)[:60]}` is no number that is read.", "Write digits, such as 12.5 or 1e3."
+        )
+    return found
+
+
+# --- Arithmetic in a row: exact, and only as far as the result is still a number times a column plus a number. ---
+
+
+_TWO_COLUMNS = "Two columns are reckoned together in one row."
+_APART = "Ask for sums of each column, and reckon with the answers: sum(a) + sum(b)."
+
+
+def apply_arithmetic(scope: Scope, node: exp.Expr, left: Scalar, right: Scalar) -> Scalar:
+    """Return left + right and its like; at least one side must be a constant."""
+    if not left.branches and not isinstance(left.otherwise, Subject):
+        fixed = left.otherwise
+        return right.mapped(lambda leaf: _apply_to_leaves(scope, node, fixed, leaf))
+    if not right.branches and not isinstance(right.otherwise, Subject):
+        given = right.otherwise
+        return left.mapped(lambda leaf: _apply_to_leaves(scope, node, leaf, given))
+    raise scope.fault(node, _TWO_COLUMNS, _APART)
+
+
+def constant_value(found: Scalar) -> Fraction | None:
+    """Return the number that a scalar is in every row; None where it is none."""
+    return None if found.branches or isinstance(found.otherwise, Subject) else constant_number(found.otherwise)
+
+
+def _apply_to_leaves(scope: Scope, node: exp.Expr, left: Leaf, right: Leaf) -> Leaf:
+    """Return one step of arithmetic; NULL makes NULL."""
+    if left is None or right is None:
+        return None
+    one, other = _affine(scope, node, left), _affine(scope, node, right)
+    match node:
+        case exp.Add():
+            shift, scale = one[0] + other[0], one[1] + other[1]
+        case exp.Sub() | exp.Neg():
+            shift, scale = one[0] - other[0], one[1] - other[1]
+        case exp.Mul():
+            shift, scale = one[0] * other[0], one[0] * other[1] + one[1] * other[0]
+        case _:
+            if other[1] != 0:
+                raise scope.fault(node, "A number is divided by a column.", "Divide answers: sum(a) / sum(b).")
+            if other[0] == 0:
+                raise scope.fault(node, "This divides by zero.", "Write another divisor.")
+            shift, scale = one[0] / other[0], one[1] / other[0]
+    if not (is_small(shift) and is_small(scale)):
+        raise scope.fault(node, "This number grows too long.", "Write the result itself.")
+    subject = left if isinstance(left, Subject) else right
+    return Subject(subject.attribute, shift, scale) if isinstance(subject, Subject) else shift
+
+
+def _affine(scope: Scope, node: exp.Expr, leaf: Leaf) -> tuple[Fraction, Fraction]:
+    """Return shift and scale of a leaf; a constant has scale 0."""
+    if isinstance(leaf, Subject):
+        if leaf.numeric and leaf.part is None:
+            return leaf.shift, leaf.scale
+        raise scope.fault(
+            node, f"`{leaf.attribute.name}` is not reckoned with.", "Reckon with columns of numbers only."
+        )
+    found = constant_number(leaf)
+    if found is None:
+        raise scope.fault(node, "A text or a day is reckoned with.", "Reckon with numbers only.")
+    return found, Fraction(0)
+
+
+ZERO = scalar_from_leaf(Fraction(0))

@@ -1,26 +1,173 @@
-"""Compiling: from the text of one SELECT to a question. Only the text and the schema are looked at."""
+"""Compile the text of one SELECT into a question: GROUP BY keys, select list, HAVING, ORDER BY and LIMIT.
+
+Only the text and the public schema are read, never the data. All groups are public.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from fractions import Fraction
 
 from sqlglot import exp
 
-from dodona.domain.partition import Partition
-from dodona.domain.schema import Schema
 from dodona.errors import InvalidArgument
-from dodona.query.expression import Expression, KeyOf, Literal
 from dodona.query.predicate import EVERYTHING, NOTHING
 from dodona.query.query import MOST_VALUES, Key, Query
-from dodona.query.question import Column, Order, Question
-from dodona.sql.aggregate import Blocks, name_of
-from dodona.sql.condition import condition
-from dodona.sql.faults import InvalidSql
-from dodona.sql.key import called, key, rank, read_as
-from dodona.sql.parse import parse
-from dodona.sql.scope import Scope
-from dodona.sql.showing import Show, has_aggregate, having, shown_key, value
-from dodona.sql.total import guards
+from dodona.query.question import (
+    AnswerColumn,
+    Arithmetic,
+    Comparison,
+    Expression,
+    KeyLabel,
+    LiteralExpression,
+    Logic,
+    PublicValue,
+    Question,
+    SortKey,
+)
+from dodona.schema.partition import Partition
+from dodona.schema.schema import Schema
+from dodona.sql.aggregate import Blocks, aggregate_name, compile_aggregate, weight_guards
+from dodona.sql.comparison import literal_constant, type_kind
+from dodona.sql.condition import compile_condition
+from dodona.sql.keys import compile_key, default_key_name, key_rank, key_read_as
+from dodona.sql.parse import RELATIONS, flatten_chain, parse
+from dodona.sql.scope import InvalidSql, Scope
+
+# --- What is shown: arithmetic and conditions over aggregates, as post-processing of noisy values. ---
+
+
+_ARITHMETIC: dict[type[exp.Expr], str] = {exp.Add: "+", exp.Sub: "-", exp.Mul: "*", exp.Div: "/"}
+_NO_KEY = (
+    "HAVING filters groups by their noisy values.",
+    "Write conditions on columns into WHERE: that costs nothing.",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class SelectContext:
+    """What may be shown in a statement: its keys, its blocks, and the columns that have names already."""
+
+    scope: Scope
+    keys: tuple[Key, ...]
+    blocks: Blocks
+    aliases: Mapping[str, Expression]
+
+
+def has_aggregate(node: exp.Expr) -> bool:
+    """Whether some part of an expression is an aggregate."""
+    return any(aggregate_name(part) is not None for part in node.walk())
+
+
+def compile_value(show: SelectContext, node: exp.Expr) -> Expression:
+    """Return an expression over aggregates and numbers."""
+    while isinstance(node, exp.Paren):
+        node = node.this
+    if aggregate_name(node) is not None:
+        return compile_aggregate(show.scope, node, show.blocks)
+    if isinstance(node, exp.Column):
+        return _column(show, node)
+    if isinstance(node, exp.Literal) and not node.is_string:
+        return LiteralExpression(_number(show, node))
+    if isinstance(node, exp.Neg):
+        return Arithmetic("-", LiteralExpression(Fraction(0)), _operand(show, node.this))
+    if isinstance(node, exp.Cast):
+        return _cast(show, node)
+    return _arithmetic(show, node)
+
+
+def _arithmetic(show: SelectContext, node: exp.Expr) -> Expression:
+    sign = _ARITHMETIC.get(type(node))
+    if sign is None:
+        what = "This is not reckoned from the answers."
+        raise show.scope.fault(node, what, "Write aggregates and numbers with + - * / between them.")
+    before = len(show.blocks.found)
+    left, right = _operand(show, node.this), _operand(show, node.expression)
+    if sign == "/" and isinstance(right, LiteralExpression | PublicValue) and right.value == 0:
+        raise show.scope.fault(node.expression, "This divides by zero.", "Write another divisor.")
+    if sign == "/" and left == right and not isinstance(left, LiteralExpression):
+        show.blocks.forget(before)
+        return PublicValue(Fraction(1))  # a share of all in all, in every group that has rows
+    return Arithmetic(sign, left, right)
+
+
+def _operand(show: SelectContext, node: exp.Expr) -> Expression:
+    """Return a part of a sum: anything but the name of a group, or a text."""
+    found = compile_value(show, node)
+    if isinstance(found, KeyLabel) or (isinstance(found, LiteralExpression) and isinstance(found.value, str)):
+        raise show.scope.fault(node, "A name is not reckoned with.", "Show it in a column of its own.")
+    return found
+
+
+def find_key(show: SelectContext, node: exp.Expr) -> KeyLabel:
+    """Return the key that an expression without aggregates is."""
+    for column in node.find_all(exp.Column):
+        show.scope.column(column)
+    if not show.keys and not isinstance(node, exp.Anonymous):
+        raise show.scope.fault(
+            node,
+            "Rows are never shown, so this column has no single value.",
+            "Write an aggregate, such as count(*) or avg(...), or name it in GROUP BY.",
+        )
+    found = compile_key(show.scope, node)
+    if found not in show.keys:
+        instead = "Name it in GROUP BY just as in SELECT, or write an aggregate of it."
+        raise show.scope.fault(node, "This is not what the statement groups by.", instead)
+    return KeyLabel(show.keys.index(found))
+
+
+def compile_having(show: SelectContext, node: exp.Expr) -> Expression:
+    """Return a condition over the noisy values of a group."""
+    match node:
+        case exp.Paren():
+            return compile_having(show, node.this)
+        case exp.Not():
+            return Logic("not", (compile_having(show, node.this),))
+        case exp.And() | exp.Or():
+            word = "and" if isinstance(node, exp.And) else "or"
+            return Logic(word, tuple(compile_having(show, part) for part in flatten_chain(node)))
+        case exp.Between():
+            middle = _comparison(show, node.this)
+            low, high = _comparison(show, node.args["low"]), _comparison(show, node.args["high"])
+            return Logic("and", (Comparison(">=", middle, low), Comparison("<=", middle, high)))
+        case exp.In() if node.expressions:
+            one = _comparison(show, node.this)
+            return Logic("or", tuple(Comparison("=", one, _comparison(show, part)) for part in node.expressions))
+    relation = RELATIONS.get(type(node))
+    if relation is None:
+        raise show.scope.fault(node, "This is no condition on answers.", "Write a comparison, such as count(*) > 100.")
+    return Comparison(relation, _comparison(show, node.this), _comparison(show, node.expression))
+
+
+def _comparison(show: SelectContext, node: exp.Expr) -> Expression:
+    found = compile_value(show, node)
+    if isinstance(found, KeyLabel):
+        raise show.scope.fault(node, *_NO_KEY)
+    return found
+
+
+def _number(show: SelectContext, node: exp.Expr) -> Fraction:
+    found = literal_constant(show.scope, node)
+    return found if isinstance(found, Fraction) else Fraction(0)
+
+
+def _cast(show: SelectContext, node: exp.Cast) -> Expression:
+    if type_kind(node.args["to"]) != "number":
+        raise show.scope.fault(node, "Answers are numbers with parts of a whole.", "Leave the cast out.")
+    return compile_value(show, node.this)
+
+
+def _column(show: SelectContext, node: exp.Column) -> Expression:
+    if node.args.get("table") is None:
+        found = show.aliases.get(node.name.casefold())
+        if found is not None:
+            return found
+    return find_key(show, node)
+
+
+# --- Compiling: from the text of one SELECT to a question. Only the text and the schema are looked at. ---
+
 
 LARGEST_LIMIT = 1 << 31
 _DECLARED = (
@@ -31,7 +178,7 @@ _DECLARED = (
 def compile_sql(text: str, schema: Schema) -> Question:
     """Return the question that a text asks of a table.
 
-    >>> from dodona.domain.attribute import Boolean, Integer
+    >>> from dodona.schema.attributes import Boolean, Integer
     >>> schema = Schema.of("stays", Integer("age", 0, 110), Boolean("emergency"), size=200_000)
     >>> question = compile_sql("SELECT emergency, count(*) FROM stays WHERE age >= 65 GROUP BY emergency", schema)
     >>> [column.name for column in question.columns], question.query.values
@@ -40,26 +187,26 @@ def compile_sql(text: str, schema: Schema) -> Question:
     if not isinstance(text, str):
         raise InvalidArgument("question", text, "write SQL as a text")
     try:
-        return _compiled(text, schema)
+        return _compile(text, schema)
     except RecursionError:  # the depth is limited, but the stack may have been deep already
         raise InvalidSql(text, 0, "This is nested too deeply.", "Write it in fewer levels.") from None
 
 
-def _compiled(text: str, schema: Schema) -> Question:
+def _compile(text: str, schema: Schema) -> Question:
     tree = parse(text)
     scope = _scope(text, schema, tree)
     meant = tree.args.get("where")
-    where = EVERYTHING if meant is None else condition(scope, meant.this)[0]
+    where = EVERYTHING if meant is None else compile_condition(scope, meant.this)[0]
     if where == NOTHING:
         scope.warn("No row can meet WHERE: every count and sum is 0.")
     items = [_Item.of(scope, node) for node in tree.expressions]
     distinct = _distinct(scope, tree, items)
     keys = _keys(scope, tree, items)
     blocks = Blocks(where, keys)
-    columns = _columns(Show(scope, keys, blocks, {}), items)
-    show = Show(scope, keys, blocks, {column.name.casefold(): column.expression for column in columns})
+    columns = _columns(SelectContext(scope, keys, blocks, {}), items)
+    show = SelectContext(scope, keys, blocks, {column.name.casefold(): column.expression for column in columns})
     filtered = tree.args.get("having")
-    kept = None if filtered is None else having(show, filtered.this)
+    kept = None if filtered is None else compile_having(show, filtered.this)
     order = _order(show, tree, columns)
     if not blocks.found:
         read = [node for node in (*tree.expressions, tree.args.get("order"), filtered) if node]
@@ -71,7 +218,7 @@ def _compiled(text: str, schema: Schema) -> Question:
             )
         blocks.number(NOTHING)  # no answer depends on the rows: what is asked of the table is nothing, which is free
     for block in blocks.found:
-        scope.bounded(tree.expressions[0], block.where, *guards(block.weight))
+        scope.bounded(tree.expressions[0], block.where, *weight_guards(block.weight))
     for one in keys:
         scope.bounded(tree.expressions[0], *(() if isinstance(one, Partition) else (each for _, each in one.branches)))
     values = sum(block.values for block in blocks.found)
@@ -150,7 +297,7 @@ def _keys(scope: Scope, tree: exp.Select, items: list[_Item]) -> tuple[Key, ...]
     if group.args.get("all"):
         nodes = [item.node for item in items if not has_aggregate(item.node) and not _is_constant(item.node)]
     else:
-        nodes = [_grouped(scope, node, items) for node in group.expressions]
+        nodes = [_resolve_group(scope, node, items) for node in group.expressions]
     if not nodes and not group.args.get("all"):
         raise InvalidSql(
             scope.text, len(scope.text), "GROUP BY names nothing.", "Name columns after it, or leave it out."
@@ -158,7 +305,7 @@ def _keys(scope: Scope, tree: exp.Select, items: list[_Item]) -> tuple[Key, ...]
     found: dict[Key, None] = {}
     groups = 1
     for node in nodes:
-        one = key(scope, node)
+        one = compile_key(scope, node)
         if one not in found:
             groups *= one.groups
             found[one] = None
@@ -168,21 +315,21 @@ def _keys(scope: Scope, tree: exp.Select, items: list[_Item]) -> tuple[Key, ...]
     names = [one.attribute for one in found if isinstance(one, Partition)]
     if len(set(names)) < len(names):
         scope.warn("Two keys group the same column: groups that cannot occur are answered too, as 0 and their noise.")
-    return tuple(sorted(found, key=rank))
+    return tuple(sorted(found, key=key_rank))
 
 
-def _grouped(scope: Scope, node: exp.Expr, items: list[_Item]) -> exp.Expr:
+def _resolve_group(scope: Scope, node: exp.Expr, items: list[_Item]) -> exp.Expr:
     """Return the expression that is grouped by: an ordinal or an alias stands for what is selected."""
     if isinstance(node, exp.Literal) and not node.is_string:
-        return _no_aggregate(scope, node, _ordinal(scope, node, items).node)
+        return _refuse_aggregate(scope, node, _ordinal(scope, node, items).node)
     if isinstance(node, exp.Column) and node.args.get("table") is None:
         for item in items:
             if item.alias is not None and item.alias.casefold() == node.name.casefold():
-                return _no_aggregate(scope, node, item.node)
-    return _no_aggregate(scope, node, node)
+                return _refuse_aggregate(scope, node, item.node)
+    return _refuse_aggregate(scope, node, node)
 
 
-def _no_aggregate(scope: Scope, place: exp.Expr, node: exp.Expr) -> exp.Expr:
+def _refuse_aggregate(scope: Scope, place: exp.Expr, node: exp.Expr) -> exp.Expr:
     if has_aggregate(node):
         raise scope.fault(
             place, "An aggregate is no key.", "Group by columns; write conditions on answers into HAVING."
@@ -199,42 +346,42 @@ def _ordinal(scope: Scope, node: exp.Literal, items: list[_Item]) -> _Item:
     return items[number - 1]
 
 
-def _columns(show: Show, items: list[_Item]) -> tuple[Column, ...]:
-    found: list[Column] = []
+def _columns(show: SelectContext, items: list[_Item]) -> tuple[AnswerColumn, ...]:
+    found: list[AnswerColumn] = []
     seen: dict[str, int] = {}
     for item in items:
-        expression = _shown(show, item.node)
-        name = item.alias or _name(show, item.node, expression)
+        expression = _compile_item(show, item.node)
+        name = item.alias or _column_name(show, item.node, expression)
         seen[name.casefold()] = seen.get(name.casefold(), 0) + 1
         number = seen[name.casefold()]
-        kind = read_as(show.scope, item.node) if isinstance(expression, KeyOf) else "value"
-        found.append(Column(name if number == 1 else f"{name}_{number}", expression, kind))
+        kind = key_read_as(show.scope, item.node) if isinstance(expression, KeyLabel) else "value"
+        found.append(AnswerColumn(name if number == 1 else f"{name}_{number}", expression, kind))
     return tuple(found)
 
 
-def _shown(show: Show, node: exp.Expr) -> Expression:
+def _compile_item(show: SelectContext, node: exp.Expr) -> Expression:
     if isinstance(node, exp.Literal) and node.is_string:
-        return Literal(str(node.this))
+        return LiteralExpression(str(node.this))
     if has_aggregate(node) or _is_constant(node):
-        return value(show, node)
-    return shown_key(show, node)
+        return compile_value(show, node)
+    return find_key(show, node)
 
 
 def _is_constant(node: exp.Expr) -> bool:
     return not any(isinstance(part, exp.Column | exp.Star) for part in node.walk())
 
 
-def _name(show: Show, node: exp.Expr, expression: Expression) -> str:
-    if isinstance(expression, KeyOf):
-        return called(show.scope, node)
-    if name_of(node) is None:
+def _column_name(show: SelectContext, node: exp.Expr, expression: Expression) -> str:
+    if isinstance(expression, KeyLabel):
+        return default_key_name(show.scope, node)
+    if aggregate_name(node) is None:
         return "value"
     while isinstance(node, exp.Filter | exp.WithinGroup):
         node = node.this
     return show.scope.word(node)
 
 
-def _order(show: Show, tree: exp.Select, columns: tuple[Column, ...]) -> tuple[Order, ...]:
+def _order(show: SelectContext, tree: exp.Select, columns: tuple[AnswerColumn, ...]) -> tuple[SortKey, ...]:
     order = tree.args.get("order")
     found = []
     for one in () if order is None else order.expressions:
@@ -243,10 +390,10 @@ def _order(show: Show, tree: exp.Select, columns: tuple[Column, ...]) -> tuple[O
             items = [_Item(column.name, node) for column in columns]
             expression = columns[items.index(_ordinal(show.scope, node, items))].expression
         elif has_aggregate(node) or isinstance(node, exp.Column | exp.Add | exp.Sub | exp.Mul | exp.Div | exp.Neg):
-            expression = value(show, node)
+            expression = compile_value(show, node)
         else:
-            expression = shown_key(show, node)
-        found.append(Order(expression, descending=bool(one.args.get("desc"))))
+            expression = find_key(show, node)
+        found.append(SortKey(expression, descending=bool(one.args.get("desc"))))
     return tuple(found)
 
 

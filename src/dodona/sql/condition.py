@@ -1,131 +1,340 @@
-"""Conditions and scalars of single rows, compiled from the tree.
-
-SQL has three truth values. A condition is compiled to the pair of where it is true and where it is false; NOT swaps
-them, AND and OR join them by De Morgan's laws, and WHERE takes the true one.
-"""
+"""Compile WHERE conditions and row expressions from the syntax tree, including IN, LIKE, CASE and date parts."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, TypeVar
 
+import numpy as np
 from sqlglot import exp
 
-from dodona.query.literal import counted
-from dodona.query.predicate import Predicate, both, complement, either
-from dodona.sql.arithmetic import ZERO, computed
-from dodona.sql.comparison import MIRRORED, NEVER, Mismatch, Truth, compared, like, null
-from dodona.sql.datepart import date_part
-from dodona.sql.grammar import CALLS, RELATIONS, chain
-from dodona.sql.literal import changed, constant, kind
-from dodona.sql.membership import located, member, same
-from dodona.sql.scalar import Leaf, Scalar, Subject, cases, of_leaf, present, truth
+from dodona.query.column import describe_undeclared_value
+from dodona.query.predicate import (
+    MOST_COMBINATIONS,
+    Predicate,
+    among_combinations,
+    complement,
+    conjunction,
+    disjunction,
+    evaluate_predicate,
+)
+from dodona.schema.attributes import Attribute, Date, cell_count
+from dodona.sql.comparison import (
+    ALWAYS_NULL,
+    MIRRORED,
+    ZERO,
+    Mismatch,
+    Truth,
+    apply_arithmetic,
+    cast_leaf,
+    compare_any,
+    compare_leaf,
+    literal_constant,
+    match_like,
+    null_predicate,
+    type_kind,
+)
+from dodona.sql.parse import REFUSED_FUNCTIONS, RELATIONS, flatten_chain
+from dodona.sql.scalar import (
+    DATE_PARTS,
+    PART_SYNONYMS,
+    TRUNCATION_UNITS,
+    Constant,
+    Leaf,
+    Scalar,
+    Subject,
+    build_case,
+    leaf_present,
+    leaf_truth,
+    scalar_from_leaf,
+)
 from dodona.sql.scope import Scope
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+# --- Membership: whether a value, or several values together, are in a list of constants. ---
+
+
+ScalarCompiler = Callable[[exp.Expr], Scalar]
+_Result = TypeVar("_Result")
+_COMBINATION_EFFORT = 16  # a table of combinations is kept, while most other work is forgotten
+_NO_CONSTANT = ("This is no constant.", "Write constants into the list of IN.")
+
+
+def compile_in(scope: Scope, node: exp.Expr, read: ScalarCompiler) -> Truth:
+    """Return where IN is true, and where it is false."""
+    members = node.args.get("expressions") or []
+    if not members:
+        raise scope.fault(node, "IN has no list here.", "Write IN (value, value, ...).")
+    if isinstance(node.this, exp.Tuple):
+        return _tuple_in_list(scope, node, members, read)
+    subject = read(node.this)
+    constants = [_constant(scope, part, read) for part in members]
+    if None in constants:
+        scope.warn("A list of IN with NULL in it is never false, so NOT IN is never true: leave NULL out.")
+    scope.work(node, len(subject.leaves) * subject.width * len(constants))
+    try:
+        found = [(leaf, compare_any(leaf, constants)) for leaf in subject.leaves]
+    except Mismatch:
+        for part, one in zip(members, constants, strict=True):
+            for leaf in subject.leaves:
+                locate_mismatch(scope, part, lambda leaf=leaf, one=one: compare_leaf(leaf, "=", one))  # type: ignore[misc]
+        raise
+    pairs = {id(leaf): pair for leaf, pair in found}
+    return subject.where(lambda leaf: pairs[id(leaf)][0]), subject.where(lambda leaf: pairs[id(leaf)][1])
+
+
+def compile_tuple_equality(scope: Scope, node: exp.Expr, read: ScalarCompiler) -> Truth:
+    """Return where several columns are equal to several constants, and where they are not."""
+    return _tuple_in_list(scope, node, [node.args["expression"]], read)
+
+
+def locate_mismatch(scope: Scope, node: exp.Expr, test: Callable[[], _Result]) -> _Result:
+    """Return what a test says; where two things do not fit, point at the node."""
+    try:
+        return test()
+    except Mismatch as fault:
+        raise scope.fault(node, *fault.args) from None
+
+
+def _tuple_in_list(scope: Scope, node: exp.Expr, members: Sequence[exp.Expr], read: ScalarCompiler) -> Truth:
+    """Return where a row of columns is one of some rows of constants.
+
+    A row equals another if all its parts do, by AND; it is in a list if it equals any of it, by OR.
+    """
+    subjects = [_subject(scope, part, read) for part in node.this.expressions]
+    known: dict[tuple[int, type, Constant], Truth] = {}
+    pairs = []
+    for row in members:
+        if not isinstance(row, exp.Tuple) or len(row.expressions) != len(subjects):
+            what = f"{len(subjects)} columns are compared with something else than {len(subjects)} constants."
+            raise scope.fault(row, what, "Write rows of as many constants, such as (age, sex) IN ((1, 'f'), (2, 'm')).")
+        pair = []
+        for place, (subject, part) in enumerate(zip(subjects, row.expressions, strict=True)):
+            one = _constant(scope, part, read)
+            if one is None:
+                scope.warn("A comparison with NULL is never true: IS NULL asks for missing values.")
+            seen = place, type(one), one
+            if seen not in known:
+                scope.work(part, cell_count(subject.attribute))
+                known[seen] = locate_mismatch(scope, part, partial(compare_leaf, subject, "=", one))
+            pair.append(known[seen])
+        pairs.append(pair)
+    attributes = {subject.attribute.name: subject.attribute for subject in subjects}
+    combinations = math.prod(map(cell_count, attributes.values()))
+    if combinations > MOST_COMBINATIONS:
+        true = disjunction(*(conjunction(*(one for one, _ in pair)) for pair in pairs))
+        return true, conjunction(*(disjunction(*(other for _, other in pair)) for pair in pairs))
+    scope.work(node, _COMBINATION_EFFORT * combinations)
+    return _combinations_truth(subjects, list(attributes.values()), pairs)
+
+
+def _combinations_truth(
+    subjects: Sequence[Subject], attributes: Sequence[Attribute], pairs: Sequence[Sequence[Truth]]
+) -> Truth:
+    """Return the rows by all combinations of cells: those that are equal, and those that differ."""
+    shape = [cell_count(attribute) for attribute in attributes]
+    equal, perhaps = np.zeros(shape, dtype=np.bool_), np.zeros(shape, dtype=np.bool_)
+    for pair in pairs:
+        true = {own.name: np.ones(cell_count(own), dtype=np.bool_) for own in attributes}
+        other = {name: own.copy() for name, own in true.items()}
+        for subject, (one, differs) in zip(subjects, pair, strict=True):
+            true[subject.attribute.name] &= _cells(one, subject.attribute)
+            other[subject.attribute.name] &= ~_cells(differs, subject.attribute)
+        equal[np.ix_(*true.values())] = True
+        perhaps[np.ix_(*other.values())] = True
+    return among_combinations(attributes, equal), among_combinations(attributes, ~perhaps)
+
+
+def _cells(predicate: Predicate, attribute: Attribute) -> NDArray[np.bool_]:
+    return evaluate_predicate(predicate, {attribute.name: np.arange(cell_count(attribute), dtype=np.int64)})
+
+
+def _subject(scope: Scope, node: exp.Expr, read: ScalarCompiler) -> Subject:
+    found = read(node)
+    if found.branches or not isinstance(found.otherwise, Subject):
+        raise scope.fault(node, "This is no column.", "Write columns, such as (age, sex) IN ((1, 'f'), (2, 'm')).")
+    return found.otherwise
+
+
+def _constant(scope: Scope, node: exp.Expr, read: ScalarCompiler) -> Constant:
+    found = read(node)
+    if found.branches or isinstance(found.otherwise, Subject):
+        raise scope.fault(node, *_NO_CONSTANT)
+    return found.otherwise
+
+
+# --- Functions of dates, compiled from the tree: `year(d)`, `extract(month FROM d)`, `date_trunc('month', d)`. ---
+
+
+_PART_NODES = (exp.Year, exp.Quarter, exp.Month, exp.Week, exp.Day, exp.DayOfMonth, exp.DayOfWeek, exp.DayOfYear)
+
+
+def compile_date_part(scope: Scope, node: exp.Expr, compiled: Callable[[exp.Expr], Scalar]) -> Scalar | None:
+    """Return a part of a date; None where the node is none."""
+    if isinstance(node, exp.DateTrunc | exp.TimestampTrunc):
+        return _truncate(scope, node, node.args["unit"].name, compiled(node.this))
+    if isinstance(node, exp.Extract):
+        return _extract(scope, node, node.this.name, compiled(node.expression))
+    if isinstance(node, _PART_NODES):
+        return _extract(scope, node, type(node).__name__, compiled(node.this))
+    return _part_by_name(scope, node, compiled) if isinstance(node, exp.Anonymous) else None
+
+
+def _part_by_name(scope: Scope, node: exp.Anonymous, compiled: Callable[[exp.Expr], Scalar]) -> Scalar | None:
+    """Return a part of a date by a name that the parser leaves as it is."""
+    match node.name.lower(), node.expressions:
+        case (("date_trunc" | "datetrunc"), [unit, inner]):
+            return _truncate(scope, node, unit.name, compiled(inner))
+        case (("date_part" | "datepart"), [unit, inner]):
+            return _extract(scope, node, unit.name, compiled(inner))
+        case name, [inner] if name in DATE_PARTS or name in PART_SYNONYMS:
+            return _extract(scope, node, name, compiled(inner))
+        case _:
+            return None
+
+
+def _extract(scope: Scope, node: exp.Expr, name: str, inner: Scalar) -> Scalar:
+    part = PART_SYNONYMS.get(name.lower(), name.lower())
+    if part not in DATE_PARTS:
+        raise scope.fault(node, f"`{name[:40]}` is no part of a date.", f"Write one of {', '.join(DATE_PARTS)}.")
+    return scalar_from_leaf(Subject(_date_attribute(scope, node, inner), part=part))
+
+
+def _truncate(scope: Scope, node: exp.Expr, unit: str, inner: Scalar) -> Scalar:
+    name = unit.lower()
+    if name not in TRUNCATION_UNITS:
+        raise scope.fault(node, f"A date is not cut to `{name[:40]}`.", f"Write one of {', '.join(TRUNCATION_UNITS)}.")
+    return scalar_from_leaf(Subject(_date_attribute(scope, node, inner), part=f"trunc {name}"))
+
+
+def _date_attribute(scope: Scope, node: exp.Expr, inner: Scalar) -> Date:
+    leaf = inner.otherwise
+    if inner.branches or not isinstance(leaf, Subject) or not leaf.plain or not isinstance(leaf.attribute, Date):
+        raise scope.fault(node, "This takes a column of dates.", "Write the column's name alone.")
+    return leaf.attribute
+
+
+# --- Conditions and scalars of single rows, compiled from the tree. ---
+
 
 _CHUNK = 64  # parts that are joined at once, so that long chains do not hold all their sets
 _MOST_BRANCHES = 256
 _MOST_PAIRS = 256
 
 
-def condition(scope: Scope, node: exp.Expr) -> Truth:
+def compile_condition(scope: Scope, node: exp.Expr) -> Truth:
     """Return where a condition is true and where it is false."""
-    found = _condition(scope, node)
+    found = _dispatch_condition(scope, node)
     scope.bounded(node, *found)
     return found
 
 
-def scalar(scope: Scope, node: exp.Expr) -> Scalar:
+def compile_scalar(scope: Scope, node: exp.Expr) -> Scalar:
     """Return the value of an expression in a row."""
     read = _SCALARS.get(type(node))
     if read is not None:
         return read(scope, node)
     if type(node) in _CONDITIONS:
-        true, false = condition(scope, node)
-        return cases([(true, of_leaf(leaf=True)), (false, of_leaf(leaf=False))], of_leaf(None))
-    found = date_part(scope, node, lambda part: scalar(scope, part))
+        true, false = compile_condition(scope, node)
+        return build_case(
+            [(true, scalar_from_leaf(leaf=True)), (false, scalar_from_leaf(leaf=False))], scalar_from_leaf(None)
+        )
+    found = compile_date_part(scope, node, lambda part: compile_scalar(scope, part))
     if found is not None:
         return found
     if isinstance(node, exp.AggFunc | exp.Filter | exp.WithinGroup):
         raise scope.fault(node, "An aggregate stands where single rows are meant.", "Write it in SELECT or HAVING.")
     if isinstance(node, exp.Anonymous):
         what = f"`{node.name[:60]}` is no function that is known here."
-        raise scope.fault(node, *CALLS.get(node.name.lower(), (what, "Leave it out.")))
+        raise scope.fault(node, *REFUSED_FUNCTIONS.get(node.name.lower(), (what, "Leave it out.")))
     instead = "Write a column, a number, a text in single quotes or a CASE."
     raise scope.fault(node, "This is no value of a row.", instead)
 
 
-def _condition(scope: Scope, node: exp.Expr) -> Truth:
+def _dispatch_condition(scope: Scope, node: exp.Expr) -> Truth:
     read = _CONDITIONS.get(type(node))
-    return _as_condition(scope, node, scalar(scope, node)) if read is None else read(scope, node)
+    return _as_condition(scope, node, compile_scalar(scope, node)) if read is None else read(scope, node)
 
 
 def _and(scope: Scope, node: exp.Expr) -> Truth:
-    pairs = [condition(scope, part) for part in chain(node)]
-    return _folded(both, [true for true, _ in pairs]), _folded(either, [false for _, false in pairs])
+    pairs = [compile_condition(scope, part) for part in flatten_chain(node)]
+    return _fold_in_chunks(conjunction, [true for true, _ in pairs]), _fold_in_chunks(
+        disjunction, [false for _, false in pairs]
+    )
 
 
 def _or(scope: Scope, node: exp.Expr) -> Truth:
-    pairs = [condition(scope, part) for part in chain(node)]
-    return _folded(either, [true for true, _ in pairs]), _folded(both, [false for _, false in pairs])
+    pairs = [compile_condition(scope, part) for part in flatten_chain(node)]
+    return _fold_in_chunks(disjunction, [true for true, _ in pairs]), _fold_in_chunks(
+        conjunction, [false for _, false in pairs]
+    )
 
 
 def _not(scope: Scope, node: exp.Expr) -> Truth:
-    true, false = condition(scope, node.this)
+    true, false = compile_condition(scope, node.this)
     return false, true
 
 
 def _between(scope: Scope, node: exp.Expr) -> Truth:
-    middle = _Side(node.this, scalar(scope, node.this))
-    above = _paired(scope, node, (middle, _side(scope, node.args["low"])), ">=")
-    below = _paired(scope, node, (middle, _side(scope, node.args["high"])), "<=")
-    return both(above[0], below[0]), either(above[1], below[1])
+    middle = _Operand(node.this, compile_scalar(scope, node.this))
+    above = _compare_scalars(scope, node, (middle, _compile_operand(scope, node.args["low"])), ">=")
+    below = _compare_scalars(scope, node, (middle, _compile_operand(scope, node.args["high"])), "<=")
+    return conjunction(above[0], below[0]), disjunction(above[1], below[1])
 
 
 def _as_condition(scope: Scope, node: exp.Expr, found: Scalar) -> Truth:
     """Return a scalar as a condition: a column of truth values, or a CASE of them."""
-    if any(truth(leaf) is None for leaf in found.leaves):
+    if any(leaf_truth(leaf) is None for leaf in found.leaves):
         raise scope.fault(node, "This is no condition.", "Write a comparison, such as age >= 65, or a boolean column.")
-    return found.where(lambda leaf: (truth(leaf) or NEVER)[0]), found.where(lambda leaf: (truth(leaf) or NEVER)[1])
+    return found.where(lambda leaf: (leaf_truth(leaf) or ALWAYS_NULL)[0]), found.where(
+        lambda leaf: (leaf_truth(leaf) or ALWAYS_NULL)[1]
+    )
 
 
-def _folded(join: Callable[..., Predicate], parts: list[Predicate]) -> Predicate:
+def _fold_in_chunks(join: Callable[..., Predicate], parts: list[Predicate]) -> Predicate:
     if len(parts) <= _CHUNK:
         return join(*parts)
-    return _folded(join, [join(*parts[first : first + _CHUNK]) for first in range(0, len(parts), _CHUNK)])
+    return _fold_in_chunks(join, [join(*parts[first : first + _CHUNK]) for first in range(0, len(parts), _CHUNK)])
 
 
 @dataclass(frozen=True, slots=True)
-class _Side:
+class _Operand:
     """One side of a comparison: where it stands, and what it is in a row. It is compiled once."""
 
     node: exp.Expr
     value: Scalar
 
 
-def _side(scope: Scope, node: exp.Expr) -> _Side:
+def _compile_operand(scope: Scope, node: exp.Expr) -> _Operand:
     if isinstance(node, exp.Null):
         scope.warn("A comparison with NULL is never true: IS NULL asks for missing values.")
-    return _Side(node, scalar(scope, node))
+    return _Operand(node, compile_scalar(scope, node))
 
 
 def _comparison(scope: Scope, node: exp.Expr) -> Truth:
     if isinstance(node.this, exp.Tuple):
-        true, false = same(scope, node, lambda part: scalar(scope, part))
+        true, false = compile_tuple_equality(scope, node, lambda part: compile_scalar(scope, part))
         return (true, false) if isinstance(node, exp.EQ) else (false, true)
-    sides = _side(scope, node.this), _side(scope, node.args["expression"])
-    return _paired(scope, node, sides, RELATIONS[type(node)])
+    sides = _compile_operand(scope, node.this), _compile_operand(scope, node.args["expression"])
+    return _compare_scalars(scope, node, sides, RELATIONS[type(node)])
 
 
-def _leaves(left: Leaf, relation: str, right: Leaf) -> Truth:
+def _compare_leaves(left: Leaf, relation: str, right: Leaf) -> Truth:
     if isinstance(right, Subject):
         if isinstance(left, Subject):
             what = f"Two columns are compared, `{left.attribute.name}` and `{right.attribute.name}`."
             raise Mismatch(what, "Compare each of them with a constant.")
-        return compared(right, MIRRORED.get(relation, relation), left)
-    return compared(left, relation, right)
+        return compare_leaf(right, MIRRORED.get(relation, relation), left)
+    return compare_leaf(left, relation, right)
 
 
-def _paired(scope: Scope, node: exp.Expr, sides: tuple[_Side, _Side], relation: str) -> Truth:
+def _compare_scalars(scope: Scope, node: exp.Expr, sides: tuple[_Operand, _Operand], relation: str) -> Truth:
     """Return a comparison of two scalars, leaf by leaf."""
     left, right = sides[0].value, sides[1].value
     pairs = len(left.leaves) * len(right.leaves)
@@ -137,7 +346,7 @@ def _paired(scope: Scope, node: exp.Expr, sides: tuple[_Side, _Side], relation: 
     def tested(one: Leaf, other: Leaf) -> Truth:
         place = id(one), id(other)
         if place not in tests:
-            tests[place] = _leaves(one, relation, other)
+            tests[place] = _compare_leaves(one, relation, other)
         return tests[place]
 
     try:
@@ -151,10 +360,13 @@ def _paired(scope: Scope, node: exp.Expr, sides: tuple[_Side, _Side], relation: 
 
 def _null_safe(scope: Scope, node: exp.Expr) -> Truth:
     """Return IS [NOT] DISTINCT FROM: true or false everywhere, NULL being a value like any other."""
-    sides = _Side(node.this, scalar(scope, node.this)), _Side(node.expression, scalar(scope, node.expression))
-    equal, _ = _paired(scope, node, sides, "=")
-    nulls = both(*(side.value.where(_null) for side in sides))
-    same = either(equal, nulls)
+    sides = (
+        _Operand(node.this, compile_scalar(scope, node.this)),
+        _Operand(node.expression, compile_scalar(scope, node.expression)),
+    )
+    equal, _ = _compare_scalars(scope, node, sides, "=")
+    nulls = conjunction(*(side.value.where(_is_null) for side in sides))
+    same = disjunction(equal, nulls)
     pair = same, complement(same)
     return pair if isinstance(node, exp.NullSafeEQ) else (pair[1], pair[0])
 
@@ -162,38 +374,38 @@ def _null_safe(scope: Scope, node: exp.Expr) -> Truth:
 def _is(scope: Scope, node: exp.Expr) -> Truth:
     match node.expression:
         case exp.Null():
-            asked = scalar(scope, node.this)
+            asked = compile_scalar(scope, node.this)
             columns = [leaf.attribute for leaf in asked.leaves if isinstance(leaf, Subject)]
             for own in (column for column in columns if column.otherwise is not None):
-                scope.warn(f"`{own.name}` is never NULL: what is missing {counted(own)}.")
-            found = asked.where(_null)
+                scope.warn(f"`{own.name}` is never NULL: what is missing {describe_undeclared_value(own)}.")
+            found = asked.where(_is_null)
         case exp.Boolean(this=wanted):
-            pair = condition(scope, node.this)
+            pair = compile_condition(scope, node.this)
             found = pair[0] if wanted else pair[1]
         case _:
             raise scope.fault(node.expression, "IS is followed by something else than NULL, TRUE or FALSE.", "Write =.")
     return found, complement(found)
 
 
-def _null(leaf: Leaf) -> Predicate:
+def _is_null(leaf: Leaf) -> Predicate:
     """Return where a leaf is NULL. `<outside>` is not, though nothing is known of it."""
     if isinstance(leaf, Subject):
-        return null(leaf.attribute)
-    return complement(present(leaf))
+        return null_predicate(leaf.attribute)
+    return complement(leaf_present(leaf))
 
 
 def _in(scope: Scope, node: exp.Expr) -> Truth:
-    return member(scope, node, lambda part: scalar(scope, part))
+    return compile_in(scope, node, lambda part: compile_scalar(scope, part))
 
 
 def _like(scope: Scope, node: exp.Expr) -> Truth:
-    one, other = scalar(scope, node.this), scalar(scope, node.expression)
+    one, other = compile_scalar(scope, node.this), compile_scalar(scope, node.expression)
     pattern = other.otherwise
     if one.branches or other.branches or not isinstance(one.otherwise, Subject) or not isinstance(pattern, str):
         raise scope.fault(node, "LIKE compares a column with a text.", "Write column LIKE 'pattern%'.")
     subject, folded = one.otherwise, str.lower if isinstance(node, exp.ILike) else str
     scope.work(node, subject.attribute.size * len(pattern))
-    true, false = located(scope, node, lambda: like(subject, pattern, folded=folded))
+    true, false = locate_mismatch(scope, node, lambda: match_like(subject, pattern, folded=folded))
     return (false, true) if node.args.get("negate") else (true, false)
 
 
@@ -205,15 +417,15 @@ def _case(scope: Scope, node: exp.Expr) -> Scalar:
         raise scope.fault(
             node, f"This CASE has more than {_MOST_BRANCHES} branches.", "Write IN (...), or fewer branches."
         )
-    subject = _side(scope, node.this) if isinstance(node, exp.Case) and node.this is not None else None
+    subject = _compile_operand(scope, node.this) if isinstance(node, exp.Case) and node.this is not None else None
     branches = []
     for branch in ifs:
         if subject is None:
-            guard = condition(scope, branch.this)
+            guard = compile_condition(scope, branch.this)
         else:
-            guard = _paired(scope, branch, (subject, _side(scope, branch.this)), "=")
-        branches.append((guard[0], scalar(scope, branch.args["true"])))
-    found = cases(branches, of_leaf(None) if default is None else scalar(scope, default))
+            guard = _compare_scalars(scope, branch, (subject, _compile_operand(scope, branch.this)), "=")
+        branches.append((guard[0], compile_scalar(scope, branch.args["true"])))
+    found = build_case(branches, scalar_from_leaf(None) if default is None else compile_scalar(scope, default))
     scope.bounded(node, *(guard for guard, _ in found.branches))
     return found
 
@@ -223,29 +435,29 @@ def _coalesce(scope: Scope, node: exp.Expr) -> Scalar:
     parts = (node.this, *node.args["expressions"])
     if len(parts) > _MOST_BRANCHES:
         raise scope.fault(node, f"coalesce has more than {_MOST_BRANCHES} arguments.", "Write fewer.")
-    found = [scalar(scope, part) for part in parts]
-    branches = [(complement(part.where(_null)), part) for part in found[:-1]]
+    found = [compile_scalar(scope, part) for part in parts]
+    branches = [(complement(part.where(_is_null)), part) for part in found[:-1]]
     scope.bounded(node, *(guard for guard, _ in branches))
-    return cases(branches, found[-1])
+    return build_case(branches, found[-1])
 
 
 def _cast(scope: Scope, node: exp.Expr) -> Scalar:
     """Return a cast of constants, or one that changes nothing."""
-    to = kind(node.args["to"])
-    inner = scalar(scope, node.this)
-    return located(scope, node, lambda: inner.mapped(lambda leaf: changed(leaf, to)))
+    to = type_kind(node.args["to"])
+    inner = compile_scalar(scope, node.this)
+    return locate_mismatch(scope, node, lambda: inner.mapped(lambda leaf: cast_leaf(leaf, to)))
 
 
 def _column(scope: Scope, node: exp.Expr) -> Scalar:
-    return of_leaf(Subject(scope.column(node)))
+    return scalar_from_leaf(Subject(scope.column(node)))
 
 
 def _negative(scope: Scope, node: exp.Expr) -> Scalar:
-    return computed(scope, node, ZERO, scalar(scope, node.this))
+    return apply_arithmetic(scope, node, ZERO, compile_scalar(scope, node.this))
 
 
-def _computed(scope: Scope, node: exp.Expr) -> Scalar:
-    return computed(scope, node, scalar(scope, node.this), scalar(scope, node.expression))
+def _arithmetic(scope: Scope, node: exp.Expr) -> Scalar:
+    return apply_arithmetic(scope, node, compile_scalar(scope, node.this), compile_scalar(scope, node.expression))
 
 
 _CONDITIONS: dict[type[exp.Expr], Callable[[Scope, exp.Expr], Truth]] = {
@@ -262,11 +474,13 @@ _CONDITIONS: dict[type[exp.Expr], Callable[[Scope, exp.Expr], Truth]] = {
     **dict.fromkeys(RELATIONS, _comparison),
 }
 _SCALARS: dict[type[exp.Expr], Callable[[Scope, exp.Expr], Scalar]] = {
-    exp.Paren: lambda scope, node: scalar(scope, node.this),
+    exp.Paren: lambda scope, node: compile_scalar(scope, node.this),
     exp.Column: _column,
-    **dict.fromkeys((exp.Literal, exp.Boolean, exp.Null), lambda scope, node: of_leaf(constant(scope, node))),
+    **dict.fromkeys(
+        (exp.Literal, exp.Boolean, exp.Null), lambda scope, node: scalar_from_leaf(literal_constant(scope, node))
+    ),
     **dict.fromkeys((exp.Case, exp.If), _case),
-    **dict.fromkeys((exp.Add, exp.Sub, exp.Mul, exp.Div), _computed),
+    **dict.fromkeys((exp.Add, exp.Sub, exp.Mul, exp.Div), _arithmetic),
     exp.Coalesce: _coalesce,
     exp.Cast: _cast,
     exp.Neg: _negative,

@@ -1,8 +1,4 @@
-"""Scalars: the value of an expression in one row, as a rule that the row's cell alone decides.
-
-A scalar is a list of branches, of which the first that holds gives the leaf: a constant, NULL, or a column (perhaps
-times a number plus a number, or a part of a date).
-"""
+"""Scalars: the value of an SQL expression in one row, as a function of the row's cell, and parts of dates."""
 
 from __future__ import annotations
 
@@ -10,9 +6,16 @@ import datetime as dt
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 
-from dodona.domain.attribute import Attribute, Boolean, Category, Date, cells
-from dodona.query.predicate import EVERYTHING, NOTHING, Predicate, both, complement, either, masked
+import numpy as np
+from numpy.typing import NDArray
+
+from dodona.query.predicate import EVERYTHING, NOTHING, Predicate, among_mask, complement, conjunction, disjunction
+from dodona.schema.attributes import Attribute, Boolean, Category, Date, cell_count
+from dodona.schema.partition import Partition
+
+# --- Scalars: the value of an expression in one row, as a rule that the row's cell alone decides. ---
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +64,7 @@ class Scalar:
     @property
     def width(self) -> int:
         """How many cells the widest column has that it may be; 0 where it is always a constant."""
-        return max((cells(leaf.attribute) for leaf in self.leaves if isinstance(leaf, Subject)), default=0)
+        return max((cell_count(leaf.attribute) for leaf in self.leaves if isinstance(leaf, Subject)), default=0)
 
     def mapped(self, change: Callable[[Leaf], Leaf]) -> Scalar:
         """Return the scalar with each leaf changed."""
@@ -73,7 +76,7 @@ class Scalar:
             return self._flat(test)
         found = test(self.otherwise)
         for guard, leaf in reversed(self.branches):
-            found = chosen(guard, test(leaf), found)
+            found = if_then_else(guard, test(leaf), found)
         return found
 
     def _flat(self, test: Callable[[Leaf], Predicate]) -> Predicate:
@@ -81,38 +84,38 @@ class Scalar:
         parts: list[Predicate] = []
         before: Predicate = NOTHING
         for guard, leaf in self.branches:
-            parts.append(both(guard, test(leaf), complement(before)))
-            before = either(before, guard)
-        return either(*parts, both(test(self.otherwise), complement(before)))
+            parts.append(conjunction(guard, test(leaf), complement(before)))
+            before = disjunction(before, guard)
+        return disjunction(*parts, conjunction(test(self.otherwise), complement(before)))
 
     def present(self) -> Predicate:
         """Return the rows in which it has a value."""
-        return self.where(present)
+        return self.where(leaf_present)
 
 
-def of_leaf(leaf: Leaf) -> Scalar:
+def scalar_from_leaf(leaf: Leaf) -> Scalar:
     """Return the scalar that is the same rule for every row."""
     return Scalar((), leaf)
 
 
-def chosen(guard: Predicate, then: Predicate, otherwise: Predicate) -> Predicate:
+def if_then_else(guard: Predicate, then: Predicate, otherwise: Predicate) -> Predicate:
     """Return the rows of `then` where the guard holds, and those of `otherwise` where it does not."""
     if EVERYTHING in {then, otherwise} or NOTHING in {then, otherwise}:  # keep it flat
         if then == otherwise:
             return then
         if then == EVERYTHING:
-            return either(guard, otherwise)
+            return disjunction(guard, otherwise)
         if then == NOTHING:
-            return both(complement(guard), otherwise)
-        return either(then, complement(guard)) if otherwise == EVERYTHING else both(guard, then)
-    return either(both(guard, then), both(complement(guard), otherwise))
+            return conjunction(complement(guard), otherwise)
+        return disjunction(then, complement(guard)) if otherwise == EVERYTHING else conjunction(guard, then)
+    return disjunction(conjunction(guard, then), conjunction(complement(guard), otherwise))
 
 
-def cases(branches: list[tuple[Predicate, Scalar]], otherwise: Scalar) -> Scalar:
+def build_case(branches: list[tuple[Predicate, Scalar]], otherwise: Scalar) -> Scalar:
     """Return the scalar that is that of the first branch that holds."""
     found: list[tuple[Predicate, Leaf]] = []
     for guard, scalar in branches:
-        found.extend((both(guard, inner), leaf) for inner, leaf in scalar.branches)
+        found.extend((conjunction(guard, inner), leaf) for inner, leaf in scalar.branches)
         found.append((guard, scalar.otherwise))
     found.extend(otherwise.branches)
     last = otherwise.otherwise
@@ -128,26 +131,108 @@ def cases(branches: list[tuple[Predicate, Scalar]], otherwise: Scalar) -> Scalar
     return Scalar(tuple(kept), last)
 
 
-def present(leaf: Leaf) -> Predicate:
+def leaf_present(leaf: Leaf) -> Predicate:
     """Return the rows in which a leaf has a value: aggregates skip `<missing>` and `<outside>`."""
     if isinstance(leaf, Subject):
-        return masked(leaf.attribute, (1 << leaf.attribute.size) - 1)
+        return among_mask(leaf.attribute, (1 << leaf.attribute.size) - 1)
     return NOTHING if leaf is None else EVERYTHING
 
 
-def number(leaf: Leaf) -> Fraction | None:
+def constant_number(leaf: Leaf) -> Fraction | None:
     """Return a constant as a number: true is 1. None where it is none."""
     if isinstance(leaf, bool):
         return Fraction(leaf)
     return leaf if isinstance(leaf, Fraction) else None
 
 
-def truth(leaf: Leaf) -> tuple[Predicate, Predicate] | None:
+def leaf_truth(leaf: Leaf) -> tuple[Predicate, Predicate] | None:
     """Return where a leaf is true and where it is false; None where it is no truth value."""
     if leaf is None:
         return NOTHING, NOTHING
     if isinstance(leaf, bool):
         return (EVERYTHING, NOTHING) if leaf else (NOTHING, EVERYTHING)
     if isinstance(leaf, Subject) and isinstance(leaf.attribute, Boolean) and leaf.plain:
-        return masked(leaf.attribute, 0b10), masked(leaf.attribute, 0b01)
+        return among_mask(leaf.attribute, 0b10), among_mask(leaf.attribute, 0b01)
     return None
+
+
+# --- Parts of dates: what `year(d)`, `date_trunc('month', d)` and their like are for each day of a column. ---
+
+
+PART_SYNONYMS = {"dayofmonth": "day", "dayofweek": "dow", "weekday": "dow", "dayofyear": "doy", "weekofyear": "week"}
+"""Other names of parts."""
+_EPOCH = dt.date(1970, 1, 1).toordinal()
+_Numbers = NDArray[np.int64]
+
+
+@lru_cache(maxsize=64)
+def date_part_values(attribute: Date, part: str) -> _Numbers:
+    """Return the part of each day, in the order of the codes: a number, or the first day as an ordinal.
+
+    >>> from datetime import date
+    >>> date_part_values(Date("d", date(2024, 1, 30), date(2024, 2, 2)), "month").tolist()
+    [1, 1, 2, 2]
+    """
+    ordinals = np.arange(attribute.lower.toordinal(), attribute.upper.toordinal() + 1, dtype=np.int64)
+    found = _PARTS[part](ordinals)
+    found.flags.writeable = False
+    return found
+
+
+def date_partition(attribute: Date, unit: str) -> Partition:
+    """Return the days in groups of one unit; the first and the last group may be parts of one."""
+    found = date_part_values(attribute, f"trunc {unit}")
+    cuts = np.flatnonzero(np.diff(found, prepend=found[0] - 1))
+    return Partition.cut(attribute, tuple(cuts.tolist()))
+
+
+def _as_days(ordinals: _Numbers) -> NDArray[np.datetime64]:
+    return (ordinals - _EPOCH).astype("datetime64[D]")
+
+
+def _month(ordinals: _Numbers) -> _Numbers:
+    """Return the months since January of year 1970."""
+    return _as_days(ordinals).astype("datetime64[M]").astype(np.int64)
+
+
+def _first(ordinals: _Numbers, unit: str) -> _Numbers:
+    """Return the first day of the year or the month of each day."""
+    return _as_days(ordinals).astype(f"datetime64[{unit}]").astype("datetime64[D]").astype(np.int64) + _EPOCH
+
+
+def _quarter(ordinals: _Numbers) -> _Numbers:
+    """Return the first day of the quarter of each day."""
+    months = _month(ordinals)
+    return (months - months % 3).astype("datetime64[M]").astype("datetime64[D]").astype(np.int64) + _EPOCH
+
+
+def _weekday(ordinals: _Numbers) -> _Numbers:
+    """Return 0 for Monday to 6 for Sunday: the first day of year 1 was a Monday."""
+    return (ordinals + 6) % 7
+
+
+def _week(ordinals: _Numbers) -> _Numbers:
+    """Return the week, which belongs to the year of its Thursday (ISO 8601)."""
+    thursday = ordinals - _weekday(ordinals) + 3
+    return (thursday - _first(thursday, "Y")) // 7 + 1
+
+
+_PARTS: dict[str, Callable[[_Numbers], _Numbers]] = {
+    "year": lambda days: _as_days(days).astype("datetime64[Y]").astype(np.int64) + 1970,
+    "quarter": lambda days: _month(days) % 12 // 3 + 1,
+    "month": lambda days: _month(days) % 12 + 1,
+    "week": _week,
+    "day": lambda days: days - _first(days, "M") + 1,
+    "dow": lambda days: (_weekday(days) + 1) % 7,
+    "isodow": lambda days: _weekday(days) + 1,
+    "doy": lambda days: days - _first(days, "Y") + 1,
+    "trunc year": lambda days: _first(days, "Y"),
+    "trunc quarter": _quarter,
+    "trunc month": lambda days: _first(days, "M"),
+    "trunc week": lambda days: days - _weekday(days),
+    "trunc day": lambda days: days + 0,
+}
+DATE_PARTS = tuple(part for part in _PARTS if not part.startswith("trunc"))
+"""Parts of a date that are numbers."""
+TRUNCATION_UNITS = tuple(part.removeprefix("trunc ") for part in _PARTS if part.startswith("trunc"))
+"""What a date may be cut to."""

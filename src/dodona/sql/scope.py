@@ -1,4 +1,7 @@
-"""The scope of a statement: its text, the names that it may use, and the warnings that came up."""
+"""The scope of a SQL statement: its text, the names it may use, its warnings and its errors.
+
+Every error is an `InvalidSql` that points at the place in the text and says what to write instead.
+"""
 
 from __future__ import annotations
 
@@ -8,10 +11,69 @@ from difflib import get_close_matches
 
 from sqlglot import exp
 
-from dodona.domain.attribute import Attribute, Category
-from dodona.domain.schema import Schema
+from dodona.errors import InvalidRequest
 from dodona.query.predicate import And, Or, Predicate
-from dodona.sql.faults import InvalidSql
+from dodona.schema.attributes import Attribute, Category
+from dodona.schema.schema import Schema
+
+# --- What is wrong with a text of SQL: where it stands, what it is, and what to write instead. ---
+
+
+_WIDEST = 100
+_BEFORE = 60
+
+
+class InvalidSql(InvalidRequest):
+    """The text is not a question that can be answered. It was only read: no data were looked at."""
+
+    code = "invalid-sql"
+    sqlstate = "42601"
+
+    def __init__(self, text: str, start: int, what: str, instead: str) -> None:
+        """Point at a character of the text, say what is wrong there and what to write.
+
+        >>> print(InvalidSql("SELECT * FROM stays", 7, "`*` would show rows.", "Write count(*)."))
+        Line 1, column 8:
+            SELECT * FROM stays
+                   ^
+        `*` would show rows. Write count(*). Nothing was charged.
+        """
+        self.start = max(0, min(start, len(text)))
+        self.line, self.column = line_and_column(text, self.start)
+        self.what = _printable(what)
+        self.instead = _printable(instead)
+        place = f"Line {self.line}, column {self.column}:\n{_mark_position(text, self.start)}"
+        super().__init__(f"{place}\n{self.what} {self.instead}")
+
+
+def line_and_column(text: str, start: int) -> tuple[int, int]:
+    r"""Return the line and the column of a character, both from 1.
+
+    >>> line_and_column("SELECT\n  1", 9)
+    (2, 3)
+    """
+    begin = text.rfind("\n", 0, start) + 1
+    return text.count("\n", 0, start) + 1, start - begin + 1
+
+
+def _mark_position(text: str, start: int) -> str:
+    """Return the line that is meant, or the part of it around the place, and a caret below."""
+    begin = text.rfind("\n", 0, start) + 1
+    end = text.find("\n", start)
+    line = text[begin : len(text) if end < 0 else end]
+    first = 0 if len(line) <= _WIDEST else max(0, start - begin - _BEFORE)
+    shown = line[first : first + _WIDEST]
+    head, tail = "…" * (first > 0), "…" * (first + _WIDEST < len(line))
+    return f"    {head}{_printable(shown)}{tail}\n    {' ' * (len(head) + start - begin - first)}^"
+
+
+def _printable(text: str) -> str:
+    """Return a text without what cannot be printed: names come from whoever asks, and go to a terminal."""
+    return "".join(letter if letter.isprintable() else " " for letter in text)
+
+
+# --- The scope of a statement: its text, the names that it may use, and the warnings that came up. ---
+
 
 _WORDS: dict[type[exp.Expr], str] = {exp.Case: "case", exp.Distinct: "distinct", exp.Neg: "-", exp.Null: "null"}
 """What a node begins with, where the parser keeps no place for it."""
@@ -57,7 +119,7 @@ class Scope:
 
     def fault(self, node: exp.Expr, what: str, instead: str) -> InvalidSql:
         """Return the error that points at a node."""
-        return InvalidSql(self.text, start_of(node, self.text), what, instead)
+        return InvalidSql(self.text, node_start(node, self.text), what, instead)
 
     def word(self, node: exp.Expr) -> str:
         """Return the word that a node begins with, such as the name of a function, in small letters."""
@@ -109,7 +171,7 @@ class Scope:
         return f"There is no column `{name[:60]}`.", f"{hint}; the columns are {listed}."
 
 
-def start_of(node: exp.Expr, text: str) -> int:
+def node_start(node: exp.Expr, text: str) -> int:
     """Return where a node begins: it knows its place itself, or its parts do, or the words and nodes before it."""
     places = [part.meta["start"] for part in node.walk() if part.meta.get("start") is not None]
     word = _WORDS.get(type(node))
@@ -119,12 +181,12 @@ def start_of(node: exp.Expr, text: str) -> int:
         return max(before, 0) if before >= 0 else first
     if isinstance(node, exp.Boolean):
         word = str(node.this).lower()
-    after = _before(node)
+    after = _start_before(node)
     found = None if word is None else re.search(rf"\b{word}\b", text[after:].lower())
     return after if found is None else after + found.start()
 
 
-def _before(node: exp.Expr) -> int:
+def _start_before(node: exp.Expr) -> int:
     """Return the last place that is known before a node without one, in the order of reading."""
     last = 0
     for part in node.root().walk(bfs=False):

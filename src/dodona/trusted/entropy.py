@@ -1,6 +1,6 @@
-"""The only door to randomness: an AES-256-CTR keystream keyed from the operating system.
+"""The only source of randomness: an AES-256-CTR keystream keyed by the operating system.
 
-Everything drawn in Dodona comes through here. A failed or short fill raises; it never yields zeros.
+Everything that Dodona draws comes from here. A failed or short fill raises; it never yields zeros.
 """
 
 from __future__ import annotations

@@ -20,14 +20,14 @@ SCALES = (
 BAND = 2.0**-45
 
 
-def product_law(noise: Noise) -> laws.Law:
+def product_law(noise: Noise) -> laws.DiscreteLaw:
     match noise.name:
         case "laplace":
-            return laws.laplace(noise.scale)
+            return laws.laplace_law(noise.scale)
         case "gaussian":
-            return laws.gaussian(noise.scale**2)
+            return laws.gaussian_law(noise.scale**2)
         case _:
-            return laws.geometric(noise.scale)
+            return laws.geometric_law(noise.scale)
 
 
 def random_scale(rng: np.random.Generator) -> Fraction:

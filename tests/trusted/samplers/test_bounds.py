@@ -9,9 +9,8 @@ import numpy as np
 import pytest
 
 from dodona.trusted import samplers
-from dodona.trusted.samplers.bounds import logistic_floor, power_floor
-from dodona.trusted.samplers.contest import Draw, winners
-from dodona.trusted.samplers.law import thresholds
+from dodona.trusted.samplers.contest import ContestLaw, contest_winners
+from dodona.trusted.samplers.law import law_thresholds, logistic_floor, power_floor
 from tests.trusted.samplers.adversary import ALL, NAMES, SCALES, Replay, product_law, random_scale
 from tests.trusted.samplers.oracle import DEPTH, Noise, fixed, meaning_of, rational, real
 
@@ -70,7 +69,9 @@ def test_the_decimal_context_of_the_caller_changes_nothing(context: Context):
     words = np.full(2, 77, dtype=np.uint64)
     with localcontext(context):
         replay = Replay([5] * 12 + [1, 200])
-        found = winners(np.zeros(2), lambda _: Fraction(0), words[np.newaxis], replay.more, draw=Draw.GUMBEL)[0]
+        found = contest_winners(
+            np.zeros(2), lambda _: Fraction(0), words[np.newaxis], replay.more, draw=ContestLaw.GUMBEL
+        )[0]
     assert found == 0
 
 
@@ -83,7 +84,7 @@ def test_thresholds_are_the_floors_of_the_cumulative_probabilities(name: str):
         law, meaning = product_law(noise), meaning_of(noise)
         assert law.shift == noise.shift
         for bits in (63, 127, 191):
-            found = thresholds(law, bits)
+            found = law_thresholds(law, bits)
             last = (1 << bits) - 1
             wanted = [bound for bound in meaning.level(bits) if bound < last]
             assert list(found) == [*wanted, last], (noise, bits)

@@ -15,7 +15,7 @@ from scipy.stats import chi2
 
 from dodona.trusted import samplers
 from dodona.trusted.entropy import SYSTEM
-from dodona.trusted.samplers import Draw, compiled, vector
+from dodona.trusted.samplers import ContestLaw, compiled, vector
 from tests.trusted.samplers.fit import ALARM, p_value
 
 pytestmark = pytest.mark.distribution
@@ -65,26 +65,26 @@ def noisy_max(scores: list[int], scale: float, reach: int = 400) -> np.ndarray:
     return chances
 
 
-LAWS = {Draw.GUMBEL: exponential, Draw.EXPONENTIAL: permute_and_flip}
+LAWS = {ContestLaw.GUMBEL: exponential, ContestLaw.EXPONENTIAL: permute_and_flip}
 
 
-@pytest.mark.parametrize("draw", list(Draw))
+@pytest.mark.parametrize("draw", list(ContestLaw))
 @pytest.mark.parametrize("scores", SCORES, ids=str)
-def test_a_contest_is_won_as_often_as_its_law_says(draw: Draw, scores: list[Fraction]):
+def test_a_contest_is_won_as_often_as_its_law_says(draw: ContestLaw, scores: list[Fraction]):
     """400,000 contests; the other contest's law, where it differs, is refused."""
     won = samplers.contests(scores, ROUNDS, unit=1, draw=draw)
     counts = np.bincount(won, minlength=len(scores))
     numbers = [float(Fraction(score)) for score in scores]
     assert p_value(counts, LAWS[draw](numbers)) > ALARM
-    other = LAWS[Draw.GUMBEL if draw is Draw.EXPONENTIAL else Draw.EXPONENTIAL](numbers)
+    other = LAWS[ContestLaw.GUMBEL if draw is ContestLaw.EXPONENTIAL else ContestLaw.EXPONENTIAL](numbers)
     if len(set(numbers)) > 1:
         assert p_value(counts, other) < ALARM
 
 
-@pytest.mark.parametrize("draw", list(Draw))
-def test_single_choices_follow_the_same_law(draw: Draw):
+@pytest.mark.parametrize("draw", list(ContestLaw))
+def test_single_choices_follow_the_same_law(draw: ContestLaw):
     """10,000 calls on an array of integers with a unit of 1/2."""
-    one = samplers.choose if draw is Draw.GUMBEL else samplers.permute_and_flip
+    one = samplers.choose if draw is ContestLaw.GUMBEL else samplers.permute_and_flip
     scores = np.array([0, 2, 4])
     counts = np.bincount([one(scores, unit="1/2") for _ in range(10_000)], minlength=3)
     assert p_value(counts, LAWS[draw]([0, 1, 2])) > ALARM
@@ -94,7 +94,7 @@ def test_single_choices_follow_the_same_law(draw: Draw):
 @KERNELS
 @pytest.mark.parametrize("scores", [[0, 1, 2, 3], [0, 0], [7, 7, 5], [-3, 0, 0, 0, 1]], ids=str)
 @pytest.mark.parametrize("scale", ["1/2", "3", "7/3"])
-def test_noisy_max_is_won_as_often_as_its_law_says(scores: list[int], scale: str, kernel: samplers.Kernel):
+def test_noisy_max_is_won_as_often_as_its_law_says(scores: list[int], scale: str, kernel: samplers.SamplingKernel):
     """400,000 reports; ties that go to the first leader are refused."""
     won = samplers.noisy_maxima(scores, scale, ROUNDS, kernel=kernel)[:, 0]
     counts = np.bincount(won, minlength=len(scores))

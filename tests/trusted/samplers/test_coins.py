@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 from scipy.stats import chi2
 
-from dodona import direct
 from dodona.errors import InvalidArgument
+from dodona.lab import direct
 from dodona.trusted.entropy import Keystream
-from dodona.trusted.samplers.coins import coins, dice
+from dodona.trusted.samplers.coins import roll_dice, toss_coins
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -50,17 +50,17 @@ def test_of_all_numbers_with_so_many_digits_exactly_those_below_the_chance_are_o
         stream = Every(Fraction(number, 1 << digits), digits)
         if layout == "low":
             stream.numbers = stream.open = np.ascontiguousarray(np.arange(1 << digits).reshape(64, -1).T)
-        found = coins(stream.chance, stream.numbers.shape[0], stream=cast("Keystream", stream))
+        found = toss_coins(stream.chance, stream.numbers.shape[0], stream=cast("Keystream", stream))
         told = np.unpackbits(found.view(np.uint8), bitorder="little").reshape(stream.numbers.shape)
         assert (told == (stream.numbers < number)).all()
 
 
 def test_a_sure_coin_draws_nothing_and_a_fair_one_a_single_digit():
     stream = Every(Fraction(1, 2), 6)
-    assert coins(Fraction(0), 1, stream=cast("Keystream", stream)).tolist() == [0]
-    assert coins(Fraction(1), 1, stream=cast("Keystream", stream)).tolist() == [ALL]
+    assert toss_coins(Fraction(0), 1, stream=cast("Keystream", stream)).tolist() == [0]
+    assert toss_coins(Fraction(1), 1, stream=cast("Keystream", stream)).tolist() == [ALL]
     assert stream.asked == 0
-    coins(Fraction(1, 2), 1, stream=cast("Keystream", stream))
+    toss_coins(Fraction(1, 2), 1, stream=cast("Keystream", stream))
     assert stream.asked == 1
 
 
@@ -72,7 +72,7 @@ CHANCES = [Fraction(1, 3), Fraction(2689, 10_000), Fraction(999, 1000), Fraction
 def test_coins_show_one_as_often_as_the_chance_says_in_every_place_of_a_word(chance: Fraction):
     """6,400,000 coins, 64 places: chi-square at 10^-9; a chance that is a hundredth off is refused where it can be."""
     count = 100_000
-    tossed = np.unpackbits(coins(chance, count).view(np.uint8), bitorder="little").reshape(count, 64)
+    tossed = np.unpackbits(toss_coins(chance, count).view(np.uint8), bitorder="little").reshape(count, 64)
     ones = tossed.sum(axis=0, dtype=np.int64)
 
     def surprise(p: float) -> float:
@@ -88,7 +88,7 @@ def test_coins_show_one_as_often_as_the_chance_says_in_every_place_of_a_word(cha
 @pytest.mark.distribution
 def test_neighbouring_coins_and_words_are_independent():
     """6,400,000 coins of 1/3: the joint law of a coin with the next one and with the next word's, at 10^-9."""
-    tossed = np.unpackbits(coins(Fraction(1, 3), 100_000).view(np.uint8), bitorder="little").reshape(-1, 64)
+    tossed = np.unpackbits(toss_coins(Fraction(1, 3), 100_000).view(np.uint8), bitorder="little").reshape(-1, 64)
     for first, second in ((tossed[:, ::2], tossed[:, 1::2]), (tossed[:-1:2], tossed[1::2])):
         seen = np.bincount((2 * first + second).ravel(), minlength=4)
         wanted = seen.sum() * np.array([4, 2, 2, 1]) / 9
@@ -108,17 +108,17 @@ class Listed:
 
 def test_a_word_beyond_the_last_whole_round_of_faces_is_thrown_again():
     last = 2**64 // 3 * 3 - 1
-    thrown = dice(3, 4, stream=cast("Keystream", Listed(last, last + 1, 0, 7, last + 1, 5)))
+    thrown = roll_dice(3, 4, stream=cast("Keystream", Listed(last, last + 1, 0, 7, last + 1, 5)))
     assert thrown.tolist() == [2, 5 % 3, 0, 1]
-    assert dice(1 << 63, 2, stream=cast("Keystream", Listed(ALL, 5))).tolist() == [2**63 - 1, 5]
-    assert dice(1, 3).tolist() == [0, 0, 0]
+    assert roll_dice(1 << 63, 2, stream=cast("Keystream", Listed(ALL, 5))).tolist() == [2**63 - 1, 5]
+    assert roll_dice(1, 3).tolist() == [0, 0, 0]
 
 
 @pytest.mark.distribution
 @pytest.mark.parametrize("faces", [2, 3, 7, 1000, 2**31 - 1, 3 * 2**61])
 def test_faces_come_alike(faces: int):
     """1,000,000 throws in at most 1,000 bins: chi-square at 10^-9; many faces are put in bins of exact shares."""
-    thrown = dice(faces, 1_000_000)
+    thrown = roll_dice(faces, 1_000_000)
     bins = min(faces, 1000)
     edges = [-(-faces * number // bins) for number in range(bins + 1)]
     seen = np.histogram(thrown.astype(np.float64), bins=np.array(edges, dtype=np.float64))[0]

@@ -12,7 +12,7 @@ import pytest
 from dodona.errors import InvalidArgument
 from dodona.trusted import samplers
 from dodona.trusted.entropy import Keystream
-from dodona.trusted.samplers.contest import Draw, winners
+from dodona.trusted.samplers.contest import ContestLaw, contest_winners
 from tests.trusted.samplers.adversary import ALL, Replay, Tape
 from tests.trusted.samplers.oracle import best, rational, real
 
@@ -51,11 +51,11 @@ def agree(rng: np.random.Generator, rounds: int) -> tuple[int, int]:
         tape = Tape(rng)
         tape.load(plan)
         wanted = best(gaps, words, tape.more, gumbel=gumbel)
-        law = Draw.GUMBEL if gumbel else Draw.EXPONENTIAL
+        law = ContestLaw.GUMBEL if gumbel else ContestLaw.EXPONENTIAL
         replay = Replay(tape.given)
         doubles = np.array([float(gap) for gap in gaps])
         drawn = np.array([words], dtype=np.uint64)
-        found = winners(doubles, gaps.__getitem__, drawn, replay.more, draw=law)[0]
+        found = contest_winners(doubles, gaps.__getitem__, drawn, replay.more, draw=law)[0]
         assert found == wanted, (gaps, words, tape.given, gumbel)
         assert replay.left == [], (gaps, words, tape.given, gumbel)
         deep += bool(tape.given)
@@ -81,23 +81,25 @@ def test_very_many_contests_with_near_ties_are_won_by_the_true_arg_max():
     assert deep >= 1_000
 
 
-@pytest.mark.parametrize("draw", list(Draw))
-def test_words_that_stay_equal_are_read_on_until_one_is_ahead(draw: Draw):
+@pytest.mark.parametrize("draw", list(ContestLaw))
+def test_words_that_stay_equal_are_read_on_until_one_is_ahead(draw: ContestLaw):
     words = np.full(3, 12345, dtype=np.uint64)
     following = [5, 5, 5, 60, 70, 5]
     replay = Replay(following)
     gaps = np.zeros(3)
-    assert winners(gaps, lambda _: Fraction(0), words[np.newaxis], replay.more, draw=draw)[0] == 2
+    assert contest_winners(gaps, lambda _: Fraction(0), words[np.newaxis], replay.more, draw=draw)[0] == 2
     assert replay.left == []
 
 
-@pytest.mark.parametrize("draw", list(Draw))
+@pytest.mark.parametrize("draw", list(ContestLaw))
 @pytest.mark.parametrize("word", [0, ALL])
-def test_the_ends_of_the_unit_interval_are_decided_by_what_follows(draw: Draw, word: int):
+def test_the_ends_of_the_unit_interval_are_decided_by_what_follows(draw: ContestLaw, word: int):
     words = np.array([word, word], dtype=np.uint64)
     for following, wanted in (([3, 9], 0), ([9, 3], 1)):
         replay = Replay(following)
-        assert winners(np.zeros(2), lambda _: Fraction(0), words[np.newaxis], replay.more, draw=draw)[0] == wanted
+        assert (
+            contest_winners(np.zeros(2), lambda _: Fraction(0), words[np.newaxis], replay.more, draw=draw)[0] == wanted
+        )
 
 
 def test_scores_as_far_apart_as_they_may_be_keep_their_order():

@@ -36,7 +36,7 @@ def shown(noise: Noise) -> str:
 
 @pytest.mark.parametrize("kernel", [vector, compiled], ids=["vector", "compiled"])
 @pytest.mark.parametrize("noise", NOISES, ids=shown)
-def test_draws_follow_the_law_and_not_one_two_percent_off(noise: Noise, kernel: samplers.Kernel):
+def test_draws_follow_the_law_and_not_one_two_percent_off(noise: Noise, kernel: samplers.SamplingKernel):
     draws = 4_000_000 if noise.scale < 1 else 1_000_000
     drawn = getattr(samplers, noise.name)(noise.scale, draws, kernel=kernel)
     assert drawn.size == draws

@@ -10,7 +10,7 @@ from mpmath import mp
 
 from dodona.errors import InvalidArgument
 from dodona.trusted import samplers
-from dodona.trusted.samplers.contest import Draw, winners
+from dodona.trusted.samplers.contest import ContestLaw, contest_winners
 
 ALL = 2**64 - 1
 RARITIES = (Fraction(1), Fraction(3), Fraction(7, 2), Fraction(20), Fraction(10**9, 7), Fraction(10) ** 60)
@@ -52,7 +52,7 @@ def test_near_ties_of_rare_and_common_candidates_are_decided_by_all_bits():
         rare = [Fraction(1), rarity]
         gaps = np.log(np.array(rare, dtype=np.float64))
         words = np.array([[common, near]], dtype=np.uint64)
-        found = winners(gaps, lambda _: Fraction(0), words, more, draw=Draw.GUMBEL, rare=rare)[0]
+        found = contest_winners(gaps, lambda _: Fraction(0), words, more, draw=ContestLaw.GUMBEL, rare=rare)[0]
         own = [common, near]
         for first, second in zip(asked[::2], asked[1::2], strict=True):
             own = [own[0] << 64 | first, own[1] << 64 | second]
@@ -63,11 +63,13 @@ def test_near_ties_of_rare_and_common_candidates_are_decided_by_all_bits():
 
 def test_rare_candidates_win_as_often_as_their_copies_would():
     """10^5 contests of weights 1, 2 and 6 at equal scores: off by more than 6 deviations once in 10^8 runs."""
-    won = samplers.contests([0, 0, 0], 100_000, unit=1, draw=Draw.GUMBEL, rare=[Fraction(6), Fraction(3), Fraction(1)])
+    won = samplers.contests(
+        [0, 0, 0], 100_000, unit=1, draw=ContestLaw.GUMBEL, rare=[Fraction(6), Fraction(3), Fraction(1)]
+    )
     shares = np.bincount(won, minlength=3) / 100_000
     assert np.abs(shares - np.array([1, 2, 6]) / 9).max() < 6 * np.sqrt(0.25 / 100_000)
 
 
 def test_as_many_numbers_as_candidates_are_needed():
     with pytest.raises((InvalidArgument, ValueError)):
-        samplers.contests([0, 0, 0], 5, unit=1, draw=Draw.GUMBEL, rare=[Fraction(2), Fraction(1)])
+        samplers.contests([0, 0, 0], 5, unit=1, draw=ContestLaw.GUMBEL, rare=[Fraction(2), Fraction(1)])

@@ -12,7 +12,7 @@ import pytest
 from scipy.stats import spearmanr
 
 from dodona.trusted.entropy import SYSTEM
-from dodona.trusted.samplers import Ahead
+from dodona.trusted.samplers import BufferedDraws
 from dodona.trusted.samplers import law as laws
 
 DRAWS = 100_000
@@ -42,13 +42,13 @@ def correlation(one: Callable[[], int]) -> float:
 
 @pytest.mark.distribution
 def test_the_time_of_a_draw_does_not_follow_its_magnitude():
-    assert abs(correlation(Ahead(laws.laplace(Fraction(1000)), SYSTEM).one)) < LIMIT
+    assert abs(correlation(BufferedDraws(laws.laplace_law(Fraction(1000)), SYSTEM).one)) < LIMIT
 
 
 @pytest.mark.distribution
 def test_a_sampler_that_counts_up_to_its_value_is_caught():
     """The planted fault: a loop of |noise|/100 steps, about ten on average."""
-    ahead = Ahead(laws.laplace(Fraction(1000)), SYSTEM)
+    ahead = BufferedDraws(laws.laplace_law(Fraction(1000)), SYSTEM)
 
     def slow() -> int:
         value = ahead.one()

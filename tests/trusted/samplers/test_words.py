@@ -9,9 +9,8 @@ import numpy as np
 import pytest
 
 from dodona.trusted.samplers import compiled, vector
-from dodona.trusted.samplers.draw import decided
-from dodona.trusted.samplers.law import Law
-from dodona.trusted.samplers.table import REJECTED, table
+from dodona.trusted.samplers.draw import decide_values
+from dodona.trusted.samplers.law import REJECTED, DiscreteLaw, prepare_table
 from tests.trusted.samplers.adversary import NAMES, SCALES, Adversary, Case, Replay, Tape, product_law, random_scale
 from tests.trusted.samplers.oracle import Noise, meaning_of
 
@@ -30,7 +29,7 @@ class Count:
     """Words asked for because the first ones did not decide."""
 
 
-def compared(noise: Noise, cases: list[Case], rng: np.random.Generator, law: Law | None = None) -> Count:
+def compared(noise: Noise, cases: list[Case], rng: np.random.Generator, law: DiscreteLaw | None = None) -> Count:
     """Assert that both kernels and the oracle agree on every case, and on how many words they ask for."""
     law = law or product_law(noise)
     meaning, tape = meaning_of(noise), Tape(rng)
@@ -43,11 +42,11 @@ def compared(noise: Noise, cases: list[Case], rng: np.random.Generator, law: Law
     count = Count(len(cases), 0, len(tape.given))
     for kernel in KERNELS:
         replay = Replay(tape.given)
-        found = decided(law, words, replay.more, kernel=kernel)
+        found = decide_values(law, words, replay.more, kernel=kernel)
         wrong = np.flatnonzero(found != wanted)
         assert wrong.size == 0, (noise, kernel.__name__, cases[wrong[0]], found[wrong[0]], wanted[wrong[0]])
         assert replay.left == [], (noise, kernel.__name__)
-        count.exact += kernel.values(table(law), words)[1].size
+        count.exact += kernel.values(prepare_table(law), words)[1].size
     return count
 
 

@@ -13,26 +13,26 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 
 from dodona.errors import InvalidArgument
-from dodona.exact import Exact, exact, whole
-from dodona.mechanisms.scale import LARGEST, scale_of
+from dodona.numbers import Exact, to_fraction, to_integer
+from dodona.privacy.additive_noise import LARGEST_SCALE, validate_scale
 from dodona.trusted.entropy import SYSTEM, Keystream
 from dodona.trusted.samplers import law as laws
 from dodona.trusted.samplers import vector
-from dodona.trusted.samplers.bounds import WORD, is_below, logistic_floor, power_floor
-from dodona.trusted.samplers.contest import Draw, winners
-from dodona.trusted.samplers.draw import Ahead, Kernel, draw, fastest
+from dodona.trusted.samplers.contest import ContestLaw, contest_winners
+from dodona.trusted.samplers.draw import BufferedDraws, SamplingKernel, draw_values, fastest_sampling_kernel
+from dodona.trusted.samplers.law import WORD, is_below, logistic_floor, power_floor
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from numpy.typing import NDArray
 
-    from dodona.trusted.samplers.bounds import More
+    from dodona.trusted.samplers.law import NextWord
 
     Scores = Sequence[Exact] | NDArray[np.integer]
 
 __all__ = [
-    "Ahead", "Draw", "Kernel", "bernoulli", "choose", "contests", "draw", "fastest", "flips", "gaussian",
+    "BufferedDraws", "ContestLaw", "SamplingKernel", "bernoulli", "choose", "contests", "draw_values", "fastest_sampling_kernel", "flips", "gaussian",
     "geometric", "integers", "laplace", "noisy_max", "noisy_maxima", "permute_and_flip", "truths",
 ]  # fmt: skip
 
@@ -45,28 +45,34 @@ _CONTEST_WORDS = 1 << 18  # words that are in memory at a time for many contests
 _ZERO = Fraction(0)
 
 
-def laplace(scale: Exact, count: int, *, stream: Keystream = SYSTEM, kernel: Kernel = vector) -> NDArray[np.int64]:
+def laplace(
+    scale: Exact, count: int, *, stream: Keystream = SYSTEM, kernel: SamplingKernel = vector
+) -> NDArray[np.int64]:
     """Return `count` draws of P(x) ∝ exp(-|x|/scale)."""
-    return draw(laws.laplace(scale_of(scale)), _count(count), stream, kernel=kernel)
+    return draw_values(laws.laplace_law(validate_scale(scale)), _count(count), stream, kernel=kernel)
 
 
-def gaussian(scale: Exact, count: int, *, stream: Keystream = SYSTEM, kernel: Kernel = vector) -> NDArray[np.int64]:
+def gaussian(
+    scale: Exact, count: int, *, stream: Keystream = SYSTEM, kernel: SamplingKernel = vector
+) -> NDArray[np.int64]:
     """Return `count` draws of P(x) ∝ exp(-x²/(2·scale²))."""
-    return draw(laws.gaussian(scale_of(scale) ** 2), _count(count), stream, kernel=kernel)
+    return draw_values(laws.gaussian_law(validate_scale(scale) ** 2), _count(count), stream, kernel=kernel)
 
 
-def geometric(scale: Exact, count: int, *, stream: Keystream = SYSTEM, kernel: Kernel = vector) -> NDArray[np.int64]:
+def geometric(
+    scale: Exact, count: int, *, stream: Keystream = SYSTEM, kernel: SamplingKernel = vector
+) -> NDArray[np.int64]:
     """Return `count` draws of P(x) ∝ exp(-x/scale) on x ≥ 0."""
-    return draw(laws.geometric(scale_of(scale)), _count(count), stream, kernel=kernel)
+    return draw_values(laws.geometric_law(validate_scale(scale)), _count(count), stream, kernel=kernel)
 
 
 def bernoulli(exponent: Exact, count: int, *, stream: Keystream = SYSTEM) -> NDArray[np.bool_]:
     """Return `count` draws that are true with probability e^-exponent."""
-    power = exact(exponent, argument="exponent", lower=_ZERO, upper=LARGEST)
+    power = to_fraction(exponent, argument="exponent", lower=_ZERO, upper=LARGEST_SCALE)
     return flips(power, stream.words(_count(count)), stream.word)
 
 
-def flips(exponent: Fraction, words: NDArray[np.uint64], more: More) -> NDArray[np.bool_]:
+def flips(exponent: Fraction, words: NDArray[np.uint64], more: NextWord) -> NDArray[np.bool_]:
     """Return for each word whether the uniform number it begins is below e^-exponent.
 
     Theorem: exact-thresholds
@@ -74,7 +80,7 @@ def flips(exponent: Fraction, words: NDArray[np.uint64], more: More) -> NDArray[
     return _lower(partial(power_floor, exponent), words, more)
 
 
-def truths(epsilon: Fraction, words: NDArray[np.uint64], more: More) -> NDArray[np.bool_]:
+def truths(epsilon: Fraction, words: NDArray[np.uint64], more: NextWord) -> NDArray[np.bool_]:
     """Return for each word whether the uniform number it begins is below e^ε/(1 + e^ε): whether to tell the truth.
 
     Theorem: exact-thresholds
@@ -82,7 +88,7 @@ def truths(epsilon: Fraction, words: NDArray[np.uint64], more: More) -> NDArray[
     return _lower(partial(logistic_floor, epsilon), words, more)
 
 
-def _lower(floor: Callable[[int], int], words: NDArray[np.uint64], more: More) -> NDArray[np.bool_]:
+def _lower(floor: Callable[[int], int], words: NDArray[np.uint64], more: NextWord) -> NDArray[np.bool_]:
     """Return which numbers are below p, where floor(bits) = ⌊2^bits·p⌋."""
     threshold = floor(WORD)
     if threshold >> WORD:
@@ -95,12 +101,12 @@ def _lower(floor: Callable[[int], int], words: NDArray[np.uint64], more: More) -
 
 def choose(scores: Scores, *, unit: Exact = 1, stream: Keystream = SYSTEM) -> int:
     """Return an index drawn with probability ∝ exp(unit·score): the exponential mechanism."""
-    return int(contests(scores, 1, unit=unit, draw=Draw.GUMBEL, stream=stream)[0])
+    return int(contests(scores, 1, unit=unit, draw=ContestLaw.GUMBEL, stream=stream)[0])
 
 
 def permute_and_flip(scores: Scores, *, unit: Exact = 1, stream: Keystream = SYSTEM) -> int:
     """Return the index that permute-and-flip chooses, where a candidate is kept with probability exp(-unit·gap)."""
-    return int(contests(scores, 1, unit=unit, draw=Draw.EXPONENTIAL, stream=stream)[0])
+    return int(contests(scores, 1, unit=unit, draw=ContestLaw.EXPONENTIAL, stream=stream)[0])
 
 
 def contests(  # noqa: PLR0913  what is drawn, how often, and from where
@@ -108,7 +114,7 @@ def contests(  # noqa: PLR0913  what is drawn, how often, and from where
     times: int,
     *,
     unit: Exact,
-    draw: Draw,
+    draw: ContestLaw,
     rare: Sequence[Fraction] = (),
     stream: Keystream = SYSTEM,
 ) -> NDArray[np.int64]:
@@ -117,7 +123,7 @@ def contests(  # noqa: PLR0913  what is drawn, how often, and from where
     A candidate that is `rare`, one of r ≥ 1, has ln r more: under Gumbel draws it is chosen with probability
     ∝ exp(unit·score)/r. Where these numbers are given there is one for each candidate, below 2^1000.
     """
-    factor = exact(unit, argument="unit", lower=Fraction(1, 10**12), upper=LARGEST)
+    factor = to_fraction(unit, argument="unit", lower=Fraction(1, 10**12), upper=LARGEST_SCALE)
     gaps, gap = _gaps(scores, factor)
     gaps = gaps + np.log(np.array(rare, dtype=np.float64)) if rare else gaps
     won = np.empty(_count(times), dtype=np.int64)
@@ -125,18 +131,18 @@ def contests(  # noqa: PLR0913  what is drawn, how often, and from where
     for start in range(0, won.size, rows):
         block = won[start : start + rows]
         words = stream.words(block.size * gaps.size).reshape(block.size, gaps.size)
-        block[:] = winners(gaps, gap, words, stream.word, draw=draw, rare=rare)
+        block[:] = contest_winners(gaps, gap, words, stream.word, draw=draw, rare=rare)
         words.fill(0)
     return won
 
 
-def noisy_max(scores: Scores, scale: Exact, *, stream: Keystream = SYSTEM, kernel: Kernel = vector) -> int:
+def noisy_max(scores: Scores, scale: Exact, *, stream: Keystream = SYSTEM, kernel: SamplingKernel = vector) -> int:
     """Return the index of the largest integer score + discrete Laplace noise, any of several leaders alike."""
     return int(noisy_maxima(scores, scale, 1, stream=stream, kernel=kernel)[0, 0])
 
 
 def noisy_maxima(
-    scores: Scores, scale: Exact, times: int, *, stream: Keystream = SYSTEM, kernel: Kernel = vector
+    scores: Scores, scale: Exact, times: int, *, stream: Keystream = SYSTEM, kernel: SamplingKernel = vector
 ) -> NDArray[np.int64]:
     """Return a row (winner, gap) for each of `times` reports of the noisy maximum.
 
@@ -145,8 +151,11 @@ def noisy_maxima(
 
     Theorem: choice-privacy
     """
-    width, values, count = scale_of(scale), integers(scores, argument="scores"), _count(times)
-    noisy = draw(laws.laplace(width), count * values.size, stream, kernel=kernel).reshape(count, values.size) + values
+    width, values, count = validate_scale(scale), integers(scores, argument="scores"), _count(times)
+    noisy = (
+        draw_values(laws.laplace_law(width), count * values.size, stream, kernel=kernel).reshape(count, values.size)
+        + values
+    )
     order = stream.words(noisy.size).reshape(noisy.shape)
     top = noisy.max(axis=1, initial=-LARGEST_VALUE * 2)
     leading, rows = noisy == top[:, np.newaxis], np.arange(count)
@@ -184,7 +193,7 @@ def _gaps(scores: object, factor: Fraction) -> tuple[NDArray[np.float64], Callab
     if len(candidates) == 0:
         raise InvalidArgument("scores", scores, "write a flat list with the score of each candidate")
     rationals = [
-        exact(score, argument=f"scores[{index}]", lower=-LARGEST, upper=LARGEST)
+        to_fraction(score, argument=f"scores[{index}]", lower=-LARGEST_SCALE, upper=LARGEST_SCALE)
         for index, score in enumerate(candidates)
     ]
     best = max(rationals)
@@ -193,4 +202,4 @@ def _gaps(scores: object, factor: Fraction) -> tuple[NDArray[np.float64], Callab
 
 
 def _count(count: int) -> int:
-    return whole(count, argument="count", lower=0, upper=LARGEST_COUNT)
+    return to_integer(count, argument="count", lower=0, upper=LARGEST_COUNT)

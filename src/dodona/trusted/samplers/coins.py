@@ -1,4 +1,4 @@
-"""Coins with rational chances and dice with any number of faces, in bulk: a word of random bits tosses 64 coins."""
+"""Exact coins of rational probability and fair dice, in bulk: one random word tosses 64 coins."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _WORDS = 1 << 13  # a block that the near caches hold with its random bits
 _DIGITS = 8  # binary digits after which words without an open coin are left out
 
 
-def coins(chance: Fraction, words: int, *, stream: Keystream = SYSTEM) -> NDArray[np.uint64]:
+def toss_coins(chance: Fraction, words: int, *, stream: Keystream = SYSTEM) -> NDArray[np.uint64]:
     """Return so many words, each of whose 64 bits is one with exactly this chance, all independent.
 
     Theorem: exact-coins
@@ -50,7 +50,7 @@ def _toss(rest: int, whole: int, tossed: NDArray[np.uint64], undecided: NDArray[
         tossed[left] = part
 
 
-def dice(faces: int, count: int, *, stream: Keystream = SYSTEM) -> NDArray[np.uint64]:
+def roll_dice(faces: int, count: int, *, stream: Keystream = SYSTEM) -> NDArray[np.uint64]:
     """Return so many independent integers from 0 to faces - 1, each alike; there may be up to 2^63 faces.
 
     Theorem: exact-coins

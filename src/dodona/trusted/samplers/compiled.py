@@ -1,4 +1,4 @@
-"""The numba kernel: the same decisions as the NumPy one, a column at a time. Needs the `fast` extra."""
+"""The numba sampling kernel: the same decisions as the NumPy kernel. Needs the `fast` extra."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numba
 import numpy as np
 
-from dodona.trusted.samplers.table import GUIDE_BITS, REJECTED, SERIES_TERMS, Table
+from dodona.trusted.samplers.law import GUIDE_BITS, REJECTED, SERIES_TERMS, LawTable
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -16,7 +16,7 @@ _GUIDE_SHIFT = np.uint64(64 - GUIDE_BITS)
 _ONE = np.uint64(1)
 
 
-def values(ready: Table, words: NDArray[np.uint64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def values(ready: LawTable, words: NDArray[np.uint64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return a value for each column of `words`, and the columns left in doubt.
 
     Theorem: exact-samplers

@@ -1,8 +1,7 @@
-"""Choosing one of many: each candidate draws a real number, and the largest of score + draw wins.
+"""Choosing one of many: each candidate draws a real number, and the largest score + draw wins.
 
-Gumbel draws choose with probability ∝ e^score (the exponential mechanism); exponential draws are permute-and-flip.
-The draws are real numbers revealed bit by bit: doubles only dismiss candidates that have surely lost, and where more
-than one is left, decimals of growing precision decide.
+Gumbel draws give the exponential mechanism, exponential draws permute-and-flip. Doubles only dismiss candidates that
+have surely lost; decimals of growing precision decide between the others.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dodona.trusted.samplers import vector
-from dodona.trusted.samplers.bounds import WORD, More, arithmetic
+from dodona.trusted.samplers.law import WORD, NextWord, decimal_context
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-class Draw(Enum):
+class ContestLaw(Enum):
     """The law of the number that each candidate draws."""
 
     GUMBEL = "gumbel"
@@ -43,13 +42,13 @@ Gap = tuple[Fraction, Fraction]
 """A part of a gap, and a number from 1 whose logarithm is the rest of it."""
 
 
-def winners(  # noqa: PLR0913  the words and their continuation are arguments of every sampler
+def contest_winners(  # noqa: PLR0913  the words and their continuation are arguments of every sampler
     gaps: NDArray[np.float64],
     gap: Callable[[int], Fraction],
     words: NDArray[np.uint64],
-    more: More,
+    more: NextWord,
     *,
-    draw: Draw,
+    draw: ContestLaw,
     rare: Sequence[Fraction] = (),
 ) -> NDArray[np.int64]:
     """Return the index of the largest draw - gap in each of several contests between the same candidates.
@@ -59,7 +58,7 @@ def winners(  # noqa: PLR0913  the words and their continuation are arguments of
 
     Theorem: exact-contest
     """
-    key = vector.keys(words, gaps, gumbel=draw is Draw.GUMBEL)
+    key = vector.contest_keys(words, gaps, gumbel=draw is ContestLaw.GUMBEL)
     margin = MARGIN * (gaps + np.abs(key) + 1)
     ends = np.nonzero((words < _END) | (words > ~_END))
     with np.errstate(divide="ignore"):
@@ -69,15 +68,15 @@ def winners(  # noqa: PLR0913  the words and their continuation are arguments of
     for row in np.flatnonzero(contenders.sum(axis=1) > 1).tolist():
         places = np.flatnonzero(contenders[row]).tolist()
         entries = [(i, (gap(i), rare[i] if rare else Fraction(1)), int(words[row, i])) for i in places]
-        first[row] = _decided(entries, more, draw)
+        first[row] = _decide_winner(entries, more, draw)
     return first
 
 
-def _decided(contenders: Sequence[tuple[int, Gap, int]], more: More, draw: Draw) -> int:
+def _decide_winner(contenders: Sequence[tuple[int, Gap, int]], more: NextWord, draw: ContestLaw) -> int:
     """Return the winner's index, revealing 64 more bits of every contender until one is surely ahead."""
     bits = WORD
     while True:
-        context = arithmetic(2 * bits)
+        context = decimal_context(2 * bits)
         edges = [_edges(word, gap, bits, context, draw) for _, gap, word in contenders]
         best = max(low for low, _ in edges)
         contenders = [entry for entry, (_, high) in zip(contenders, edges, strict=True) if high >= best]
@@ -87,7 +86,7 @@ def _decided(contenders: Sequence[tuple[int, Gap, int]], more: More, draw: Draw)
         bits += WORD
 
 
-def _edges(word: int, gap: Gap, bits: int, context: Context, draw: Draw) -> tuple[Decimal, Decimal]:
+def _edges(word: int, gap: Gap, bits: int, context: Context, draw: ContestLaw) -> tuple[Decimal, Decimal]:
     """Return bounds on draw - gap over all numbers that begin with these bits; both laws fall as the number grows."""
     away = context.add(_quotient(gap[0], context), context.ln(_quotient(gap[1], context)))
     low, high = (context.subtract(_real(Fraction(edge, 1 << bits), context, draw), away) for edge in (word + 1, word))
@@ -99,11 +98,11 @@ def _edges(word: int, gap: Gap, bits: int, context: Context, draw: Draw) -> tupl
     return context.subtract(low, slack_low), context.add(high, slack_high)
 
 
-def _real(uniform: Fraction, context: Context, draw: Draw) -> Decimal:
+def _real(uniform: Fraction, context: Context, draw: ContestLaw) -> Decimal:
     """Return the draw that a uniform number means, with its limits at 0 and 1."""
     if uniform == 0:
         return Decimal("Infinity")
-    if draw is Draw.EXPONENTIAL:
+    if draw is ContestLaw.EXPONENTIAL:
         return context.ln(_quotient(uniform, context)).copy_negate()
     if uniform == 1:
         return Decimal("-Infinity")

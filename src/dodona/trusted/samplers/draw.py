@@ -1,4 +1,4 @@
-"""Drawing from a law: blocks of words go through a kernel, and integers decide what it leaves in doubt."""
+"""Drawing from a discrete law: a kernel turns blocks of words into values, exact arithmetic decides the rest."""
 
 from __future__ import annotations
 
@@ -11,14 +11,13 @@ from typing import TYPE_CHECKING, Protocol, cast
 import numpy as np
 
 from dodona.trusted.samplers import vector
-from dodona.trusted.samplers.table import REJECTED, Table, table
+from dodona.trusted.samplers.law import REJECTED, LawTable, prepare_table
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from dodona.trusted.entropy import Keystream
-    from dodona.trusted.samplers.bounds import More
-    from dodona.trusted.samplers.law import Law
+    from dodona.trusted.samplers.law import DiscreteLaw, NextWord
 
 _COLUMNS = 1 << 14  # attempts in a block: what the near caches hold
 _AHEAD = 1 << 10  # values drawn ahead for single draws
@@ -27,33 +26,37 @@ _AHEAD = 1 << 10  # values drawn ahead for single draws
 _WORTH_COMPILING = 1 << 24  # values from which starting the compiler pays
 
 
-def fastest(count: int) -> Kernel:
+def fastest_sampling_kernel(count: int) -> SamplingKernel:
     """Return the kernel that draws so many values soonest; both return the same integers for the same words."""
     if count < _WORTH_COMPILING or find_spec("numba") is None:
         return vector
-    return cast("Kernel", import_module("dodona.trusted.samplers.compiled"))
+    return cast("SamplingKernel", import_module("dodona.trusted.samplers.compiled"))
 
 
-class Kernel(Protocol):
+class SamplingKernel(Protocol):
     """The vector and the compiled module."""
 
-    def values(self, ready: Table, words: NDArray[np.uint64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    def values(self, ready: LawTable, words: NDArray[np.uint64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return a value for each column of words, and the columns left in doubt."""
 
 
-def decided(law: Law, words: NDArray[np.uint64], more: More, *, kernel: Kernel = vector) -> NDArray[np.int64]:
+def decide_values(
+    law: DiscreteLaw, words: NDArray[np.uint64], more: NextWord, *, kernel: SamplingKernel = vector
+) -> NDArray[np.int64]:
     """Return what each column of words means: a value, or REJECTED.
 
     Theorem: exact-samplers
     """
-    found, doubtful = kernel.values(table(law), words)
+    found, doubtful = kernel.values(prepare_table(law), words)
     for column in doubtful.tolist():
         value = law.decide(tuple(words[:, column].tolist()), more)
         found[column] = REJECTED if value is None else value
     return found
 
 
-def draw(law: Law, count: int, stream: Keystream, *, kernel: Kernel = vector) -> NDArray[np.int64]:
+def draw_values(
+    law: DiscreteLaw, count: int, stream: Keystream, *, kernel: SamplingKernel = vector
+) -> NDArray[np.int64]:
     """Return `count` independent values of the law.
 
     Theorem: exact-samplers
@@ -63,7 +66,7 @@ def draw(law: Law, count: int, stream: Keystream, *, kernel: Kernel = vector) ->
     while filled < count:
         columns = min(_COLUMNS, count - filled)
         words = stream.words(law.words * columns).reshape(law.words, columns)
-        found = decided(law, words, stream.word, kernel=kernel)
+        found = decide_values(law, words, stream.word, kernel=kernel)
         words.fill(0)
         if law.shift:
             found = found[found != REJECTED]
@@ -72,7 +75,7 @@ def draw(law: Law, count: int, stream: Keystream, *, kernel: Kernel = vector) ->
     return drawn
 
 
-class Ahead:
+class BufferedDraws:
     """Single values of one law, drawn ahead in blocks, so that the time of a draw does not tell its value.
 
     Theorem: exact-samplers
@@ -80,7 +83,7 @@ class Ahead:
 
     __slots__ = ("_drawn", "_epoch", "_law", "_owner", "_stream")
 
-    def __init__(self, law: Law, stream: Keystream) -> None:
+    def __init__(self, law: DiscreteLaw, stream: Keystream) -> None:
         """Draw nothing yet."""
         self._law = law
         self._stream = stream
@@ -95,7 +98,7 @@ class Ahead:
             with suppress(IndexError):
                 return self._drawn.pop()
         epoch = self._stream.epoch
-        fresh: list[int] = draw(self._law, _AHEAD, self._stream).tolist()
+        fresh: list[int] = draw_values(self._law, _AHEAD, self._stream).tolist()
         value = fresh.pop()
         self._drawn = fresh  # before the owner, so that no thread takes an inherited list for its own
         self._epoch, self._owner = epoch, os.getpid()

@@ -1,17 +1,97 @@
-"""The integer laws that noise is drawn from, as exact thresholds that a uniform number is compared with.
+"""Discrete noise laws as exact thresholds for uniform random words.
 
-A law gives x the weight exp(-linear·|x| - quadratic·x²). Its magnitude is split as step·top + offset with step a power
-of two: `top` is read from a short table, `offset` is uniform and kept with the probability that makes up the rest.
+A law gives x the weight exp(-linear·|x| - quadratic·x²). Thresholds are decided in decimal arithmetic of growing
+precision, so sampling is exact, and are kept in tables that the kernels read.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections.abc import Callable
 from dataclasses import dataclass
+from decimal import MAX_EMAX, MIN_EMIN, ROUND_FLOOR, Context, Decimal
 from fractions import Fraction
-from functools import lru_cache
+from functools import lru_cache, partial
+from typing import TYPE_CHECKING
 
-from dodona.trusted.samplers.bounds import WORD, More, below_power, power_floor
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+# --- Exact decisions about exponentials and logarithms. ---
+
+
+NextWord = Callable[[], int]
+"""Gives the next 64 bits of a uniform number whose first bits did not decide."""
+
+WORD = 64
+"""Bits in a random word."""
+
+
+def decimal_context(digits: int) -> Context:
+    """Return decimal arithmetic with so many digits and no limit on exponents that could matter."""
+    return Context(prec=digits, Emin=MIN_EMIN, Emax=MAX_EMAX)
+
+
+def power_floor(exponent: Fraction, bits: int) -> int:
+    """Return floor(2^bits · e^-exponent), exactly, for an exponent ≥ 0.
+
+    Theorem: exact-thresholds
+    """
+    if exponent == 0:
+        return 1 << bits
+    if exponent >= bits:  # e > 2, so the power is below 2^-bits
+        return 0
+    digits = bits * 31 // 100 + 25  # 2^bits < 10^(0.31 bits): twenty digits and more behind the point
+    while True:
+        context = decimal_context(digits)
+        power = context.exp(context.divide(Decimal(-exponent.numerator), Decimal(exponent.denominator)))
+        scaled = context.multiply(power, Decimal(1 << bits))
+        # Quotient, exponential and product are each rounded by at most 10^(1-digits)/2 relative, the quotient's share
+        # being multiplied by the exponent (< bits).
+        margin = context.multiply(scaled, Decimal((0, tuple(map(int, str(bits + 4))), 1 - digits)))
+        low = context.subtract(scaled, margin).to_integral_value(ROUND_FLOOR, context)
+        high = context.add(scaled, margin).to_integral_value(ROUND_FLOOR, context)
+        if low == high:
+            return int(low)
+        digits *= 2
+
+
+def logistic_floor(exponent: Fraction, bits: int) -> int:
+    """Return floor(2^bits / (1 + e^-exponent)), exactly, for an exponent > 0.
+
+    Theorem: exact-thresholds
+    """
+    precision = bits + WORD
+    while True:
+        power = power_floor(exponent, precision)
+        one = 1 << precision
+        low, high = (one << bits) // (one + power + 1), (one << bits) // (one + power)
+        if low == high:
+            return low
+        precision *= 2
+
+
+def below_power(exponent: Fraction, word: int, bits: int, more: NextWord) -> bool:
+    """Return whether the uniform number whose first bits are `word` is below e^-exponent: a Bernoulli draw.
+
+    Theorem: exact-thresholds
+    """
+    return is_below(partial(power_floor, exponent), word, bits, more)
+
+
+def is_below(floor: Callable[[int], int], word: int, bits: int, more: NextWord) -> bool:
+    """Return whether the uniform number whose first bits are `word` is below p, where floor(bits) = ⌊2^bits·p⌋."""
+    while (threshold := floor(bits)) == word:
+        word = word << WORD | more()
+        bits += WORD
+    return word < threshold
+
+
+# --- The integer laws that noise is drawn from, as exact thresholds that a uniform number is compared with. ---
+
 
 TABLE_BITS = 63
 """Bits that a table lookup reads of a word; the last bit is the sign."""
@@ -20,7 +100,7 @@ _WIDEST_TOP = 32  # largest scale that `top` may have: about 1,400 thresholds, b
 
 
 @dataclass(frozen=True, slots=True)
-class Law:
+class DiscreteLaw:
     """P(x) ∝ exp(-linear·|x| - quadratic·x²) on the integers, or on those ≥ 0 where it is not signed.
 
     Theorem: exact-samplers
@@ -41,7 +121,7 @@ class Law:
         """Return what the exponent of step·top + offset has beyond that of step·top."""
         return offset * (self.linear + self.quadratic * ((top << self.shift + 1) + offset))
 
-    def decide(self, words: tuple[int, ...], more: More) -> int | None:
+    def decide(self, words: tuple[int, ...], more: NextWord) -> int | None:
         """Return the integer that these words mean, None where the attempt is rejected, in integers throughout.
 
         Theorem: exact-samplers
@@ -49,7 +129,7 @@ class Law:
         negative = bool(words[0] & 1)
         word, bits = words[0] >> 1, TABLE_BITS
         while True:
-            bounds = thresholds(self, bits)
+            bounds = law_thresholds(self, bits)
             top = bisect_right(bounds, word)
             if top == 0 or bounds[top - 1] != word:
                 break
@@ -67,32 +147,32 @@ class Law:
         return -magnitude if magnitude else None  # zero has one sign only
 
 
-def laplace(scale: Fraction) -> Law:
+def laplace_law(scale: Fraction) -> DiscreteLaw:
     """Return the discrete Laplace law: P(x) ∝ exp(-|x|/scale)."""
-    return _law(1 / scale, Fraction(0), signed=True)
+    return _make_law(1 / scale, Fraction(0), signed=True)
 
 
-def geometric(scale: Fraction) -> Law:
+def geometric_law(scale: Fraction) -> DiscreteLaw:
     """Return the one-sided law: P(x) ∝ exp(-x/scale) for x ≥ 0."""
-    return _law(1 / scale, Fraction(0), signed=False)
+    return _make_law(1 / scale, Fraction(0), signed=False)
 
 
-def gaussian(variance: Fraction) -> Law:
+def gaussian_law(variance: Fraction) -> DiscreteLaw:
     """Return the discrete Gaussian law: P(x) ∝ exp(-x²/(2·variance))."""
-    return _law(Fraction(0), 1 / (2 * variance), signed=True)
+    return _make_law(Fraction(0), 1 / (2 * variance), signed=True)
 
 
-def _law(linear: Fraction, quadratic: Fraction, *, signed: bool) -> Law:
+def _make_law(linear: Fraction, quadratic: Fraction, *, signed: bool) -> DiscreteLaw:
     falls, bends = _WIDEST_TOP * linear, 2 * _WIDEST_TOP**2 * quadratic
     shift = 0
     # The first shift at which falls·2^shift or bends·4^shift is 1 or more, in whole numbers.
     while falls.numerator << shift < falls.denominator and bends.numerator << 2 * shift < bends.denominator:
         shift += 1
-    return Law(linear, quadratic, signed, shift)
+    return DiscreteLaw(linear, quadratic, signed, shift)
 
 
 @lru_cache(maxsize=1024)
-def thresholds(law: Law, bits: int) -> tuple[int, ...]:
+def law_thresholds(law: DiscreteLaw, bits: int) -> tuple[int, ...]:
     """Return floor(2^bits · P(top ≤ k)) for k = 0, 1, … up to the first that is 2^bits - 1.
 
     Theorem: exact-thresholds
@@ -103,7 +183,7 @@ def thresholds(law: Law, bits: int) -> tuple[int, ...]:
     return found
 
 
-def _certified(law: Law, bits: int, precision: int) -> tuple[int, ...] | None:
+def _certified(law: DiscreteLaw, bits: int, precision: int) -> tuple[int, ...] | None:
     """Return the thresholds if this precision decides every one of them.
 
     Weights, ratios and sums are intervals [low, high] in units of 2^-precision, low rounded down and high up.
@@ -147,3 +227,41 @@ def _certified(law: Law, bits: int, precision: int) -> tuple[int, ...] | None:
         if threshold == last:
             break
     return tuple(found)
+
+
+# --- A law made ready for drawing: its thresholds as words and a guide into them. ---
+
+
+GUIDE_BITS = 12
+"""The first bits of a word choose a cell of the guide."""
+
+REJECTED = -(1 << 63)
+"""Stands in a block of values for an attempt that was rejected; no law here reaches it."""
+
+SERIES_TERMS = 16
+"""Terms of the series for e^-x in the filter, where x stays below 0.7."""
+
+# A double decides only outside this band around the truth, of which rounding can use a sixteenth (page exact-samplers).
+BAND = 2.0**-45
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LawTable:
+    """What the kernels read: 63-bit thresholds, the guide, and the exponents as doubles for the certified filter."""
+
+    law: DiscreteLaw
+    bounds: NDArray[np.uint64]
+    guide: NDArray[np.int16]
+    """The outcome of every word that begins with these bits, or -1 where a threshold lies among them."""
+    linear: float
+    quadratic: float
+    band: float
+
+
+@lru_cache(maxsize=1024)
+def prepare_table(law: DiscreteLaw) -> LawTable:
+    """Return the law made ready, from memory where it was drawn from before."""
+    bounds = np.array(law_thresholds(law, TABLE_BITS), dtype=np.uint64)
+    inside = np.bincount((bounds >> np.uint64(TABLE_BITS - GUIDE_BITS)).astype(np.int64), minlength=1 << GUIDE_BITS)
+    guide = np.where(inside == 0, np.cumsum(inside), -1).astype(np.int16)
+    return LawTable(law, bounds, guide, float(law.linear), float(law.quadratic), BAND + 2.0 ** (law.shift - 64))

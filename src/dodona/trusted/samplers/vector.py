@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dodona.trusted.samplers.table import GUIDE_BITS, REJECTED, SERIES_TERMS, Table
+from dodona.trusted.samplers.law import GUIDE_BITS, REJECTED, SERIES_TERMS, LawTable
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -14,20 +14,20 @@ if TYPE_CHECKING:
     Values = tuple[NDArray[np.int64], NDArray[np.int64]]
 
 
-def values(ready: Table, words: NDArray[np.uint64]) -> Values:
+def values(ready: LawTable, words: NDArray[np.uint64]) -> Values:
     """Return a value for each column of `words`, and the columns left in doubt.
 
     Theorem: exact-samplers
     """
     found, doubtful = _tops(ready, words[0])
     if ready.law.shift:
-        found, doubtful = _widened(ready, found, words, doubtful)
+        found, doubtful = _add_offsets(ready, found, words, doubtful)
     elif ready.law.signed:
         _negate(found, _negative(words))
     return found, doubtful
 
 
-def _tops(ready: Table, words: NDArray[np.uint64]) -> Values:
+def _tops(ready: LawTable, words: NDArray[np.uint64]) -> Values:
     """Look each word up; a word that equals a threshold is in doubt."""
     cell = (words >> np.uint64(64 - GUIDE_BITS)).view(np.int64)
     top = ready.guide.take(cell, mode="clip").astype(np.int64)
@@ -38,7 +38,9 @@ def _tops(ready: Table, words: NDArray[np.uint64]) -> Values:
     return top, unsure[(after > 0) & (ready.bounds[after - 1] == word)]
 
 
-def _widened(ready: Table, top: NDArray[np.int64], words: NDArray[np.uint64], doubtful: NDArray[np.int64]) -> Values:
+def _add_offsets(
+    ready: LawTable, top: NDArray[np.int64], words: NDArray[np.uint64], doubtful: NDArray[np.int64]
+) -> Values:
     """Add a uniform offset to each top and keep it with probability e^-excess."""
     shift = ready.law.shift
     offset = (words[1] >> np.uint64(64 - shift)).view(np.int64)
@@ -82,7 +84,7 @@ def _power(exponent: NDArray[np.float64]) -> NDArray[np.float64]:
     return power
 
 
-def keys(words: NDArray[np.uint64], gaps: NDArray[np.float64], *, gumbel: bool) -> NDArray[np.float64]:
+def contest_keys(words: NDArray[np.uint64], gaps: NDArray[np.float64], *, gumbel: bool) -> NDArray[np.float64]:
     """Return draw - gap in doubles, where the draw is -ln(-ln(1 - U)) or -ln U."""
     uniform = words.astype(np.float64)
     uniform *= 2.0**-64

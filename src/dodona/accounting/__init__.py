@@ -1,1 +1,0 @@
-"""What it costs: events, and the theorems that price them."""

@@ -1,0 +1,180 @@
+"""Bands: a value and an interval for every group, as arrays, and interval arithmetic.
+
+An expression that is a linear form of measured blocks gets its interval from the exact law of the combined noise.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dodona.answer.derived import DerivedValues, Evidence, half_widths
+from dodona.answer.laws import NoiseTerm, upper_quantile
+from dodona.errors import InvariantBroken
+from dodona.query.query import Query
+from dodona.query.question import Arithmetic, Expression, LiteralExpression, PublicValue, Total
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+# --- A band: for every group a value and an interval, as arrays; and the arithmetic of intervals. ---
+
+
+@dataclass(frozen=True, slots=True)
+class Band:
+    """Values and the ends of their intervals, one of each for every group. NaN is a value that nothing is known of."""
+
+    value: NDArray[np.float64]
+    low: NDArray[np.float64]
+    high: NDArray[np.float64]
+
+    def __post_init__(self) -> None:
+        """Let each interval reach to its value, which ends may miss by a rounding when they are moved or scaled."""
+        object.__setattr__(self, "low", np.fmin(self.low, self.value))
+        object.__setattr__(self, "high", np.fmax(self.high, self.value))
+
+    @classmethod
+    def constant(cls, number: float, groups: int) -> Band:
+        """Return the band of a number that is known."""
+        found = np.full(groups, number, dtype=np.float64)
+        return cls(found, found, found)
+
+
+def combine_bands(operator: str, left: Band, right: Band) -> Band:
+    """Return all that two operands in their intervals may give.
+
+    >>> band = combine_bands("-", Band.constant(3.0, 1), Band(np.array([1.0]), np.array([0.0]), np.array([2.0])))
+    >>> band.low.item(), band.value.item(), band.high.item()
+    (1.0, 2.0, 3.0)
+    """
+    value = apply_operator(operator, left.value, right.value)
+    with np.errstate(all="ignore"):
+        match operator:
+            case "+":
+                return Band(value, left.low + right.low, left.high + right.high)
+            case "-":
+                return Band(value, left.low - right.high, left.high - right.low)
+            case "*":
+                corners = _corners(left, right)
+                return Band(value, corners.min(axis=0), corners.max(axis=0))
+            case _:
+                clear = (right.low > 0) | (right.high < 0)
+                inverse = Band(
+                    np.full_like(value, np.nan),  # only its ends are used
+                    np.where(clear, 1 / np.where(clear, right.high, 1.0), -np.inf),
+                    np.where(clear, 1 / np.where(clear, right.low, 1.0), np.inf),
+                )
+                corners = _corners(left, inverse)
+                low = np.where(clear, corners.min(axis=0), -np.inf)
+                return Band(value, low, np.where(clear, corners.max(axis=0), np.inf))
+
+
+def apply_operator(operator: str, left: NDArray[np.float64], right: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the value of + - * / ; a division by 0 has none."""
+    with np.errstate(all="ignore"):
+        match operator:
+            case "+":
+                found = left + right
+            case "-":
+                found = left - right
+            case "*":
+                found = left * right
+            case _:
+                found = left / np.where(right == 0, np.nan, right)
+    return np.where(np.isfinite(found), found, np.nan)
+
+
+def _corners(left: Band, right: Band) -> NDArray[np.float64]:
+    """Return the products of the ends; 0 times an end that is not known is 0, as the exact value is finite."""
+    products = np.stack([a * b for a in (left.low, left.high) for b in (right.low, right.high)])
+    return np.where(np.isnan(products), 0.0, products)
+
+
+# --- Linear forms: expressions that are sums of multiples of measured blocks, whose error has an exact law. ---
+
+
+@dataclass(frozen=True, slots=True)
+class LinearForm:
+    """constant + Σ factor · steps of a block, by the block's number."""
+
+    factors: tuple[tuple[int, Fraction], ...]
+    constant: Fraction = Fraction(0)
+
+    def plus(self, other: LinearForm, times: Fraction) -> LinearForm:
+        """Return this form and a multiple of another one together."""
+        found = dict(self.factors)
+        for block, factor in other.factors:
+            found[block] = found.get(block, Fraction(0)) + times * factor
+        kept = tuple((block, factor) for block, factor in sorted(found.items()) if factor != 0)
+        return LinearForm(kept, self.constant + times * other.constant)
+
+    def times(self, number: Fraction) -> LinearForm:
+        """Return a multiple of this form."""
+        return LinearForm((), Fraction(0)).plus(self, number)
+
+
+def linear_form(expression: Expression, query: Query) -> LinearForm | None:
+    """Return the linear form that an expression is, None where it is none."""
+    match expression:
+        case LiteralExpression(Fraction() as number) | PublicValue(number):
+            return LinearForm((), number)
+        case Total(block):
+            return LinearForm(((block, query.blocks[block].unit),))
+        case Arithmetic(operator, left, right):
+            first, second = linear_form(left, query), linear_form(right, query)
+            return None if first is None or second is None else _combine_forms(operator, first, second)
+        case _:
+            return None
+
+
+def _combine_forms(operator: str, left: LinearForm, right: LinearForm) -> LinearForm | None:
+    match operator:
+        case "+":
+            return left.plus(right, Fraction(1))
+        case "-":
+            return left.plus(right, Fraction(-1))
+        case "*":
+            if not right.factors:
+                return left.times(right.constant)
+            return None if left.factors else right.times(left.constant)
+        case _:
+            return None if right.factors or right.constant == 0 else left.times(1 / right.constant)
+
+
+def form_band(form: LinearForm, measured: Evidence, failing: float) -> Band:
+    """Return a form's values, with intervals from the law of the sum of its noises.
+
+    Theorem: sum-of-noises
+    """
+    value, within = form_values(form, measured), form_width(form, measured, failing)
+    return Band(value, value - within, value + within)
+
+
+def form_values(form: LinearForm, measured: Evidence) -> NDArray[np.float64]:
+    """Return a form's noisy value for each group."""
+    value: NDArray[np.float64] = np.full(measured.groups, float(form.constant))
+    for block, factor in form.factors:
+        value = value + float(factor) * measured.numbers(block)[:, 0]
+    return value
+
+
+def form_width(form: LinearForm, measured: Evidence, failing: float) -> float | NDArray[np.float64]:
+    """Return how far off a form may be: for all groups, or for each."""
+    match form.factors:
+        case ():
+            return 0.0
+        case ((block, factor),):
+            return float(abs(factor)) * half_widths(measured, block, failing)
+        case _ if isinstance(measured, DerivedValues):
+            raise InvariantBroken("The errors of blocks that follow from the same numbers are not independent.")
+        case _:
+            # What all factors share is taken out, so that sums of counts stay on the grid of whole numbers.
+            shared = min(abs(factor) for _, factor in form.factors)
+            terms = tuple(
+                NoiseTerm.of(float(factor / shared), measured.noises[block]) for block, factor in form.factors
+            )
+            return float(shared) * upper_quantile(terms, failing / 2)

@@ -1,0 +1,440 @@
+"""Answers in words and in other formats: text, JSON, pandas, polars and Arrow."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator
+from datetime import date
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any, assert_never
+
+from dodona.answer.bands import linear_form
+from dodona.answer.derived import DerivedValues, Evidence
+from dodona.answer.laws import (
+    ConfirmedLaw,
+    ErrorLaw,
+    GaussianSumBound,
+    ModelLaw,
+    NoiseSum,
+    describe_noise,
+    describe_noises,
+)
+from dodona.answer.measured import KeyValue, Noise
+from dodona.answer.rows import Estimate, EstimateValue, decimal_places, displayed_columns, format_number, key_order
+from dodona.errors import InvalidRequest, printable, printable_json
+from dodona.numbers import format_decimal
+from dodona.privacy.accuracy import Against
+from dodona.privacy.additive_noise import Gaussian, Laplace
+from dodona.query.query import Query
+from dodona.query.question import (
+    Arithmetic,
+    Comparison,
+    Expression,
+    KeyLabel,
+    LiteralExpression,
+    Logic,
+    Mean,
+    PublicValue,
+    Quantile,
+    Total,
+    Variation,
+)
+from dodona.schema.attributes import Label
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import polars as pl
+    import pyarrow as pa
+
+    from dodona.answer.answer import Answer
+    from dodona.answer.rows import Cell
+
+
+# --- The mechanism of an answer in words, and the theory pages behind it. ---
+
+
+_MOST_LAWS = 3  # more of them are told together
+
+
+def describe_mechanism(measured: Evidence) -> str:
+    """Return the noises of a measurement in words, with how many values each is on."""
+    if isinstance(measured, DerivedValues):
+        return _describe_derived(measured)
+    found: dict[Noise, int] = {}
+    for noise, block in zip(measured.noises, measured.question.query.blocks, strict=True):
+        found[noise] = found.get(noise, 0) + block.values
+    parts = [f"{describe_noise(noise)} on {_times(values)}" for noise, values in found.items()]
+    return "; ".join(parts)
+
+
+def _describe_derived(derived: DerivedValues) -> str:
+    """Return what values follow from in words, with how many values each law is of."""
+    found: dict[ErrorLaw, int] = {}
+    for laws, part in zip(derived.laws, derived.parts, strict=True):
+        for law in laws:
+            found[law] = found.get(law, 0) + len(part) // len(laws)
+    values = sum(found.values())
+    if values == 1:
+        return _describe_law(next(iter(found)))
+    if len(found) <= _MOST_LAWS:
+        return "; ".join(f"{_describe_law(law)}, for {_times(number)}" for law, number in found.items())
+    kinds = [kind for law in found for kind in _law_noises(law)]
+    return f"combinations of numbers that were told before, with {describe_noises(kinds)}, for {_times(values)}"
+
+
+def _describe_law(law: ErrorLaw) -> str:
+    match law:
+        case NoiseSum() if law.draws == 0:
+            return "none: it is the same whatever the rows are"
+        case NoiseSum():
+            number = "one number that was" if law.draws == 1 else f"{law.draws:,} numbers that were"
+            return f"a combination of {number} told before, with {describe_noises(_law_noises(law))}"
+        case GaussianSumBound():
+            noise = f"discrete Gaussian noise, of deviation {law.variance**0.5:.6g} in all"
+            return f"a combination of numbers that were told before, with {noise}"
+        case Laplace() | Gaussian():
+            return f"a number that was told before, with {describe_noise(law)}"
+        case ConfirmedLaw():
+            noises = f"{law.threshold_scale:.6g} and {law.question_scale:.6g}"
+            return f"a model's prediction, compared with the table under discrete Laplace noise of scales {noises}"
+        case ModelLaw():
+            return "a model's prediction, compared with nothing"
+        case _:
+            assert_never(law)
+
+
+def _law_noises(law: ErrorLaw) -> list[tuple[str, float | None]]:
+    """Return the names of a law's noises, and their scales where they are kept."""
+    match law:
+        case NoiseSum():
+            return [(term.law, term.scale) for term in law.terms]
+        case GaussianSumBound():
+            return [("Gaussian", None)]
+        case Laplace() | Gaussian():
+            return [(type(law).__name__, float(law.scale))]
+        case ConfirmedLaw():
+            return [("Laplace", law.threshold_scale), ("Laplace", law.question_scale)]
+        case ModelLaw():
+            return []
+        case _:
+            assert_never(law)
+
+
+def theorem_ids(measured: Evidence) -> str:
+    """Return the ids of theory pages: of the privacy of the noise, then of the intervals that are shown."""
+    if isinstance(measured, DerivedValues):
+        return ", ".join(dict.fromkeys(page for laws in measured.laws for law in laws for page in _law_theorems(law)))
+    found = [noise.theorem for noise in measured.noises]
+    for column in measured.question.columns:
+        found += _expression_theorems(column.expression, measured.question.query, measured.noises)
+    return ", ".join(dict.fromkeys(found))
+
+
+def _expression_theorems(expression: Expression, query: Query, noises: tuple[Noise, ...]) -> Iterator[str]:
+    match expression:
+        case Total(block):
+            yield _accuracy_theorem(noises[block])
+        case Mean():
+            yield "honest-ratio"
+        case Variation():
+            yield "honest-spread"
+        case Quantile():
+            yield "quantile-interval"
+        case Arithmetic(_, left, right):
+            if linear_form(expression, query) is not None:
+                yield "sum-of-noises"
+            else:
+                yield "honest-ratio"
+                yield from _expression_theorems(left, query, noises)
+                yield from _expression_theorems(right, query, noises)
+        case KeyLabel() | LiteralExpression() | PublicValue() | Comparison() | Logic():
+            return
+        case _:
+            assert_never(expression)
+
+
+def _law_theorems(law: ErrorLaw) -> tuple[str, ...]:
+    """Return the pages behind a value that was not measured for its question."""
+    match law:
+        case ConfirmedLaw():
+            return "sparse-vector-privacy", "confirmed-answer"
+        case ModelLaw():
+            return ("post-processing", "public-bounds") if math.isfinite(law.possible) else ("post-processing",)
+        case NoiseSum() | GaussianSumBound():
+            return "derivation", "smoothed-sum"
+        case Laplace() | Gaussian():
+            return "derivation", _accuracy_theorem(law)
+        case _:
+            assert_never(law)
+
+
+def _accuracy_theorem(noise: Noise) -> str:
+    match noise:
+        case Laplace():
+            return "laplace-accuracy"
+        case Gaussian():
+            return "gaussian-accuracy"
+        case _:
+            assert_never(noise)
+
+
+def _times(values: int) -> str:
+    return "one value" if values == 1 else f"each of {values:,} values"
+
+
+# --- Answers as text: a plain table, and JSON in a form that stays. ---
+
+
+_ROWS_OF_TEXT = 60
+JSON_FORMAT = 1
+
+
+def to_text(answer: Answer) -> str:
+    """Return a plain table, and under it what the numbers mean."""
+    cells = [[cell_text(cell) for cell in row.cells] for row in answer.rows[:_ROWS_OF_TEXT]]
+    heads = [printable(name) for name in answer.columns]
+    widths = [max(map(len, column)) for column in zip(heads, *cells, strict=True)]
+    aligned = [_line(heads, widths, answer.estimated), "  ".join("-" * width for width in widths)]
+    aligned += [_line(row, widths, answer.estimated) for row in cells]
+    if len(answer.rows) > _ROWS_OF_TEXT:
+        aligned.append(f"... and {len(answer.rows) - _ROWS_OF_TEXT:,} more rows")
+    return "\n".join([*aligned, "", *answer_notes(answer)])
+
+
+def answer_notes(answer: Answer) -> list[str]:
+    """Return what the numbers of an answer mean, where they came from and what they cost."""
+    of = "the population's value" if answer.view.against is Against.POPULATION else "the exact value"
+    each = "All intervals together hold" if answer.view.together else "Each interval holds"
+    if answer.view.draws is not None:
+        each = "Whatever the question was chosen by, all intervals together hold"
+    counted = f" over the rows that count with probability {answer.confidence:g} or more. {answer.about}"
+    told = f"{each} {of}{counted if answer.about else f' with probability {answer.confidence:g} or more.'}"
+    found = [told] if any(answer.estimated) else []
+    found.append(f"Source: {answer.source}. Price: {answer.price}. Mechanism: {answer.mechanism}.")
+    return [printable(line) for line in found + [f"Note: {warning}" for warning in answer.warnings]]
+
+
+def cell_text(cell: Cell) -> str:
+    """Return a cell as people read it."""
+    return str(cell) if isinstance(cell, Estimate) else label_text(cell)
+
+
+def label_text(label: Label) -> str:
+    """Return a label as people read it.
+
+    >>> label_text(Fraction(1, 4)), label_text(True), label_text("female")
+    ('0.25', 'true', 'female')
+    """
+    match label:
+        case bool():
+            return "true" if label else "false"
+        case Fraction():
+            return format_decimal(label)
+        case date():
+            return label.isoformat()
+        case _:
+            return printable(str(label)).replace("\n", "\\n")
+
+
+def interval_text(estimate: Estimate) -> str:
+    """Return the interval of an estimate as people read it."""
+    digits = decimal_places(estimate.within) if math.isfinite(estimate.within) else 3
+    return f"{format_number(estimate.low, digits)} to {format_number(estimate.high, digits)}"
+
+
+def to_json(answer: Answer) -> str:
+    """Return the answer as JSON text. A bound that is not known, and a value that nothing is known of, are null."""
+    columns = [
+        {"name": name, "kind": "estimate" if estimated else "label"}
+        for name, estimated in zip(answer.columns, answer.estimated, strict=True)
+    ]
+    document = {
+        "format": JSON_FORMAT,
+        "question": answer.question.text,
+        "columns": columns,
+        "rows": [[_json_cell(cell) for cell in row.cells] for row in answer.rows],
+        "confidence": answer.confidence,
+        "against": answer.view.against.value,
+        "simultaneous": answer.view.together,
+        "accuracy": [
+            {"column": column.column, "worst": _finite(column.worst), "typical": _finite(column.typical)}
+            for column in answer.accuracy
+        ],
+        "source": answer.source,
+        "price": {"share": str(answer.price.share), "epsilon": answer.price.epsilon},
+        "mechanism": answer.mechanism,
+        "theorem": answer.theorem,
+        "receipt": answer.receipt,
+        "head": answer.head,
+        "version": answer.version,
+        "stale": answer.stale,
+        "about": answer.about,
+        "warnings": list(answer.warnings),
+        "any_choice": answer.view.draws is not None,
+        "reused": answer.reused,
+    }
+    return printable_json(json.dumps(document, ensure_ascii=False, allow_nan=False))
+
+
+def _line(cells: tuple[str, ...] | list[str], widths: list[int], estimated: tuple[bool, ...]) -> str:
+    pairs = zip(cells, widths, estimated, strict=True)
+    return "  ".join(cell.rjust(width) if right else cell.ljust(width) for cell, width, right in pairs).rstrip()
+
+
+def _json_cell(cell: Cell) -> object:
+    if isinstance(cell, Estimate):
+        return {"value": _json_value(cell.value), "low": _json_value(cell.low), "high": _json_value(cell.high)}
+    return _json_value(cell)
+
+
+def _json_value(value: EstimateValue | Label | None) -> object:
+    """Return a value that JSON knows; fractions are rounded to doubles, dates are texts."""
+    match value:
+        case date():
+            return value.isoformat()
+        case Fraction():
+            return float(value)
+        case float():
+            return _finite(value)
+        case _:
+            return value
+
+
+def _finite(number: float) -> float | None:
+    return number if math.isfinite(number) else None
+
+
+# --- Answers as tables of other libraries. ---
+
+
+PlainValue = float | int | str | bool | date | None
+
+
+def to_pandas(answer: Answer, *, typed: bool = False) -> pd.DataFrame:
+    """Return a pandas frame; labels keep their own types, so a column may hold numbers and `<missing>`.
+
+    With `typed` each column of keys has one type, and what is missing is missing.
+    """
+    try:
+        import pandas as pd
+    except ModuleNotFoundError as error:
+        raise InvalidRequest("A pandas frame needs pandas: install dodona[frames].") from error
+    labels, estimates = _labels(answer), _estimates(answer)
+    values = _values(answer) if typed else {}
+    found: dict[str, pd.Series] = {}
+    for name in _order(answer):
+        if name in values:
+            found[name] = _series(pd, values[name])
+        elif name in labels:
+            found[name] = pd.Series([_plain_value(label) for label in labels[name]], dtype=object)
+        else:
+            found[name] = pd.Series(estimates[name])
+    return pd.DataFrame(found)
+
+
+def _series(pd: Any, values: list[KeyValue]) -> pd.Series:  # noqa: ANN401  the module, which need not be installed
+    """Return keys as the type of pandas that knows missing values."""
+    known = [value for value in values if value is not None]
+    if known and all(isinstance(value, bool) for value in known):
+        return pd.Series(values, dtype="boolean")
+    if known and all(isinstance(value, int) for value in known):
+        return pd.Series(values, dtype="Int64")
+    if known and all(isinstance(value, date) for value in known):
+        return pd.Series(values, dtype="datetime64[s]")
+    return pd.Series(values, dtype="float64" if known and isinstance(known[0], float) else object)
+
+
+def to_polars(answer: Answer, *, typed: bool = False) -> pl.DataFrame:
+    """Return a polars frame; labels are texts, or with `typed` what they stand for."""
+    try:
+        import polars as pl
+    except ModuleNotFoundError as error:
+        raise InvalidRequest("A polars frame needs polars: install dodona[frames].") from error
+    return pl.DataFrame(plain_columns(answer, typed=typed))
+
+
+def to_arrow(answer: Answer, *, typed: bool = False) -> pa.Table:
+    """Return an Arrow table; labels are texts, or with `typed` what they stand for."""
+    import pyarrow as pa
+
+    return pa.table(plain_columns(answer, typed=typed))
+
+
+def plain_columns(answer: Answer, *, typed: bool = False) -> dict[str, list[PlainValue]]:
+    """Return the columns with one type each: labels become texts, as a number may stand beside `<missing>`.
+
+    With `typed`, keys are what they stand for, and None where that is missing.
+    """
+    labels, estimates = _labels(answer), _estimates(answer)
+    texts: dict[str, list[PlainValue]] = {
+        name: [label_text(label) for label in column] for name, column in labels.items()
+    }
+    found = texts | estimates | (_values(answer) if typed else {})
+    return {name: found[name] for name in _order(answer)}
+
+
+def _names(answer: Answer) -> list[tuple[int, str, bool]]:
+    """Return the number, name and kind of each column, with names that differ from each other."""
+    taken = set[str]()
+    found = []
+    for number, (name, estimated) in enumerate(zip(answer.columns, answer.estimated, strict=True)):
+        free, times = name, 1
+        while not taken.isdisjoint({free, f"{free}_low", f"{free}_high"} if estimated else {free}):
+            times += 1
+            free = f"{name}_{times}"
+        taken |= {free, f"{free}_low", f"{free}_high"} if estimated else {free}
+        found.append((number, free, estimated))
+    return found
+
+
+def _order(answer: Answer) -> list[str]:
+    return [
+        full
+        for _, name, estimated in _names(answer)
+        for full in ((name, f"{name}_low", f"{name}_high") if estimated else (name,))
+    ]
+
+
+def _labels(answer: Answer) -> dict[str, list[Label]]:
+    found: dict[str, list[Label]] = {}
+    for number, name, estimated in _names(answer):
+        if not estimated:
+            cells = (row.cells[number] for row in answer.rows)
+            found[name] = [cell for cell in cells if not isinstance(cell, Estimate)]
+    return found
+
+
+def _values(answer: Answer) -> dict[str, list[KeyValue]]:
+    """Return what the keys that are shown stand for, by the names of their columns."""
+    order, shown = key_order(answer.question), displayed_columns(answer.question)
+    found: dict[str, list[KeyValue]] = {}
+    for number, name, _ in _names(answer):
+        expression = shown[number].expression
+        if isinstance(expression, KeyLabel):
+            place = order.index(expression.key)
+            found[name] = [row.values[place] for row in answer.rows]  # noqa: PD011  a row of ours
+    return found
+
+
+def _estimates(answer: Answer) -> dict[str, list[PlainValue]]:
+    """Return three columns for each estimate: the value, and the ends of its interval."""
+    found: dict[str, list[PlainValue]] = {}
+    for number, name, estimated in _names(answer):
+        if estimated:
+            cells = [cell for row in answer.rows if isinstance(cell := row.cells[number], Estimate)]
+            found[name] = _unify_types([cell.value for cell in cells])
+            found[f"{name}_low"] = _unify_types([cell.low for cell in cells])
+            found[f"{name}_high"] = _unify_types([cell.high for cell in cells])
+    return found
+
+
+def _unify_types(values: list[EstimateValue | None]) -> list[PlainValue]:
+    """Return whole numbers where all are whole, dates where they are dates, floats otherwise."""
+    if all(isinstance(value, int | date) for value in values):
+        return [_plain_value(value) for value in values if value is not None]
+    return [None if value is None else float(value) for value in values if not isinstance(value, date)]
+
+
+def _plain_value(value: EstimateValue | Label) -> PlainValue:
+    return float(value) if isinstance(value, Fraction) else value

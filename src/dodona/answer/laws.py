@@ -1,0 +1,325 @@
+"""Laws of the error of a value: how far off it may be with a given failure probability.
+
+A law is a single noise, a sum of noises, a bound for a sum of Gaussians, a prediction that a noisy check has confirmed,
+or a model's guess. All but the last are guarantees.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import lru_cache
+from statistics import NormalDist
+from typing import TYPE_CHECKING, Self, overload
+
+import numpy as np
+
+from dodona.answer.measured import Noise
+from dodona.answer.sums import (
+    WIDE_SCALE,
+    NoiseTerm,
+    chernoff_bound,
+    convolution_quantile,
+    gaussian_sum_quantile,
+    series_quantile,
+)
+from dodona.errors import InvalidArgument
+from dodona.privacy.accuracy import Accuracy, to_failure_probability, validate_count
+from dodona.privacy.additive_noise import Gaussian, Laplace
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+# --- Laws of sums of noises: how far off a sum, difference or multiple of noisy values may be. ---
+
+
+__all__ = ["NoiseTerm", "chernoff_bound", "describe_noise", "describe_noises", "half_width", "upper_quantile"]
+
+_RAREST = 1e-9  # below this failure the rounding of transforms is no longer small beside it
+_CLOSE = 1500.0  # the bound by series is about 3 reaches too large
+_FEW = 64  # sums of so many draws are convolved in any case
+_MOST_TERMS = 16  # each different term is transformed on its own, which takes its time
+
+
+@overload
+def half_width(noise: Noise, failing: float, answers: int = 1) -> int: ...
+@overload
+def half_width(
+    noise: NoiseSum | GaussianSumBound | ConfirmedLaw | ModelLaw, failing: float, answers: int = 1
+) -> float: ...
+def half_width(
+    noise: Noise | NoiseSum | GaussianSumBound | ConfirmedLaw | ModelLaw, failing: float, answers: int = 1
+) -> float:
+    """Return an m with P(|noise| > m) at most what is allowed, for all of some answers at once.
+
+    For one noise it is the least such whole number. For a sum of draws it need not be whole.
+
+    Theorem: laplace-accuracy, gaussian-accuracy, smoothed-sum
+    """
+    return _half_width(noise, failing, answers)
+
+
+@lru_cache(maxsize=65536)
+def _half_width(
+    noise: Noise | NoiseSum | GaussianSumBound | ConfirmedLaw | ModelLaw, failing: float, answers: int
+) -> float:
+    if isinstance(noise, Laplace | Gaussian):
+        return int(noise.accuracy(1 - failing, answers=answers).within)
+    return noise.quantile(failing / answers)
+
+
+def upper_quantile(terms: tuple[NoiseTerm, ...], failing: float) -> float:
+    """Return a number that the sum of the terms is above with probability at most `failing`.
+
+    Theorem: sum-of-noises, smoothed-sum
+    """
+    kept = tuple(sorted(term for term in terms if term.factor > 0 and term.times > 0))
+    return _quantile(kept, failing) if kept else 0.0
+
+
+@lru_cache(maxsize=16384)
+def _quantile(terms: tuple[NoiseTerm, ...], failing: float) -> float:
+    """Return the least of all bounds that hold; where a quick one is known to be close, no other is looked at."""
+    reach = max([term.factor for term in terms])
+    series = series_quantile(terms, failing)
+    if _CLOSE * reach <= series < math.inf and sum([term.times for term in terms]) > _FEW:
+        return series
+    found = [series, chernoff_bound(terms, failing)]
+    if all(term.law == "Gaussian" and term.scale >= WIDE_SCALE for term in terms):
+        found.append(gaussian_sum_quantile(sum(term.variance for term in terms), reach, failing))
+    if failing >= _RAREST and len(terms) <= _MOST_TERMS:
+        found.append(convolution_quantile(terms, failing))
+    return min(found)
+
+
+def describe_noise(noise: Noise) -> str:
+    """Return a noise in words.
+
+    >>> describe_noise(Laplace(scale=20)), describe_noise(Gaussian(scale="41.5"))
+    ('discrete Laplace noise of scale 20', 'discrete Gaussian noise of scale 41.5')
+    """
+    return describe_noises([(type(noise).__name__, float(noise.scale))])
+
+
+def describe_noises(kinds: Iterable[tuple[str, float | None]]) -> str:
+    """Return noises in words, given by the names of their laws and their scales where these are known.
+
+    >>> describe_noises([("Laplace", 20.0), ("Gaussian", 3.0), ("Gaussian", 7.5), ("Laplace", 20.0)])
+    'discrete Laplace noise of scale 20 and discrete Gaussian noise of scales from 3 to 7.5'
+    """
+    found: dict[str, set[float]] = {}
+    for name, scale in kinds:
+        found.setdefault(name, set()).update([] if scale is None else [scale])
+    return " and ".join(f"discrete {name} noise{_describe_scales(scales)}" for name, scales in found.items())
+
+
+def _describe_scales(scales: set[float]) -> str:
+    match len(scales):
+        case 0:
+            return ""
+        case 1:
+            return f" of scale {min(scales):.6g}"
+        case _:
+            return f" of scales from {min(scales):.6g} to {max(scales):.6g}"
+
+
+# --- Claims of a model about an answer: one that a noisy comparison has confirmed, and one that nothing holds. ---
+
+
+@dataclass(frozen=True, slots=True)
+class ConfirmedLaw:
+    """How far off a prediction may be that was found to be nearer than a threshold, both with Laplace noise.
+
+    >>> round(ConfirmedLaw(100, 5.0, 7.0).accuracy(0.95).within)
+    119
+    """
+
+    threshold: int
+    """In steps: the distance that the noisy one was below, with noise of its own."""
+    threshold_scale: float
+    question_scale: float
+
+    @property
+    def noise(self) -> tuple[NoiseTerm, NoiseTerm]:
+        """The two draws that stand between what was told and the distance."""
+        return NoiseTerm(1.0, "Laplace", self.threshold_scale), NoiseTerm(1.0, "Laplace", self.question_scale)
+
+    def quantile(self, failing: float) -> float:
+        """Return a distance that a prediction is beyond, and is confirmed, with probability at most `failing`.
+
+        Theorem: confirmed-answer
+        """
+        return max(0.0, self.threshold - 1 + upper_quantile(self.noise, failing))
+
+    def accuracy(self, confidence: float = 0.95, *, answers: int = 1) -> Accuracy:
+        """Return how far off it may be; of several answers, all of them."""
+        failing = to_failure_probability(confidence) / validate_count(answers, argument="answers")
+        return Accuracy(within=self.quantile(failing), confidence=confidence)
+
+
+@dataclass(frozen=True, slots=True)
+class ModelLaw:
+    """How far off a model's guess may be: by an estimate, or by what earlier answers leave possible.
+
+    The estimate is how far off the model has been with questions of its kind, and bounds nothing. What is possible
+    does bound it, but with the stated probability. The narrower of both is told, if it says anything.
+    """
+
+    deviation: float
+    """The root of the mean square, in steps; infinite where too little is known to say."""
+    possible: float = math.inf
+    """How far off it can be at most, in steps."""
+    failing: float = 0.0
+    """But with this probability."""
+    widest: float = math.inf
+    """What is as wide says nothing, and is not told."""
+
+    def __post_init__(self) -> None:
+        """Refuse what is no deviation."""
+        if not self.deviation >= 0 or not self.possible >= 0:
+            raise InvalidArgument(
+                "deviation", self.deviation, "write a number from 0, or infinity where it is not known"
+            )
+
+    def bounded(self, failing: float) -> bool:
+        """Return whether what is told is what earlier answers leave possible, and no estimate."""
+        return self._possible(failing) < self._estimate(failing) and math.isfinite(self.quantile(failing))
+
+    def quantile(self, failing: float) -> float:
+        """Return the narrower of both; infinity where that is too wide.
+
+        Theorem: public-bounds
+        """
+        found = min(self._estimate(failing), self._possible(failing))
+        return found if found < self.widest else math.inf
+
+    def _estimate(self, failing: float) -> float:
+        """Return what a normal error of this deviation would be beyond with probability `failing`."""
+        return self.deviation * NormalDist().inv_cdf(1 - failing / 2)
+
+    def _possible(self, failing: float) -> float:
+        return self.possible if failing >= self.failing else math.inf
+
+    def accuracy(self, confidence: float = 0.95, *, answers: int = 1) -> Accuracy:
+        """Return how far off it would be, were its errors normal, or can be."""
+        failing = to_failure_probability(confidence) / validate_count(answers, argument="answers")
+        return Accuracy(
+            within=self.quantile(failing),
+            confidence=confidence,
+            expected=self.deviation if math.isfinite(self.deviation) else None,
+        )
+
+
+# --- Laws of what follows from many numbers that were told: sums of independent draws, each times a factor. ---
+
+
+_ROUNDING_SLACK = 1 - 1e-9  # a variance that was summed in doubles may be a rounding below the least
+
+
+@dataclass(frozen=True, slots=True)
+class NoiseSum:
+    """A sum of independent draws of discrete Laplace and Gaussian noise, each times a factor; alike ones are grouped.
+
+    >>> NoiseSum((NoiseTerm(2.0, "Laplace", 5.0), NoiseTerm(1.0, "Laplace", 5.0), NoiseTerm(2.0, "Laplace", 5.0))).terms
+    (Term(factor=1.0, law='Laplace', scale=5.0, times=1), Term(factor=2.0, law='Laplace', scale=5.0, times=2))
+    """
+
+    terms: tuple[NoiseTerm, ...]
+
+    def __post_init__(self) -> None:
+        """Group and sort the terms; those without a factor or a draw are left out."""
+        found: dict[tuple[float, str, float], int] = {}
+        for term in self.terms:
+            if not (0 <= term.factor < math.inf and term.times >= 0):
+                raise InvalidArgument("terms", term, "write factors from 0 up and whole numbers of draws")
+            if term.factor > 0 and term.times > 0:
+                alike = term.factor, term.law, term.scale
+                found[alike] = found.get(alike, 0) + term.times
+        object.__setattr__(self, "terms", tuple(NoiseTerm(*alike, times) for alike, times in sorted(found.items())))
+
+    @classmethod
+    def of(cls, factors: Iterable[float] | NDArray[np.float64], noise: Noise) -> Self:
+        """Return the law of a sum of draws of one noise, each times its factor; signs do not matter.
+
+        >>> NoiseSum.of([1, -1, 0.5], Laplace(scale=3)).terms
+        (Term(factor=0.5, law='Laplace', scale=3.0, times=1), Term(factor=1.0, law='Laplace', scale=3.0, times=2))
+        """
+        found, times = np.unique(np.abs(np.asarray(factors, dtype=np.float64)), return_counts=True)
+        pairs = zip(found.tolist(), times.tolist(), strict=True)
+        return cls(tuple(NoiseTerm.of(factor, noise, number) for factor, number in pairs))
+
+    @property
+    def variance(self) -> float:
+        """The variance of the sum."""
+        return sum(term.variance for term in self.terms)
+
+    @property
+    def draws(self) -> int:
+        """How many independent draws are in it."""
+        return sum(term.times for term in self.terms)
+
+    def quantile(self, failing: float) -> float:
+        """Return a number that the sum is farther from 0 than with probability at most `failing`.
+
+        Theorem: sum-of-noises, smoothed-sum
+        """
+        return upper_quantile(self.terms, failing / 2)
+
+    def accuracy(self, confidence: float = 0.95, *, answers: int = 1) -> Accuracy:
+        """Return how far from 0 the sum may be; of several answers, that need not be independent, all of them.
+
+        Theorem: sum-of-noises, smoothed-sum
+        """
+        within = self.quantile(to_failure_probability(confidence) / validate_count(answers, argument="answers"))
+        return Accuracy(within=within, confidence=confidence, expected=math.sqrt(self.variance))
+
+
+@dataclass(frozen=True, slots=True)
+class GaussianSumBound:
+    """A sum of independent discrete Gaussians of scale 4 and up, each times a factor; of these only a bound is kept.
+
+    >>> round(GaussianSumBound(2.0e6, 1.0).accuracy(0.95).within)
+    2774
+    """
+
+    variance: float
+    """Σ factor² · scale²."""
+    reach: float
+    """What no factor is above, its sign aside."""
+
+    def __post_init__(self) -> None:
+        """Refuse what is no sum of draws of scale 4 or more."""
+        if not 0 < self.reach < math.inf:
+            raise InvalidArgument("reach", self.reach, "write the largest factor, its sign aside")
+        if not WIDE_SCALE**2 * self.reach**2 * _ROUNDING_SLACK <= self.variance < math.inf:
+            accepted = "draws of scale 4 and up have at least 16·reach²; write a Blend of other ones"
+            raise InvalidArgument("variance", self.variance, accepted)
+
+    @classmethod
+    def of(cls, factors: NDArray[np.float64], scales: NDArray[np.float64] | float) -> Self:
+        """Return the law of a sum of draws, each with its factor and scale."""
+        numbers, widths = np.asarray(factors, dtype=np.float64), np.asarray(scales, dtype=np.float64)
+        if not np.all(widths >= WIDE_SCALE):
+            raise InvalidArgument("scales", float(np.min(widths)), "write scales from 4 up, or a Blend of the draws")
+        return cls(float(np.sum((numbers * widths) ** 2)), float(np.max(np.abs(numbers))))
+
+    def quantile(self, failing: float) -> float:
+        """Return a number that the sum is farther from 0 than with probability at most `failing`.
+
+        Theorem: smoothed-sum
+        """
+        return gaussian_sum_quantile(self.variance, self.reach, failing / 2)
+
+    def accuracy(self, confidence: float = 0.95, *, answers: int = 1) -> Accuracy:
+        """Return how far from 0 the sum may be; of several answers, that need not be independent, all of them.
+
+        Theorem: smoothed-sum
+        """
+        within = self.quantile(to_failure_probability(confidence) / validate_count(answers, argument="answers"))
+        return Accuracy(within=within, confidence=confidence, expected=math.sqrt(self.variance))
+
+
+ErrorLaw = Laplace | Gaussian | NoiseSum | GaussianSumBound | ConfirmedLaw | ModelLaw
+"""How far off a number may be that was told, that follows from such numbers, or that a model claims."""

@@ -1,0 +1,287 @@
+"""Quantiles of a column from a tree of noisy histograms.
+
+The interval holds every code that two one-sided tests on the noisy counts below it leave possible. The expected width
+can be computed before anything is measured.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dodona.answer.bands import Band
+from dodona.answer.laws import NoiseTerm, chernoff_bound, upper_quantile
+from dodona.answer.measured import MeasuredValues, Noise
+from dodona.errors import InvariantBroken
+from dodona.privacy.additive_noise import Laplace
+from dodona.query.question import Quantile
+from dodona.schema.partition import Partition
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+# --- A tree of histograms of one column, and how many rows lie below each of its boundaries. ---
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class BoundaryPaths:
+    """How each boundary of the finest level is reached: from the nearest boundary of the level above it."""
+
+    cuts: NDArray[np.int64]
+    """The boundaries, in codes, from 0 to the number of values."""
+    stops: tuple[NDArray[np.int64], ...]
+    """For each level, the number of the group of that level that the walk has come to."""
+    starts: tuple[NDArray[np.int64], ...]
+    """For each level, where the walk began on it."""
+
+    @property
+    def lengths(self) -> NDArray[np.int64]:
+        """How many groups of each level a boundary needs: a row for each boundary."""
+        return np.stack([np.abs(stop - start) for stop, start in zip(self.stops, self.starts, strict=True)], axis=1)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class HistogramTree:
+    """What was measured of one column, in levels that refine each other, from coarse to fine."""
+
+    walk: BoundaryPaths
+    counts: tuple[NDArray[np.float64], ...]
+    """For each level, the noisy counts: a row for each group of the question."""
+    noises: tuple[Noise, ...]
+
+    @property
+    def below(self) -> NDArray[np.float64]:
+        """The noisy number of rows below each boundary: a row for each group of the question."""
+        found = np.zeros((len(self.counts[0]), len(self.walk.cuts)))
+        for counts, stop, start in zip(self.counts, self.walk.stops, self.walk.starts, strict=True):
+            sums = np.concatenate([np.zeros((len(counts), 1)), np.cumsum(counts, axis=1)], axis=1)
+            found += sums[:, stop] - sums[:, start]
+        return found
+
+    @property
+    def rows(self) -> NDArray[np.float64]:
+        """The noisy number of rows with a value, from the coarsest level."""
+        total: NDArray[np.float64] = self.counts[0].sum(axis=1)
+        return total
+
+    def terms(self, lengths: tuple[int, ...], level: float) -> tuple[NoiseTerm, ...]:
+        """Return the noises in (rows below a boundary) - level · rows.
+
+        The coarsest groups below the boundary are in both, so they count 1 - level; those above it count level.
+        """
+        inside, outside = lengths[0], self.counts[0].shape[1] - lengths[0]
+        found: dict[tuple[float, Noise], int] = {}
+        parts = [(1 - level, self.noises[0], inside), (level, self.noises[0], outside)]
+        parts += [(1.0, noise, times) for noise, times in zip(self.noises[1:], lengths[1:], strict=True)]
+        for factor, noise, times in parts:
+            found[factor, noise] = found.get((factor, noise), 0) + times
+        return tuple(NoiseTerm.of(factor, noise, times) for (factor, noise), times in found.items())
+
+
+def histogram_tree(quantile: Quantile, measured: MeasuredValues) -> HistogramTree:
+    """Return the levels that refine each other; others are left out."""
+    blocks = measured.question.query.blocks
+    levels: list[tuple[int, Partition]] = []
+    for number in reversed(quantile.levels):
+        partition = blocks[number].keys[-1]
+        if not isinstance(partition, Partition) or partition.attribute != quantile.attribute:
+            raise InvariantBroken("A level of a quantile is not grouped by the quantile's own column.")
+        if not levels or set(partition.cuts) < set(levels[-1][1].cuts):
+            levels.append((number, partition))
+    levels.reverse()
+    return HistogramTree(
+        walk=_boundary_paths(tuple(partition for _, partition in levels)),
+        counts=tuple(measured.numbers(number)[:, : len(partition.cuts)] for number, partition in levels),
+        noises=tuple(measured.noises[number] for number, _ in levels),
+    )
+
+
+@lru_cache(maxsize=64)
+def _boundary_paths(levels: tuple[Partition, ...]) -> BoundaryPaths:
+    """Return the walk to every boundary of the finest level, going to the nearest boundary of each level on the way."""
+    size = levels[0].size
+    cuts = np.asarray((*levels[-1].cuts, size), dtype=np.int64)
+    came, stops, starts = np.zeros_like(cuts), [], []
+    for level in levels:
+        own = np.asarray((*level.cuts, size), dtype=np.int64)
+        after = np.searchsorted(own, cuts)  # the first boundary of this level that is not below
+        before = np.where(own[after] == cuts, after, after - 1)
+        nearest = np.where(cuts - own[before] <= own[after] - cuts, before, after)
+        starts.append(np.searchsorted(own, came))
+        stops.append(nearest)
+        came = own[nearest]
+    return BoundaryPaths(cuts, tuple(stops), tuple(starts))
+
+
+# --- Quantiles: the values of a column that a test on the noisy counts below them leaves possible. ---
+
+
+def quantile_band(quantile: Quantile, measured: MeasuredValues, failing: float) -> Band:
+    """Return quantiles, as codes of the column, with the hull of all codes that two one-sided tests leave possible.
+
+    Theorem: quantile-interval
+    """
+    tree = histogram_tree(quantile, measured)
+    level = float(quantile.level)
+    first, last = quantile_code_range(tree, low=level, high=level, failing=failing)
+    return Band(np.clip(_crossing(tree, level), first, last), first, last)
+
+
+def quantile_code_range(
+    tree: HistogramTree, *, low: float, high: float, failing: float
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return the first code that the quantile of level `low` may have and the last one of the quantile of level `high`.
+
+    Theorem: quantile-interval
+    """
+    cuts, bins = tree.walk.cuts, len(tree.walk.cuts) - 1
+    below = tree.below
+    # Level `high` at its bin: not too many rows are below the bin. At its first boundary nothing is below.
+    over = below - high * tree.rows[:, None]
+    may_begin = over <= boundary_noise_quantiles(tree, over, level=high, failing=failing / 2)
+    may_begin[:, 0] = True
+    # Level `low` at its bin: enough rows are below the bin's end. At the last boundary all rows are.
+    under = below - low * tree.rows[:, None]
+    may_end = under >= -boundary_noise_quantiles(tree, under, level=low, failing=failing / 2)
+    may_end[:, bins] = True
+    begin, end = may_begin[:, :-1], may_end[:, 1:]
+    possible = begin & end if low == high else np.ones_like(begin)
+    least = np.argmax(possible & end, axis=1)
+    most = bins - 1 - np.argmax((possible & begin)[:, ::-1], axis=1)
+    # Where no value is left the noise was beyond its bound: then nothing is claimed.
+    nothing = ~np.any(possible, axis=1) | (least > most)
+    first = np.where(nothing, cuts[0], cuts[least])
+    last = np.where(nothing, cuts[-1] - 1, cuts[most + 1] - 1)
+    return first.astype(np.float64), last.astype(np.float64)
+
+
+def boundary_noise_quantiles(
+    tree: HistogramTree, distance: NDArray[np.float64], *, level: float, failing: float
+) -> NDArray[np.float64]:
+    """Return, for each boundary, what its noise is above with probability at most `failing`.
+
+    Boundaries at which even a rough bound decides for all groups are left at 0.
+    """
+    lengths = tree.walk.lengths
+    longest = (0, *lengths.max(axis=0).tolist()[1:])  # so all of the coarsest groups count the larger of the two parts
+    rough = chernoff_bound(tree.terms(longest, max(level, 1 - level)), failing)
+    near = np.flatnonzero(np.any(np.abs(distance) <= rough, axis=0))
+    found = np.zeros(len(lengths))
+    kinds, places = np.unique(lengths[near], axis=0, return_inverse=True)
+    laws = [upper_quantile(tree.terms(tuple(kind), level), failing) for kind in kinds.tolist()]
+    found[near] = np.asarray(laws)[places.reshape(-1)] if laws else 0.0
+    return found
+
+
+def _crossing(tree: HistogramTree, level: float) -> NDArray[np.float64]:
+    """Return the code at which the noisy counts, made monotone, reach the level; within a bin, by its share."""
+    cuts = tree.walk.cuts
+    over = tree.below - level * tree.rows[:, None]
+    rising = np.maximum.accumulate(over, axis=1)
+    falling = np.minimum.accumulate(over[:, ::-1], axis=1)[:, ::-1]
+    smooth = (rising + falling) / 2
+    smooth[:, -1] = np.maximum(smooth[:, -1], 0.0)
+    place = np.argmax(smooth[:, 1:] >= 0, axis=1)
+    group = np.arange(len(smooth))
+    before, after = smooth[group, place], smooth[group, place + 1]
+    with np.errstate(all="ignore"):
+        share = np.where(after > before, np.clip(-before / (after - before), 0.0, 1.0), 0.5)
+    width = cuts[place + 1] - cuts[place]
+    found: NDArray[np.float64] = cuts[place] + np.minimum(np.floor(share * width), width - 1)
+    return found
+
+
+# --- Foresight: how far from a quantile the ends of its interval will be, before anything is measured. ---
+
+
+WORST_CASE_FACTOR = 2.0
+"""Times the reach of the noise: the ends of an interval are seldom farther away."""
+TYPICAL_FACTOR = 1.2
+"""Times the reach of the noise: about where the farther end of an interval is."""
+
+
+def expected_quantile_width(
+    quantile: Quantile, measured: MeasuredValues, failing: float, *, times: float = WORST_CASE_FACTOR
+) -> float:
+    """Return how many codes the ends of an interval are away, but seldom more; the counts are without noise yet.
+
+    The number of rows below a boundary is off by more than its reach with probability `failing`/2 at most. So a value
+    that is away by more than twice the reach is left possible no more often than that.
+    """
+    tree, level = histogram_tree(quantile, measured), float(quantile.level)
+    cuts, away = tree.walk.cuts, tree.below[0] - level * tree.rows[0]
+    middle = np.interp(0.0, away, cuts)
+    own = int(np.clip(np.searchsorted(cuts, middle, side="right") - 1, 0, len(cuts) - 2))
+    value = min(math.floor(middle), int(cuts[own + 1]) - 1)
+    above, below = np.arange(own + 1, len(cuts) - 1), np.arange(own, 0, -1)  # the boundaries on either side, outward
+    high = _IntervalEnd(above, np.append(cuts[own + 1], cuts[above + 1]) - 1)
+    low = _IntervalEnd(below, np.append(cuts[own], cuts[below - 1]))
+    spread = np.sqrt(_rank_variance(tree, level))
+    ends = (high, low)
+    return max(
+        end.away(tree, level=level, rows=np.abs(away), spread=spread, value=value, failing=failing / 2, reaches=times)
+        for end in ends
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _IntervalEnd:
+    """One end of an interval, and where it may be."""
+
+    boundaries: NDArray[np.int64]
+    """From the value outward."""
+    codes: NDArray[np.int64]
+    """Where the end is if none of the boundaries is passed, the first one, and so on."""
+
+    def away(  # noqa: PLR0913  what a boundary is judged by
+        self,
+        tree: HistogramTree,
+        *,
+        level: float,
+        rows: NDArray[np.float64],
+        spread: NDArray[np.float64],
+        value: int,
+        failing: float,
+        reaches: float,
+    ) -> float:
+        """Return how many codes it is away from the value; between two boundaries by its share.
+
+        The exact law is looked at near the end alone; other reaches are as much wider or narrower as their variances
+        say. It is a forecast: no interval depends on it.
+        """
+        times, passed = math.sqrt(-2 * math.log(failing)), 0  # about right, to begin with
+        left: NDArray[np.float64] = np.zeros(0)
+        for _ in range(min(2, len(self.boundaries))):
+            place = self.boundaries[max(passed - 1, 0)]
+            if spread[place] > 0:
+                law = tree.terms(tuple(tree.walk.lengths[place].tolist()), level)
+                times = upper_quantile(law, failing) / float(spread[place])
+            left = reaches * times * spread[self.boundaries] - rows[self.boundaries]
+            passed = int(np.flatnonzero(np.append(True, left >= 0))[-1])  # 0: not even the first
+        found = float(abs(self.codes[passed] - value))
+        if passed in {0, len(self.boundaries)}:
+            return found
+        here, there = left[passed - 1], left[passed]
+        share = here / (here - there) if here > there else 0.0
+        return found + float(share * abs(self.codes[passed + 1] - self.codes[passed]))
+
+
+def _rank_variance(tree: HistogramTree, level: float) -> NDArray[np.float64]:
+    """Return the variance of (rows below a boundary) - level · rows, for each boundary."""
+    lengths = tree.walk.lengths.astype(np.float64)
+    first, *others = map(_noise_variance, tree.noises)
+    inside, groups = lengths[:, 0], tree.counts[0].shape[1]
+    found: NDArray[np.float64] = first * ((1 - level) ** 2 * inside + level**2 * (groups - inside))
+    for place, variance in enumerate(others, start=1):
+        found = found + variance * lengths[:, place]
+    return found
+
+
+def _noise_variance(noise: Noise) -> float:
+    """Return the variance of a noise, about."""
+    return (2.0 if isinstance(noise, Laplace) else 1.0) * float(noise.scale) ** 2

@@ -1,0 +1,357 @@
+"""Intervals for ratios, averages, variances and standard deviations.
+
+A ratio of two noisy linear forms gets its interval by inverting a test, so the interval also holds where the denominator
+is close to 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from statistics import NormalDist
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dodona.answer.bands import Band, LinearForm, apply_operator, form_values, linear_form
+from dodona.answer.laws import half_width
+from dodona.answer.measured import MeasuredValues, Noise
+from dodona.privacy.additive_noise import Gaussian
+from dodona.query.query import Query
+from dodona.query.question import Arithmetic, Expression, Mean, Spread, Variation
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+# --- Honest intervals for ratios of noisy values, by inverting a test; all groups at once. ---
+
+
+_HALVINGS = 40  # of what is left between both ends: 10^-12
+_DOUBLINGS = 400
+_PAIR = 2
+_TINY = 1e-12
+_SMALL = 1e-5
+_BEYOND = 40
+_FEW = 1 << 12
+_Pair = tuple["NDArray[np.float64]", "NDArray[np.float64]"]
+
+
+@dataclass(frozen=True, slots=True)
+class RatioNoise:
+    """A noise, and how often it is in the numerator and in the denominator."""
+
+    above: float
+    below: float
+    noise: Noise
+
+
+@dataclass(frozen=True, slots=True)
+class Ratio:
+    """Noisy numerators and denominators of all groups, and the noises that they are made of."""
+
+    above: NDArray[np.float64]
+    below: NDArray[np.float64]
+    parts: tuple[RatioNoise, ...]
+
+    def accepts(self, candidate: NDArray[np.float64], failing: float) -> NDArray[np.bool_]:
+        """Whether the test at level `failing` leaves a candidate ratio possible, for each group.
+
+        Theorem: honest-ratio
+        """
+        factors = [np.abs(part.above - candidate * part.below) for part in self.parts]
+        distance = np.abs(self.above - candidate * self.below)
+        # A discrete draw is less than 1 from a continuous one, so so much of the distance is granted.
+        distance = distance * (1 - 1e-12) - np.sum(factors, axis=0)
+        scales = [factor * float(part.noise.scale) for factor, part in zip(factors, self.parts, strict=True)]
+        normal = [isinstance(part.noise, Gaussian) for part in self.parts]
+        kept: NDArray[np.bool_] = (distance <= 0) | (_tail(distance, scales, normal, failing) >= failing)
+        return kept
+
+    def accepts_zero_below(self, failing: float) -> NDArray[np.bool_]:
+        """Whether the test leaves a denominator of 0 possible, so that no ratio is too large."""
+        turned = Ratio(
+            self.below, self.above, tuple(RatioNoise(part.below, part.above, part.noise) for part in self.parts)
+        )
+        return turned.accepts(np.zeros_like(self.below), failing)
+
+
+def can_invert(noises: Sequence[Noise]) -> bool:
+    """Whether the tail of a combination of these noises is known: any number of Gaussian ones, or two of any kind."""
+    return len(noises) <= _PAIR or all(isinstance(noise, Gaussian) for noise in noises)
+
+
+def bounded_ratio_band(ratio: Ratio, *, lower: float, upper: float, failing: float) -> Band:
+    """Return ratios that are known to lie between public bounds, with honest intervals within these.
+
+    Where the denominator is not clearly above its noise, the interval is all of the public range.
+
+    Theorem: honest-ratio
+    """
+    ends = np.full_like(ratio.above, lower), np.full_like(ratio.above, upper)
+    with np.errstate(all="ignore"):
+        point = apply_operator("/", ratio.above, ratio.below)
+        first, last = (ratio.accepts(end, failing) for end in ends)
+        inside = (point >= lower) & (point <= upper)
+        # Every accepted set has an end or the point itself in it; with none of them the noise was beyond its bound.
+        known = inside | first | last
+        low_from = np.where(inside, point, np.where(last, upper, lower))
+        high_from = np.where(inside, point, np.where(first, lower, upper))
+        low_edge, high_edge = _edges(ratio, ends, (low_from, high_from), failing)
+        low = np.where(first | ~known, lower, low_edge)
+        high = np.where(last | ~known, upper, high_edge)
+        guess = np.where((ratio.below > 0) & np.isfinite(point), point, (low + high) / 2)
+    return Band(np.clip(guess, low, high), low, high)
+
+
+def ratio_band(ratio: Ratio, *, failing: float) -> Band:
+    """Return ratios of any size; where the denominator may be 0 their intervals have no ends.
+
+    Theorem: honest-ratio
+    """
+    with np.errstate(all="ignore"):
+        point = apply_operator("/", ratio.above, ratio.below)
+        endless = ratio.accepts_zero_below(failing) | ~np.isfinite(point)
+        start = np.where(np.isfinite(point), point, 0.0)
+        ends = []
+        for sign in (-1.0, 1.0):
+            stride = np.maximum(np.abs(start), 1.0) * 1e-9
+            outer = start + sign * stride
+            for _ in range(_DOUBLINGS):
+                more = ratio.accepts(outer, failing) & ~endless
+                if not np.any(more):
+                    break
+                stride = np.where(more, 2 * stride, stride)
+                outer = start + sign * stride
+            ends.append(np.where(endless, sign * np.inf, _acceptance_edge(ratio, outer, start, failing)))
+    return Band(point, ends[0], ends[1])
+
+
+def _edges(ratio: Ratio, outer: _Pair, inner: _Pair, failing: float) -> _Pair:
+    """Return both edges; those of few groups are looked for together, as each step costs as much as for one."""
+    if len(ratio.above) > _FEW:
+        return _acceptance_edge(ratio, outer[0], inner[0], failing), _acceptance_edge(
+            ratio, outer[1], inner[1], failing
+        )
+    twice = Ratio(np.tile(ratio.above, 2), np.tile(ratio.below, 2), ratio.parts)
+    low, high = np.split(_acceptance_edge(twice, np.concatenate(outer), np.concatenate(inner), failing), 2)
+    return low, high
+
+
+def _acceptance_edge(
+    ratio: Ratio, outer: NDArray[np.float64], inner: NDArray[np.float64], failing: float
+) -> NDArray[np.float64]:
+    """Return where acceptance ends between a rejected and an accepted candidate, seen from outside."""
+    for _ in range(_HALVINGS):
+        middle = (outer + inner) / 2
+        kept = ratio.accepts(middle, failing)
+        inner, outer = np.where(kept, middle, inner), np.where(kept, outer, middle)
+    return outer
+
+
+def _tail(
+    distance: NDArray[np.float64], scales: list[NDArray[np.float64]], normal: list[bool], failing: float
+) -> NDArray[np.float64]:
+    """Return P(|Σ scale · noise| > distance) for continuous noises of scale 1; for Gaussian ones 0 or 1."""
+    with np.errstate(all="ignore"):
+        if all(normal):
+            deviation = np.sqrt(np.sum(np.square(scales), axis=0))
+            reach = -NormalDist().inv_cdf(failing / 2) * deviation
+            return np.where(distance <= reach, 1.0, 0.0)
+        if len(scales) == 1:
+            return np.exp(-distance / scales[0])
+        if any(normal):
+            laplace, gaussian = scales if normal[1] else scales[::-1]
+            return _laplace_gaussian_tail(distance, laplace, gaussian)
+        return two_laplace_tail(distance, scales[0], scales[1])
+
+
+def two_laplace_tail(
+    distance: NDArray[np.float64], first: NDArray[np.float64], second: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Return P(|aX + cY| > d) = (a²e^{-d/a} - c²e^{-d/c})/(a² - c²) for Laplace X, Y of scale 1, also where a = c.
+
+    With r = c/a ≤ 1, x = d/a and y = x(1 - r)/r it is e^{-x}·(1 + r·x·φ(y)/(1 + r)) with φ(y) = (1 - e^{-y})/y.
+
+    Theorem: honest-ratio
+    """
+    with np.errstate(all="ignore"):
+        large, small = np.maximum(first, second), np.minimum(first, second)
+        share, length = small / large, distance / large
+        rest = length * (1 - share) / share
+        slope = np.where(rest > _TINY, -np.expm1(-rest) / rest, 1.0)
+        found = np.exp(-length) * (1 + np.where(share > 0, share * length * slope / (1 + share), 0.0))
+    return np.where(large > 0, found, 0.0)
+
+
+def _laplace_gaussian_tail(
+    distance: NDArray[np.float64], laplace: NDArray[np.float64], gaussian: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Return P(|bX + sY| > d) for X Laplace and Y normal: the normal tail, and what the Laplace part adds to it."""
+    from scipy.special import log_ndtr
+
+    wide = np.maximum(laplace, 1e-300)
+    deviation = np.maximum(gaussian, 1e-300)
+    place, rate = distance / deviation, deviation / wide
+    added = np.exp(rate**2 / 2 - distance / wide + log_ndtr(place - rate))
+    taken = np.exp(rate**2 / 2 + distance / wide + log_ndtr(-place - rate))
+    found: NDArray[np.float64] = 2 * np.exp(log_ndtr(-place)) + added - taken
+    # So small a Laplace part is hardly ever beyond 40 of its scales, and the terms above would lose their digits.
+    bound = 2 * np.exp(log_ndtr(-(distance - _BEYOND * laplace) / deviation))
+    return np.where(laplace <= _SMALL * gaussian, bound, found)
+
+
+# --- Quotients: expressions that are one linear form over another, which have a test to invert. ---
+
+
+def as_ratio(expression: Expression, measured: MeasuredValues) -> Ratio | None:
+    """Return the ratio that an expression is, None where it is none or the law of its noise is not known."""
+    parts = numerator_and_denominator(expression, measured.question.query)
+    if parts is None:
+        return None
+    above, below = parts
+    top, bottom = dict(above.factors), dict(below.factors)
+    blocks = sorted({*top, *bottom})
+    if not can_invert([measured.noises[block] for block in blocks]):
+        return None
+    noises = tuple(
+        RatioNoise(float(top.get(block, 0)), float(bottom.get(block, 0)), measured.noises[block]) for block in blocks
+    )
+    return Ratio(form_values(above, measured), form_values(below, measured), noises)
+
+
+def numerator_and_denominator(expression: Expression, query: Query) -> tuple[LinearForm, LinearForm] | None:
+    """Return numerator and denominator of form / form, also inside multiples of it and sums with numbers."""
+    if not isinstance(expression, Arithmetic):
+        return None
+    left, right = linear_form(expression.left, query), linear_form(expression.right, query)
+    if left is not None and right is not None:
+        return (left, right) if expression.operator == "/" else None
+    if left is None:
+        inner, number = numerator_and_denominator(expression.left, query), right
+        return (
+            None
+            if inner is None or number is None or number.factors
+            else _apply_number_right(expression, inner, number.constant)
+        )
+    inner = numerator_and_denominator(expression.right, query)
+    return None if inner is None or left.factors else _apply_number_left(expression, inner, left.constant)
+
+
+def _apply_number_right(
+    expression: Arithmetic, inner: tuple[LinearForm, LinearForm], number: Fraction
+) -> tuple[LinearForm, LinearForm] | None:
+    """Return above/below * / + - number as one ratio."""
+    above, below = inner
+    match expression.operator:
+        case "*":
+            return above.times(number), below
+        case "/":
+            return None if number == 0 else (above.times(1 / number), below)
+        case "+":
+            return above.plus(below, number), below
+        case _:
+            return above.plus(below, -number), below
+
+
+def _apply_number_left(
+    expression: Arithmetic, inner: tuple[LinearForm, LinearForm], number: Fraction
+) -> tuple[LinearForm, LinearForm]:
+    """Return number * / + - above/below as one ratio."""
+    above, below = inner
+    match expression.operator:
+        case "*":
+            return above.times(number), below
+        case "/":
+            return below.times(number), above
+        case "+":
+            return above.plus(below, number), below
+        case _:
+            return below.times(number).plus(above, Fraction(-1)), below
+
+
+# --- Averages, variances and deviations. ---
+
+
+_SUMS = 3
+_SAMPLE = (Spread.SAMPLE_VARIANCE, Spread.SAMPLE_DEVIATION)
+_DEVIATION = (Spread.POPULATION_DEVIATION, Spread.SAMPLE_DEVIATION)
+
+
+def mean_band(mean: Mean, measured: MeasuredValues, failing: float) -> Band:
+    """Return averages, with honest intervals within the public range.
+
+    Theorem: honest-ratio
+    """
+    centre, lower, upper = float(mean.centre), float(mean.lower), float(mean.upper)
+    low, high = lower - centre, upper - centre
+    found = bounded_ratio_band(block_ratio(measured, mean.total, mean.rows), lower=low, upper=high, failing=failing)
+
+    def moved(ends: NDArray[np.float64]) -> NDArray[np.float64]:
+        # What is taken off and added again may be a rounding away from the bounds, which are values themselves.
+        inside = np.clip(ends + centre, lower, upper)
+        return np.where(ends <= low, lower, np.where(ends >= high, upper, inside))
+
+    return Band(moved(found.value), moved(found.low), moved(found.high))
+
+
+def block_ratio(measured: MeasuredValues, above: int, below: int) -> Ratio:
+    """Return one block over another, in the unit of both."""
+    units = [float(measured.question.query.blocks[block].unit) for block in (above, below)]
+    first, second = RatioNoise(units[0], 0.0, measured.noises[above]), RatioNoise(0.0, units[1], measured.noises[below])
+    parts = (RatioNoise(units[0], units[1], measured.noises[above]),) if above == below else (first, second)
+    return Ratio(units[0] * measured.numbers(above)[:, 0], units[1] * measured.numbers(below)[:, 0], parts)
+
+
+def variance_band(variation: Variation, measured: MeasuredValues, failing: float) -> Band:
+    """Return variances or deviations: all that the two sums and the number of rows, each within its noise, may give.
+
+    Theorem: honest-spread
+    """
+    mean = variation.mean
+    low, high = float(mean.lower - mean.centre), float(mean.upper - mean.centre)
+    rows, total, squares = (
+        _sum_interval(measured, block, failing) for block in (mean.rows, mean.total, variation.squares)
+    )
+    few, many = np.maximum(rows.low, 1.0), np.maximum(rows.high, 1.0)
+    first = Band(
+        apply_operator("/", total.value, np.maximum(rows.value, 1.0)),
+        np.clip(np.where(total.low < 0, total.low / few, total.low / many), low, high),
+        np.clip(np.where(total.high > 0, total.high / few, total.high / many), low, high),
+    )
+    nearest = np.where((total.low <= 0) & (total.high >= 0), 0.0, np.minimum(np.abs(total.low), np.abs(total.high)))
+    farthest = np.maximum(np.abs(total.low), np.abs(total.high))
+    # q·x - s²x² in x = 1/rows is concave: largest at its top or the end next to it, least at one of the ends.
+    most, least = np.maximum(squares.high, 0.0), np.maximum(squares.low, 0.0)
+    with np.errstate(all="ignore"):
+        peak = np.where(nearest > 0, most / (2 * nearest**2), np.inf)
+    best = np.clip(peak, 1 / many, 1 / few)
+    top = np.clip(most * best - (nearest * best) ** 2, 0.0, _largest_variance(first, low, high))
+    bottom = np.minimum(*(least * end - (farthest * end) ** 2 for end in (1 / few, 1 / many)))
+    bottom = np.minimum(np.maximum(bottom, 0.0), top)
+    point = squares.value / np.maximum(rows.value, 1.0) - first.value**2
+    if variation.spread in _SAMPLE:
+        few, many, likely = (np.maximum(count, 2.0) for count in (few, many, rows.value))
+        bottom, point, top = bottom * many / (many - 1), point * likely / (likely - 1), top * few / (few - 1)
+        top = np.minimum(top, (high - low) ** 2 / 2)
+    bottom = np.minimum(bottom, top)
+    point = np.clip(point, bottom, top)
+    if variation.spread in _DEVIATION:
+        bottom, point, top = np.sqrt(bottom), np.sqrt(point), np.sqrt(top)
+    return Band(point, bottom, top)
+
+
+def _sum_interval(measured: MeasuredValues, block: int, failing: float) -> Band:
+    """Return one of the three sums within its noise; all three hold together, as their noises are independent."""
+    unit = float(measured.question.query.blocks[block].unit)
+    value = unit * measured.numbers(block)[:, 0]
+    within = unit * half_width(measured.noises[block], failing, _SUMS)
+    return Band(value, value - within, value + within)
+
+
+def _largest_variance(mean: Band, low: float, high: float) -> NDArray[np.float64]:
+    """Return the largest variance of values between the bounds with such a mean: (high - m)(m - low)."""
+    best = np.clip((low + high) / 2, mean.low, mean.high)
+    found: NDArray[np.float64] = (high - best) * (best - low)
+    return found

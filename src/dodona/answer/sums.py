@@ -1,0 +1,370 @@
+"""Quantiles of sums of independent noise draws.
+
+A `NoiseTerm` is a number of equal draws times a factor. Each function returns an upper bound of the quantile, by Chernoff's
+bound, by convolution on a grid, or by adding a little normal noise to smooth the law; the caller takes the smallest.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+from statistics import NormalDist
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dodona.answer.measured import Noise
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+# --- A term of a sum of noises, and the simplest bound of such sums. ---
+
+
+WIDE_SCALE = 4.0
+"""From this scale on a discrete Gaussian has the variance and the transform of a normal law in every digit."""
+_CHERNOFF_GRID: NDArray[np.float64] = np.concatenate([np.geomspace(1e-4, 0.5, 120), 1 - np.geomspace(0.5, 1e-6, 60)])
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class NoiseTerm:
+    """So many independent draws of a noise, each times a number above 0. Noise is symmetric, so no sign is kept."""
+
+    factor: float
+    law: str
+    scale: float
+    times: int = 1
+
+    @classmethod
+    def of(cls, factor: float, noise: Noise, times: int = 1) -> NoiseTerm:
+        """Return the term of some draws of a noise."""
+        return cls(abs(float(factor)), type(noise).__name__, float(noise.scale), times)
+
+    @property
+    def variance(self) -> float:
+        """The variance of all its draws together, each times the factor.
+
+        >>> NoiseTerm(2.0, "Gaussian", 10.0, 3).variance, round(NoiseTerm(1.0, "Laplace", 10.0).variance, 3)
+        (1200.0, 199.833)
+        """
+        if self.law == "Laplace":
+            one = 0.5 * (1 / math.sinh(0.5 / self.scale)) ** 2
+        elif self.scale >= WIDE_SCALE:
+            one = self.scale**2
+        else:
+            steps = np.arange(1, math.ceil(40 * self.scale) + 2, dtype=np.float64)
+            weights = np.exp(-((steps / self.scale) ** 2) / 2)
+            one = float(2 * np.sum(steps**2 * weights) / (1 + 2 * np.sum(weights)))
+        return self.times * self.factor**2 * one
+
+
+def chernoff_bound(terms: tuple[NoiseTerm, ...], failing: float) -> float:
+    """Return min (ln M(t) + ln 1/failing)/t over a grid of t: Chernoff's bound, M being the moment generating function.
+
+    Theorem: sum-of-noises
+    """
+    laplace = [term for term in terms if term.law == "Laplace"]
+    normal = sum(term.times * (term.factor * term.scale) ** 2 for term in terms if term.law != "Laplace")
+    most = 1 / max(term.factor * term.scale for term in laplace) if laplace else 100 / math.sqrt(normal)
+    grid = most * _CHERNOFF_GRID
+    log = normal * grid**2 / 2
+    if laplace:
+        # E e^{sX} = (1-q)²/((1-q·e^s)(1-q·e^{-s})), here as ratios that keep their digits for large scales.
+        rate, times = np.array([[1 / term.scale, term.times] for term in laplace]).T
+        power, one = np.outer([term.factor for term in laplace], grid), -np.expm1(-rate)[:, None]
+        up, down = (-np.expm1(sign * power - rate[:, None]) / one for sign in (1, -1))
+        log -= times @ np.log(up * down)
+    return float(np.min((log - math.log(failing)) / grid))
+
+
+# --- Sums of noises by convolution: exact on a common grid, else every term is rounded up to one. ---
+
+
+_POINTS = 1 << 14
+_LARGEST_SUMMED_SCALE = 1000.0  # up to this scale a discrete Gaussian is summed; beyond, the normal law bounds it
+_ROUNDING = 1e-13  # what a transform of so many doubles may be off by, for each 64 draws, with room to spare
+
+
+def convolution_quantile(terms: tuple[NoiseTerm, ...], failing: float) -> float:
+    """Return the quantile of a law that is above that of the sum: each term rounded up to a grid, then convolved.
+
+    Infinite where so many draws would be rounded up too far.
+
+    Theorem: sum-of-noises
+    """
+    slip = failing * 1e-5
+    reach = chernoff_bound(terms, slip)
+    draws = sum(term.times for term in terms)
+    step = _common_step(
+        [term.factor for term in terms]
+    )  # on the common grid nothing is rounded, where it is wide enough
+    if 2 * reach > (_POINTS - 4) * step:
+        if 8 * draws >= _POINTS:
+            return math.inf
+        step = 2.0 ** math.ceil(math.log2(2 * reach / (_POINTS - 4 * draws)))
+    product: NDArray[np.complex128] = np.ones(_POINTS // 2 + 1, dtype=np.complex128)
+    for term in terms:
+        product *= _power(_transform(term.factor, term.law, term.scale, step), term.times)
+    law = np.fft.irfft(product, _POINTS)
+    ordered = np.concatenate([law[_POINTS // 2 :], law[: _POINTS // 2]])  # from the most negative sum up
+    beyond = np.cumsum(ordered[::-1])[::-1] - ordered + _ROUNDING * max(1.0, draws / 64) + 2 * slip
+    first = int(np.argmax(beyond <= failing))
+    return float((first - _POINTS // 2) * step) * (1 + 1e-12) if beyond[first] <= failing else math.inf
+
+
+@lru_cache(maxsize=64)
+def _transform(factor: float, law: str, scale: float, step: float) -> NDArray[np.complex128]:
+    """Return the transform of one draw times its factor, rounded up to whole steps."""
+    grid = np.arange(-_POINTS // 2 - 1, _POINTS // 2, dtype=np.float64)
+    whole = np.floor(grid * (step / factor) * (1 + 1e-12) + 1e-9)  # a whole number must not fall for a rounding
+    above = np.clip(upper_tail(law, scale, whole), 0.0, 1.0)
+    above[0], above[-1] = 1.0, 0.0
+    mass = above[:-1] - above[1:]
+    return np.fft.rfft(np.concatenate([mass[_POINTS // 2 :], mass[: _POINTS // 2]]))
+
+
+def _power(transform: NDArray[np.complex128], times: int) -> NDArray[np.complex128]:
+    """Return a whole power by squaring, which is many times faster than a complex power."""
+    found: NDArray[np.complex128] = np.ones_like(transform)
+    while times:
+        if times & 1:
+            found = found * transform
+        transform, times = transform * transform, times >> 1
+    return found
+
+
+def upper_tail(law: str, scale: float, whole: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return P(X > m) for whole m, or for wide Gaussian noise P(Y > m) of the normal law, which is at least that.
+
+    Theorem: sum-of-noises
+    """
+    if law == "Laplace":
+        share = 1 + math.exp(-1 / scale)
+        tail = np.exp(-np.where(whole >= 0, whole + 1, -whole) / scale) / share
+        return np.where(whole >= 0, tail, 1 - tail)
+    if scale > _LARGEST_SUMMED_SCALE:
+        from scipy.special import ndtr
+
+        bound: NDArray[np.float64] = ndtr(-whole / scale)
+        return bound
+    sums = _gaussian_sums(scale)
+    last = len(sums) // 2 - 1
+    found: NDArray[np.float64] = sums[np.clip(whole + 1, -last, last + 1).astype(np.int64) + last]
+    return found
+
+
+@lru_cache(maxsize=16)
+def _gaussian_sums(scale: float) -> NDArray[np.float64]:
+    """Return P(X ≥ m) for each m from the least that matters up to one more than the largest."""
+    last = math.ceil(40 * scale) + 2
+    weights = np.exp(-((np.arange(-last, last + 1) / scale) ** 2) / 2)
+    found: NDArray[np.float64] = np.concatenate([np.cumsum(weights[::-1])[::-1], [0.0]]) / np.sum(weights)
+    return found
+
+
+def _common_step(factors: list[float]) -> float:
+    """Return the largest number that all factors are whole multiples of, where it is a simple one; else 0."""
+    for parts in (1, 2, 4, 5, 8, 10, 20, 100, 1000):
+        scaled = [factor * parts for factor in factors]
+        if all(abs(number - round(number)) < 1e-12 * parts for number in scaled):
+            return math.gcd(*(round(number) for number in scaled)) / parts
+    return 0.0
+
+
+# --- Quantiles of sums of very many draws: a little normal noise is added in thought, which makes their law smooth. ---
+
+
+_NORMAL = NormalDist()
+_KEPT = 0.96  # of the exponent of the transform of a discrete Gaussian of scale 4 and up, at any angle
+_BEYOND = 5.0  # what is cut off of a transform is about e^-5 of what may fail, over 2πx
+_FAINT = 1e-30  # below this failure Chernoff's bound is used alone
+_NEVER = 1e-60  # more than what a normal law differs from the sum through angles below π/2
+_BESIDE = 14.0  # e^-14 of what may fail: it may lie outside of the interval, and as small are waves that are left out
+_RAREST = 1e-9  # below this failure the rounding of the series is no longer small beside it
+_HALF = 0.5
+_MOST_WAVES = 4096
+_STEPS = 40
+_FIRST = np.array([1.0, 1.05, 1.1, 1.2, 1.35, 1.6, 2.0])
+_FURTHER = 2.0 * 1.25 ** np.arange(1, 40)
+_POWERS = np.array([0.5, 0.65, 0.8, 0.9, 1.0])
+_NEAR_POLE = 0.95
+_EXACT = 1e-9
+_UP = 1 + 1e-12
+
+
+def gaussian_sum_quantile(variance: float, reach: float, failing: float) -> float:
+    """Return a number that a sum of discrete Gaussians of scale 4 and up is above with probability at most `failing`.
+
+    The sum has this variance and no factor above `reach`.
+
+    Theorem: smoothed-sum
+    """
+    rare = -math.log(failing)
+    simple = math.sqrt(2 * variance * rare)
+    if not _FAINT <= failing < _HALF:
+        return simple
+    exponent = rare + _BEYOND
+    extra = reach * math.sqrt(2 * exponent) / (2 * math.pi)
+    error = _normal_approximation_error(_KEPT * variance, extra, reach)
+    margin = _margin(extra, math.sqrt(variance), rare)
+    left = failing * _margin_probability(margin) - error
+    if left <= 0:
+        return simple
+    return min(simple, (margin * extra - math.sqrt(variance + extra**2) * _NORMAL.inv_cdf(left)) * _UP)
+
+
+def _normal_approximation_error(variance: float, extra: float, reach: float) -> float:
+    """Return what the smoothed sum of discrete Gaussians may differ from a normal law by, in probability."""
+    turn = 2 * math.pi / reach
+    both = variance + extra**2
+    exponent = (turn * extra) ** 2 / 2
+    middle = math.log(2) * math.exp(-both * (turn / 4) ** 2 / 2)
+    alias = 2 / turn * math.sqrt(2 * math.pi / both) * math.exp(-exponent * variance / both)
+    return (middle + alias + math.exp(-exponent) / (2 * exponent)) / math.pi + _NEVER
+
+
+def _margin(extra: float, deviation: float, rare: float) -> float:
+    """Return how many deviations of the extra noise are added to a quantile: about those that make it least."""
+    share = extra / deviation * math.sqrt(4 * math.pi * rare)
+    return max(math.sqrt(-2 * math.log(share)) if share < 1 else 0.0, 0.5)
+
+
+def _margin_probability(margin: float) -> float:
+    """Return the probability that a normal draw is not below minus the margin."""
+    return math.erfc(-margin / math.sqrt(2)) / 2
+
+
+def series_quantile(terms: tuple[NoiseTerm, ...], failing: float) -> float:
+    """Return a number that the sum of the terms is above with probability at most `failing`; ∞ where there are too few.
+
+    Theorem: smoothed-sum
+    """
+    if not _RAREST <= failing < _HALF:
+        return math.inf
+    reach = max([term.factor for term in terms])
+    deviation = math.sqrt(sum([term.variance for term in terms]))
+    rare = -math.log(failing)
+    waves_of = CharacteristicFunction.of(terms)
+    last = _last_angle(waves_of, deviation, math.pi / (2 * reach), rare + _BESIDE)
+    if last is None:
+        return math.inf
+    extra = math.sqrt(2 * (rare + _BEYOND)) / (2 * math.pi / reach - last)
+    width = 2 * waves_of.far(extra, deviation, rare + _BESIDE)
+    number = np.arange(1, math.floor(last * width / (2 * math.pi)) + 1, dtype=np.float64)
+    if not 1 <= len(number) <= _MOST_WAVES:
+        return math.inf
+    angle = 2 * math.pi / width * number
+    smooth = waves_of.log(angle)
+    outside = failing * math.exp(-_BESIDE)
+    error = _truncation_error(float(smooth[-1]), float(angle[-1]), extra, reach, width) + outside + _ROUNDING
+    height = np.exp(smooth - (extra * angle) ** 2 / 2) / (math.pi * number)
+    margin = _margin(extra, deviation, rare)
+    found = _solve_tail(height, angle, width, failing * _margin_probability(margin) - error, deviation)
+    return (margin * extra + found) * _UP
+
+
+def _last_angle(waves: CharacteristicFunction, deviation: float, most: float, fall: float) -> float | None:
+    """Return an angle at which the transform of the sum has fallen to e^-fall, None where it has not at the largest."""
+    start = math.sqrt(2 * fall)  # for a normal law; no sum of draws falls faster
+    if start >= deviation * most:
+        return None
+    for times in _FIRST, _FURTHER:
+        angles = np.minimum(start / deviation * times, most)
+        low = waves.log(angles) <= -fall
+        first = int(low.argmax())
+        if low[first]:
+            return float(angles[first])
+    return None
+
+
+def _truncation_error(log: float, last: float, extra: float, reach: float, width: float) -> float:
+    """Return what all waves beyond the last angle may add to a probability."""
+    far = 2 * math.pi / reach - last
+    exponent = (extra * far) ** 2 / 2
+    near = math.exp(log) * math.log(far / last)
+    return (near + math.exp(-exponent) * (2 * math.pi / (far * width) + 1 / (2 * exponent))) / math.pi
+
+
+def _solve_tail(
+    height: NDArray[np.float64], angle: NDArray[np.float64], width: float, target: float, deviation: float
+) -> float:
+    """Return where the tail of the wrapped law has come down to the target, ∞ where it is not found."""
+    if target <= 0:
+        return math.inf
+    slope, place = height * angle, -deviation * _NORMAL.inv_cdf(target)
+    aim = target * (1 - _EXACT)
+    for _ in range(_STEPS):
+        turned = angle * place
+        beyond = 0.5 - place / width - float(height @ np.sin(turned))
+        if abs(beyond - aim) <= target * _EXACT:
+            return place
+        density = 1 / width + float(slope @ np.cos(turned))
+        if density <= 0:
+            return math.inf
+        place = min(max(place + (beyond - aim) / density, 0.0), width / 2)
+    return math.inf
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CharacteristicFunction:
+    """The transform of a sum of draws, ready to be looked at."""
+
+    factors: NDArray[np.float64]
+    """Half of the factors of the Laplace draws: a column."""
+    depths: NDArray[np.float64]
+    """sinh(1/(2·scale)) of the Laplace draws: a column."""
+    times: NDArray[np.float64]
+    wide: float
+    """The variance of all discrete Gaussians of scale 4 and up."""
+    narrow: tuple[NoiseTerm, ...]
+    """The other discrete Gaussians."""
+    steepest: float
+    """The largest factor · scale of the Laplace draws, 0 where there is none."""
+
+    @classmethod
+    def of(cls, terms: tuple[NoiseTerm, ...]) -> CharacteristicFunction:
+        """Return the transform of the sum of the terms."""
+        laplace = [term for term in terms if term.law == "Laplace"]
+        normal = [term for term in terms if term.law != "Laplace"]
+        rows = [(term.factor / 2, math.sinh(0.5 / term.scale), term.times) for term in laplace]
+        table = np.array(rows, dtype=np.float64).reshape(-1, 3)
+        return cls(
+            table[:, :1],
+            table[:, 1:2],
+            table[:, 2],
+            sum([term.variance for term in normal if term.scale >= WIDE_SCALE]),
+            tuple([term for term in normal if term.scale < WIDE_SCALE]),
+            max([term.factor * term.scale for term in laplace], default=0.0),
+        )
+
+    def log(self, angle: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return ln E cos(angle · sum), for angles of which no factor makes more than π/2.
+
+        Theorem: smoothed-sum
+        """
+        found: NDArray[np.float64] = self.wide / -2 * angle**2
+        if self.steepest > 0:
+            found -= self.times @ np.log1p((np.sin(self.factors * angle) / self.depths) ** 2)
+        for term in self.narrow:
+            steps = np.arange(1, math.ceil(10 * term.scale) + 2, dtype=np.float64)
+            weights = np.exp(-((steps / term.scale) ** 2) / 2)
+            waves = np.sin(np.outer(term.factor / 2 * angle, steps)) ** 2 @ weights
+            found += term.times * np.log1p(-4 * waves / (1 + 2 * np.sum(weights)))
+        return found
+
+    def far(self, extra: float, deviation: float, rare: float) -> float:
+        """Return what the sum and an extra normal draw are above with probability at most e^-rare, by Chernoff's bound.
+
+        Theorem: sum-of-noises
+        """
+        normal = self.wide + extra**2 + sum([term.times * (term.factor * term.scale) ** 2 for term in self.narrow])
+        power = math.sqrt(2 * rare) / deviation
+        if self.steepest > 0:
+            power = min(power, _NEAR_POLE / self.steepest)
+        powers = power * _POWERS
+        log = normal / 2 * powers**2
+        if self.steepest > 0:  # E e^{tX} = 1/(1 - sinh²(t/2)/sinh²(1/2b))
+            log -= self.times @ np.log1p(-((np.sinh(self.factors * powers) / self.depths) ** 2))
+        return float(((log + rare) / powers).min())

@@ -1,1 +1,0 @@
-"""Where the data live: sources of exact answers."""

@@ -1,0 +1,1 @@
+"""The curator: answers a stream of questions about one dataset within its privacy budget."""

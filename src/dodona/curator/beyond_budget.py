@@ -1,0 +1,283 @@
+"""Questions that the budget cannot buy: the best accuracy that still fits, or a model's marked guess."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from decimal import Decimal
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dodona.answer.derived import make_derived_values
+from dodona.answer.laws import ModelLaw
+from dodona.answer.tolerance import ColumnTolerances, Tolerance
+from dodona.curator.desk import AffordableRequest
+from dodona.curator.lookup import ResolvedAnswer
+from dodona.curator.planner import noisy_columns
+from dodona.curator.predictions import ModelTracker
+from dodona.curator.request import AfterBudget, Request
+from dodona.errors import Refused
+from dodona.knowledge.bounds import bound_answers, ranges_within_noise
+from dodona.knowledge.cells import Contradiction, TooManyCells
+from dodona.knowledge.knowledge import Knowledge, LearnedBlock, LearnedMarginal, has_constant_weight
+from dodona.knowledge.measurements import BlockMeasurement, noise_variance
+from dodona.numbers import format_percent
+from dodona.query.predicate import And, Predicate
+from dodona.query.query import Block, PeopleWeight, Query, weight_range
+from dodona.query.question import KeyLabel, Question, Total
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from dodona.knowledge.model import PredictionModel
+
+
+# --- What is possible: the range that earlier answers leave to a count that was not bought. It touches no data. ---
+
+
+Ends = tuple[float, float]
+"""The least and the largest that a value can be."""
+_MOST_FACTS = 24
+_MOST_CELLS = 1 << 10  # more of them take longer than a guess is worth
+_MOST_VALUES = 32
+
+
+def learned_about(
+    query: Query, learned: Iterable[LearnedBlock | LearnedMarginal]
+) -> list[LearnedBlock | LearnedMarginal]:
+    """Return what was released about the columns of a query and no others."""
+    names = {name for block in query.blocks for name in block.attributes}
+    return [one for one in learned if _names(one) <= names]
+
+
+def possible_range(query: Query, knowledge: Knowledge, failing: float) -> list[Ends] | None:
+    """Return the least and the largest that each value of a block can be, given what was released about its columns.
+
+    All released numbers are taken to be within their noise at once, but with probability `failing`. So it holds for
+    all questions together, and whatever they were asked because of. None where too much would have to be looked at.
+
+    Theorem: public-bounds
+    """
+    (block,) = query.blocks
+    if block.values > _MOST_VALUES:
+        return None
+    every = sum(one.block.values for one in knowledge.learned if isinstance(one, LearnedBlock))
+    known = [one for one in learned_about(query, knowledge.learned) if isinstance(one, LearnedBlock)]
+    facts = _nearest(block, [one for one in known if one.block.values <= _MOST_VALUES])
+    rows, total = knowledge.rows, None
+    if rows is not None and rows.noise is None:
+        total = round(rows.value)
+    number = min(len(facts), _MOST_FACTS)
+    while number > 0 or total is not None:
+        chosen = [BlockMeasurement(one.block, one.values, one.noise, one.receipt) for one in facts[:number]]
+        drawn = sum(one.block.values for one in chosen)
+        try:
+            told = ranges_within_noise(chosen, confidence=1 - failing * drawn / every) if chosen else ()
+            found = bound_answers(query, told, total=total, limit=_MOST_CELLS)
+        except Contradiction:  # some noise was beyond its bound
+            return None
+        except TooManyCells:
+            if number == 0:
+                return None
+            number //= 2
+            continue
+        return [(_end(own.low, -math.inf), _end(own.high, math.inf)) for own in found]
+    return None
+
+
+def _nearest(block: Block, facts: Sequence[LearnedBlock]) -> list[LearnedBlock]:
+    """Return facts that are made of the conditions of a block first, those of more conditions before those of fewer."""
+    parts = frozenset(_parts(block))
+
+    def key(one: LearnedBlock) -> tuple[bool, int, float]:
+        own = _parts(one.block)
+        return not parts.issuperset(own), -len(own), noise_variance(one.noise)
+
+    return sorted(facts, key=key)
+
+
+def _parts(block: Block) -> tuple[Predicate, ...]:
+    return block.where.parts if isinstance(block.where, And) else (block.where,)
+
+
+def _names(one: LearnedBlock | LearnedMarginal) -> frozenset[str]:
+    return one.block.attributes if isinstance(one, LearnedBlock) else frozenset(own.attribute for own in one.classes)
+
+
+def _end(value: Fraction | None, otherwise: float) -> float:
+    return otherwise if value is None else float(value)
+
+
+# --- Beyond the budget: what could still be bought, and what the model guesses where the owner lets it. ---
+
+
+_TRIES = 24
+_NEAR, _FULL, _ABOVE = 1.005, 0.97, 1.004
+_HUNDRED = 100.0
+
+
+@dataclass(frozen=True, slots=True)
+class BeyondBudget:
+    """What is left for questions that the budget cannot buy."""
+
+    follower: ModelTracker
+
+    def guesses(self, questions: Sequence[Question], failing: float) -> list[ResolvedAnswer] | None:
+        """Return the model's guesses, marked as such; None where it has none for one of them. Nothing is charged."""
+        with self.follower.lock:
+            found = [self._guess(question, failing) for question in questions]
+        known = [held for held in found if held is not None]
+        return known if len(known) == len(found) else None
+
+    def _guess(self, question: Question, failing: float) -> ResolvedAnswer | None:
+        """Return the model's guess of counts and sums, with how far off it may be.
+
+        That is how far off it has been with questions like this one, or what earlier answers leave possible.
+
+        Theorem: public-bounds
+        """
+        expressions = [column.expression for column in question.columns]
+        if not all(isinstance(own, Total | KeyLabel) for own in expressions) or question.having or question.order:
+            return None
+        if any(not isinstance(column.expression, Total) for column, _ in noisy_columns(question)):
+            return None
+        if any(isinstance(block.weight, PeopleWeight) for block in question.query.blocks):
+            return None
+        model, rows = self.follower.follow(), self.follower.rows
+        if model.predict(question.query, rows) is None:  # parts all classes that are needed, once
+            model = self._narrow(question.query)
+            if model.predict(question.query, rows) is None:
+                return None
+        values: list[NDArray[np.float64]] = []
+        laws: list[ModelLaw | tuple[ModelLaw, ...]] = []
+        for block in question.query.blocks:
+            own = Query(question.query.domain, (block,))
+            predicted = model.predict(own, rows)
+            if predicted is None or (has_constant_weight(block) and self.follower.counted is None):
+                return None  # how many rows there are is declared, not known, until it was released
+            low, high = weight_range(block.weight)
+            weight = max(abs(low), abs(high), high - low)
+            if has_constant_weight(block) and self.follower.counted is not None:
+                values.append(predicted)
+                laws.append(ModelLaw(math.sqrt(self.follower.counted.variance) * weight))
+                continue
+            deviation = self.follower.hindsight.deviation(self.follower.kind(own)) * weight
+            known = possible_range(own, self.follower.memory.knowledge, failing)
+            ends = [(-math.inf, math.inf)] * block.values if known is None else known
+            value = np.array(
+                [min(max(float(one), least), most) for one, (least, most) in zip(predicted, ends, strict=True)]
+            )
+            away = [max(most - one, one - least) for one, (least, most) in zip(value.tolist(), ends, strict=True)]
+            values.append(value)
+            laws.append(tuple(ModelLaw(deviation, one, failing, rows * weight / 2) for one in away))
+        return ResolvedAnswer(make_derived_values(question, values, laws), "model", None)
+
+    def _narrow(self, query: Query) -> PredictionModel:
+        """Return a model of the columns of a query alone: that of all columns may have too many cells."""
+        from dodona.knowledge.model import PredictionModel
+
+        knowledge, rows = self.follower.memory.knowledge, self.follower.rows
+        found = PredictionModel(knowledge.domain)
+        for one in learned_about(query, knowledge.learned):
+            if isinstance(one, LearnedBlock) and one.single:
+                if one.block.attributes:
+                    found.take(one.block, one.values[0] / rows, math.sqrt(noise_variance(one.noise)) / rows)
+            else:
+                found.take_table(one, knowledge.lattice, rows)
+        return found
+
+
+def best_affordable(
+    price: Callable[[Request], Fraction], request: Request, most: Fraction, *, pure: bool
+) -> AffordableRequest | None:
+    """Return nearly the best accuracy, or for a price nearly the largest one, that takes no more than a share.
+
+    None where nothing does. Prices fall with the tolerance or with its square, so a few steps of proportion come near;
+    each may have to plan thousands of questions.
+    """
+    if most <= 0:
+        return None
+    found: AffordableRequest | None = None
+    fails, fits, factor = 1.0, math.inf, 1.0
+    for _ in range(_TRIES):
+        wish, share = _reduce_request(request, factor), None
+        try:
+            share = None if wish is None else price(wish)
+            met = share is None or share <= most  # beyond all rows nothing is left to be told
+        except Refused:  # no noise is that small
+            met = False
+        if met:
+            fits = min(fits, factor)
+            found = _affordable_request(wish, share) or found
+        else:
+            fails = max(fails, factor)
+        if fits < fails * _NEAR or (found is not None and share is not None and most * _FULL <= share <= most):
+            break
+        guess = math.nan
+        if share is not None and share > 0:
+            guess = factor * float(share / most) ** (1.0 if pure else 0.5) * _ABOVE
+        if not fails < guess < fits:
+            guess = math.sqrt(fails * fits) if math.isfinite(fits) else 2 * fails
+        factor = guess
+    return found
+
+
+def _reduce_request(request: Request, factor: float) -> Request | None:
+    """Return a request for less; None beyond all rows."""
+    if request.epsilon is not None:
+        return replace(request, epsilon=Fraction(f"{float(request.epsilon) / factor:.2e}"))
+    wider = None if request.within is None else _widen_tolerances(request.within, factor)
+    return None if wider is None else replace(request, within=wider)
+
+
+def _affordable_request(wish: Request | None, share: Fraction | None) -> AffordableRequest | None:
+    if wish is None or share is None:
+        return None
+    if wish.epsilon is not None:
+        return AffordableRequest(f"epsilon {float(wish.epsilon):g}", f'epsilon="{float(wish.epsilon):g}"', share)
+    if wish.within is None:
+        return None
+    spelled = _tolerance_text(wish.within)
+    plain = spelled if isinstance(wish.within, ColumnTolerances) else spelled.replace(",", "")
+    return AffordableRequest(
+        f"within {spelled}", f'within="{plain}"' if isinstance(wish.within, str) else f"within={plain}", share
+    )
+
+
+def explain_options(left: Fraction, questions: int, *, dear: bool, best: str | None, after: AfterBudget) -> str:
+    """Return what is left, and what becomes of questions that cost more."""
+    several = "" if questions == 1 else f" for {questions} questions together"
+    said = f"You have {format_percent(left)} of the budget left{several}"
+    if not dear:
+        return f"{said}."
+    cheaper = "Ask for less accuracy." if best is None else f"The best that is left is {best}."
+    if after == "model":
+        return f"{said}: the model would guess it, without a guarantee. {cheaper}"
+    return f"{said}: it would be refused. {cheaper}"
+
+
+def _widen_tolerances(within: Tolerance | ColumnTolerances, factor: float) -> Tolerance | ColumnTolerances | None:
+    """Return a tolerance times a factor; None beyond all rows."""
+    if isinstance(within, ColumnTolerances):
+        parts = [(key, _scale_tolerance(own, factor)) for key, own in within.parts]
+        if all(own is None for _, own in parts):
+            return None
+        return ColumnTolerances(tuple((key, "100%" if own is None else own) for key, own in parts))
+    return _scale_tolerance(within, factor)
+
+
+def _scale_tolerance(within: Tolerance, factor: float) -> Tolerance | None:
+    if not isinstance(within, str):
+        unit = 10.0 ** (math.floor(math.log10(within * factor)) - 2)  # three digits, rounded up
+        return math.ceil(within * factor / unit) * unit
+    part = float(within.strip().removesuffix("%")) * factor
+    return None if part > _HUNDRED else f"{Decimal(f'{part:.4g}'):f}%"
+
+
+def _tolerance_text(within: Tolerance | ColumnTolerances) -> str:
+    if isinstance(within, ColumnTolerances):
+        return str(within.written)
+    return within if isinstance(within, str) else f"{within:,.6g}"

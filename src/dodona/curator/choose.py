@@ -1,0 +1,182 @@
+"""Private selection: the names of the candidates with the largest answers; their scores stay private."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Mapping
+from contextlib import nullcontext
+from dataclasses import dataclass
+from fractions import Fraction
+
+from dodona.curator.desk import Desk, affordable_epsilon, mark_errors_charged
+from dodona.curator.planner import standalone_epsilon
+from dodona.curator.request import Dataset
+from dodona.errors import InvalidRequest, printable
+from dodona.ledger.entries import Release
+from dodona.ledger.errors import KeyReused
+from dodona.numbers import Exact, to_integer
+from dodona.privacy.accountants import Accountant
+from dodona.privacy.additive_noise import validate_noise_epsilon
+from dodona.privacy.budget import FREE, Price
+from dodona.privacy.selection import Exponential, PermuteAndFlip, Selection, selection_sensitivity, stack_queries
+from dodona.query.query import Query
+from dodona.query.question import KeyLabel, Question, Total
+from dodona.schema.partition import Partition, group_label
+from dodona.trusted.gate import release_choice
+
+# --- A choice: what `choose` tells. ---
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Choice:
+    """The names of the chosen candidates, in the order in which they were chosen; their scores stay private."""
+
+    names: tuple[str, ...]
+    price: Price
+    source: str
+    mechanism: str
+    within: float
+    """How far a chosen candidate's score may be below the best that was left, in the scores' unit."""
+    confidence: float
+    receipt: str
+    head: str
+    about: str = ""
+    """What it is about, where people are protected: how many rows of each count. Else nothing."""
+
+    @property
+    def name(self) -> str:
+        """The first choice."""
+        return self.names[0]
+
+    def __str__(self) -> str:
+        best = f"each within {self.within:.4g} of the best that was left, at {self.confidence:.0%}"
+        about = f" {self.about}" if self.about else ""
+        return f"{printable(', '.join(self.names))} ({best}; {self.price}){about}"
+
+
+# --- Private selection: which candidates have the largest answers. ---
+
+
+ReadQuestion = Callable[[object], Question]
+_CONFIDENCE = 0.95
+_LONGEST_TEXT = 10_000
+
+
+def choose_candidates(  # noqa: PLR0913  a choice has this many sides
+    desk: Desk,
+    read: ReadQuestion,
+    candidates: Mapping[str, Query] | str,
+    *,
+    epsilon: Exact,
+    count: int,
+    most: Fraction,
+    key: str | None,
+) -> Choice:
+    """Return the names of the candidates with the largest answers; each of `count` choices costs ε/count alone."""
+    names, query = _candidates(read, candidates)
+    times = to_integer(count, argument="count", lower=1, upper=len(names))
+    dataset, analyst = desk.dataset, desk.analyst
+    unit, ledger = dataset.schema.unit, dataset.ledger
+    state = ledger.state()
+    total = state.total
+    # Under Rényi prices the exponential mechanism costs a quarter of what permute-and-flip does.
+    law = PermuteAndFlip if total.accountant is Accountant.PURE else Exponential
+
+    def selecting(price: Fraction) -> Selection:
+        return Selection(query, law.for_privacy(price / times, selection_sensitivity(query, unit)), times)
+
+    selection = selecting(validate_noise_epsilon(epsilon))
+    event, version = selection.event(unit), dataset.source.version
+    full = Price(ledger.share(event), standalone_epsilon(event, total.delta))
+    text = f"choose {times}: {candidates if isinstance(candidates, str) else ', '.join(names)}"[:_LONGEST_TEXT]
+    price, source = FREE, "replayed"
+    seen = state.releases
+    earlier = (
+        _find_earlier_choice(dataset, selection, version)
+        if key is None
+        else _fetch_choice(dataset, selection, key, analyst)
+    )
+    while earlier is None:
+        reserved = desk.charge_once(
+            event,
+            key=key,
+            purpose=selection.purpose,
+            seen=seen,
+            most=most,
+            best=lambda fits: affordable_epsilon(
+                lambda tried: ledger.share(selecting(tried).event(unit)), validate_noise_epsilon(epsilon), fits
+            ),
+        )
+        if reserved is None:  # another caller was told the same choice
+            seen = ledger.state().releases
+            earlier = _find_earlier_choice(dataset, selection, version)
+            continue
+        try:
+            with mark_errors_charged():
+                earlier = release_choice(
+                    selection, reserved.receipt, ledger=ledger, source=dataset.source, unit=unit, text=text
+                )
+        finally:
+            ledger.let_go(reserved.receipt)
+        source = "measured"
+        if not reserved.taken_over:
+            price = full
+    with mark_errors_charged() if source == "measured" else nullcontext():
+        head = ledger.head
+    worst = selection.choice.accuracy(_CONFIDENCE ** (1 / times), candidates=len(names)).within
+    return Choice(
+        names=tuple(names[int(number)] for number in earlier.values),
+        price=price,
+        source=source,
+        mechanism=selection.spelled,
+        within=worst * float(query.blocks[0].unit),
+        confidence=_CONFIDENCE,
+        receipt=earlier.receipt,
+        head=head,
+        about=dataset.about,
+    )
+
+
+def _find_earlier_choice(dataset: Dataset, selection: Selection, version: str) -> Release | None:
+    """Return the same choice at the same price, told before."""
+    told = dataset.ledger.released(selection.purpose, version)
+    return next((release for release in told if release.mechanism == selection.spelled), None)
+
+
+def _fetch_choice(dataset: Dataset, selection: Selection, key: str, analyst: str | None) -> Release | None:
+    """Return the choice that was paid for under a key."""
+    receipt = dataset.ledger.receipt(key, analyst=analyst)
+    if receipt is not None:
+        dataset.ledger.wait_for(receipt)  # another process may be asking under the same key right now
+    released = dataset.ledger.fetch(key, analyst=analyst)
+    asked = (selection.purpose, dataset.source.version, dataset.name)
+    if released is not None and (receipt is None or (receipt.purpose, receipt.version, receipt.dataset) != asked):
+        raise KeyReused(key)
+    return released
+
+
+def _candidates(read: ReadQuestion, candidates: Mapping[str, Query] | str) -> tuple[tuple[str, ...], Query]:
+    if isinstance(candidates, str):
+        return _groups(read(candidates))
+    if not candidates:
+        raise InvalidRequest("There are no candidates to choose from. Name one query or more.")
+    return tuple(candidates), stack_queries(read(query).query for query in candidates.values())
+
+
+def _groups(question: Question) -> tuple[tuple[str, ...], Query]:
+    """Return the groups of a question with one count or sum, as candidates."""
+    values = [column for column in question.columns if not isinstance(column.expression, KeyLabel)]
+    single = len(values) == len(question.query.blocks) == 1 and question.having is None
+    if not single or not isinstance(values[0].expression, Total) or not question.keys:
+        raise InvalidRequest(
+            "To choose among groups write a question with GROUP BY and one count or sum and no HAVING, such as "
+            "SELECT diagnosis, count(*) FROM stays GROUP BY diagnosis."
+        )
+    domain = question.query.domain
+    labels = [
+        [str(group_label(key, domain[key.attribute], group)) for group in range(key.groups)]
+        if isinstance(key, Partition)
+        else [*(label for label, _ in key.branches), key.otherwise]
+        for key in question.keys
+    ]
+    return tuple(", ".join(group) for group in itertools.product(*labels)), question.query

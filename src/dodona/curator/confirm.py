@@ -1,0 +1,243 @@
+"""Confirmed answers: a model's prediction that an open check confirms at no further cost.
+
+An epoch of checks is charged in full when it is opened and ends with the first prediction that fails. It is used where
+the chance of losing it, times its price, is below the price of a single answer.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from fractions import Fraction
+
+from dodona.answer.derived import make_derived_values
+from dodona.answer.laws import ConfirmedLaw, half_width
+from dodona.curator.desk import Desk, mark_errors_charged
+from dodona.curator.lookup import ResolvedAnswer
+from dodona.curator.planner import standalone_epsilon
+from dodona.curator.predictions import Epoch, ModelTracker, design_epoch, draft_epoch
+from dodona.curator.request import Dataset
+from dodona.knowledge.knowledge import LearnedBlock
+from dodona.ledger.entries import Charged, entry_from_json
+from dodona.ledger.errors import BudgetExhausted
+from dodona.ledger.ledger import LedgerProtocol
+from dodona.privacy.budget import FREE, Price
+from dodona.privacy.events import Event
+from dodona.query.canonical import query_digest
+from dodona.query.query import Query
+from dodona.query.question import Question
+from dodona.trusted.gate import CONFIRMING, PredictionCheck
+
+AccountPrices = tuple[float, float]
+"""Of an event, in each account of the budget; infinite where it cannot be paid there."""
+
+
+@dataclass(frozen=True, slots=True)
+class Confirmation:
+    """What became of a question: its answer, or nothing; and what was charged for opening an epoch."""
+
+    held: ResolvedAnswer | None
+    price: Price = FREE
+    opened: Event | None = None
+
+
+_NOT_CONFIRMED = Confirmation(None)
+
+
+@dataclass(slots=True)
+class _OpenEpoch:
+    epoch: Epoch
+    check: PredictionCheck
+    receipt: str
+
+
+@dataclass(slots=True)
+class Confirmer:
+    """Confirmed predictions for one dataset and analyst.
+
+    Theorem: confirmed-answer
+    """
+
+    desk: Desk
+    follower: ModelTracker
+    _open: _OpenEpoch | None = None
+    _told: dict[str, tuple[int, ConfirmedLaw]] = field(default_factory=dict)
+    """Confirmed answers by the digest of their question: asked again, they are told again."""
+    _spent: set[str] | None = None
+    """The receipts that an epoch was opened for before; None until they were looked up."""
+    _counted: int = 0
+    _paid: list[float] = field(default_factory=lambda: [0.0, 0.0])
+    _prices: dict[Event, AccountPrices] = field(default_factory=dict)
+
+    @property
+    def dataset(self) -> Dataset:
+        """What is asked."""
+        return self.desk.dataset
+
+    def answer(
+        self, question: Question, room: float, failing: float, single: Callable[[], Event], most: Fraction
+    ) -> Confirmation:
+        """Return the confirmed prediction of one count, where that is the cheaper way.
+
+        `single` returns what measuring it would be charged; `most` is what the call may take of the budget.
+        """
+        query = question.query
+        with self.follower.lock:
+            told = self._told.get(query_digest(query))
+            if told is not None and half_width(told[1], failing) <= room:
+                return Confirmation(
+                    ResolvedAnswer(
+                        make_derived_values(question, [(told[0],)], [told[1]]), "replayed", None, reused=True
+                    )
+                )
+            epoch = self._usable(room, failing)
+            if epoch is None:
+                return _NOT_CONFIRMED
+            law, prediction, chance = self._judged(epoch, query, room, failing)
+            if law is None or not _is_cheaper(chance, self._priced(epoch.event), self._priced(single())):
+                return _NOT_CONFIRMED
+            price = FREE
+            if self._open is None:
+                opened = self._opened(epoch, single(), most)
+                if opened is None:
+                    return _NOT_CONFIRMED
+                price = opened
+            return Confirmation(self._checked(question, law, prediction), price, None if price is FREE else epoch.event)
+
+    def chance(self, question: Question, room: float, failing: float, single: Callable[[], Event]) -> float | None:
+        """Return how likely an open check confirms a prediction; None where none is open, or it would not be used."""
+        with self.follower.lock:
+            if self._open is None:
+                return None
+            law, _, failed = self._judged(self._open.epoch, question.query, room, failing)
+            cheaper = law is not None and _is_cheaper(
+                failed, self._priced(self._open.epoch.event), self._priced(single())
+            )
+            return 1 - failed if cheaper else None
+
+    def _usable(self, room: float, failing: float) -> Epoch | None:
+        """Return the open epoch, or the one that has paid for itself."""
+        if self._open is not None and self._open.check.open:
+            return self._open.epoch
+        self._open = None
+        unit = self.dataset.schema.unit
+        draft = draft_epoch(room, failing, unit)
+        if draft is None or not self._could_pay(self._priced(draft.event)):
+            return None
+        epoch = design_epoch(room, failing, unit)
+        return epoch if epoch is not None and self._has_paid(epoch, failing) else None
+
+    def _judged(
+        self, epoch: Epoch, query: Query, room: float, failing: float
+    ) -> tuple[ConfirmedLaw | None, int, float]:
+        """Return how a prediction would be compared, the prediction, and how likely it fails."""
+        model = self.follower.follow()
+        law, predicted = epoch.law(room, failing), model.predict(query, self.follower.rows)
+        if law is None or predicted is None:
+            return None, 0, 1.0
+        kind = self.follower.kind(query)
+        return law, round(float(predicted[0])), self.follower.hindsight.failing(kind, epoch, law)
+
+    def _opened(self, epoch: Epoch, single: Event, most: Fraction) -> Price | None:
+        """Charge an epoch in full and open it; None where it does not fit beside the answer that it may not save."""
+        ledger, source = self.dataset.ledger, self.dataset.source
+        share = ledger.share(epoch.event)
+        price = Price(share, standalone_epsilon(epoch.event, ledger.state().total.delta))
+        if share + ledger.share(single) > min(most, ledger.left(analyst=self.desk.analyst)):
+            return None
+        try:
+            receipt = self.desk.charge(epoch.event, purpose=CONFIRMING, most=most)
+        except BudgetExhausted:
+            return None
+        try:
+            with mark_errors_charged():
+                check = PredictionCheck(
+                    epoch.mechanism, receipt, ledger=ledger, source=source, unit=self.dataset.schema.unit
+                )
+        finally:
+            ledger.let_go(receipt)
+        self._open = _OpenEpoch(epoch, check, receipt.id)
+        self._spend()
+        return price
+
+    def _checked(self, question: Question, law: ConfirmedLaw, prediction: int) -> ResolvedAnswer | None:
+        opened, kind = self._open, self.follower.kind(question.query)
+        if opened is None:
+            return None
+        try:
+            with mark_errors_charged():
+                near = opened.check.near(question.query, prediction, law.threshold)
+        except BaseException:
+            self._open = None
+            raise
+        self.follower.hindsight.checked(kind, near)
+        if not near:
+            self._open = None
+            return None
+        self._told[query_digest(question.query)] = (prediction, law)
+        return ResolvedAnswer(make_derived_values(question, [(prediction,)], [law]), "confirmed", opened.receipt)
+
+    def _could_pay(self, price: AccountPrices) -> bool:
+        """Return whether all single answers since the last epoch have cost as much; nothing is fitted for it."""
+        with self.follower.memory.lock:
+            learned = self.follower.memory.follow().learned
+            for one in learned[self._counted :]:
+                self._counted += 1
+                if isinstance(one, LearnedBlock) and one.single:
+                    for place, own in enumerate(self._priced(one.event)):
+                        self._paid[place] += own / one.blocks
+        return all(own <= paid_for for own, paid_for in zip(price, self._paid, strict=True) if math.isfinite(own))
+
+    def _has_paid(self, epoch: Epoch, failing: float) -> bool:
+        """Return whether the answers since the last epoch that the model predicted well have cost as much."""
+        self.follower.follow()
+        spent = self._spent_before()
+        sums = [0.0, 0.0]
+        for one in self.follower.predictions:
+            if one.learned.receipt in spent or abs(one.distance) > half_width(one.learned.noise, failing):
+                continue
+            for place, own in enumerate(self._priced(one.learned.event)):
+                sums[place] += own / one.learned.blocks
+        price = self._priced(epoch.event)
+        return all(own <= total for own, total in zip(price, sums, strict=True) if math.isfinite(own))
+
+    def _spend(self) -> None:
+        """Count what was bought so far as used: the next epoch has to be paid for anew."""
+        self._spent = self._spent_before() | {one.learned.receipt for one in self.follower.predictions}
+        self._paid = [0.0, 0.0]
+
+    def _spent_before(self) -> set[str]:
+        """Return the receipts of all that was charged before the last epoch, from the ledger."""
+        if self._spent is None:
+            self._spent = _before_last_epoch(self.dataset.ledger, self.dataset.name)
+        return self._spent
+
+    def _priced(self, event: Event) -> AccountPrices:
+        found = self._prices.get(event)
+        if found is None:
+            shares = self.dataset.ledger.shares(event)
+            known = (math.inf if own is None else float(own) for own in (shares.pure, shares.units))
+            found = self._prices[event] = (next(known), next(known))
+        return found
+
+
+def _is_cheaper(chance: float, epoch: AccountPrices, single: AccountPrices) -> bool:
+    """Return whether a chance of losing an epoch costs less than a single answer, in every account that counts."""
+    live = [(own, other) for own, other in zip(epoch, single, strict=True) if math.isfinite(own)]
+    return bool(live) and all(chance * own < other for own, other in live)
+
+
+def _before_last_epoch(ledger: LedgerProtocol, dataset: str) -> set[str]:
+    found: set[str] = set()
+    waiting: set[str] = set()
+    for line in ledger.lines():
+        match entry_from_json(line.text, number=line.number):
+            case Charged() as charged if charged.dataset == dataset:
+                waiting.add(line.hash)
+                if charged.purpose == CONFIRMING:
+                    found |= waiting
+                    waiting.clear()
+            case _:
+                pass
+    return found

@@ -1,0 +1,337 @@
+"""The curator: the one way from questions to answers.
+
+Every call validates, charges, makes the charge durable, and only then touches the data.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from fractions import Fraction
+from html import escape
+from typing import TYPE_CHECKING, Self
+from weakref import WeakValueDictionary
+
+from dodona.answer.answer import Answer
+from dodona.answer.offer import Offer
+from dodona.answer.tolerance import Tolerances
+from dodona.curator.desk import Desk
+from dodona.curator.ladder import RUNGS, AnswerLadder, PreparedWorkload
+from dodona.curator.request import Dataset, Request, effective_max_price, make_request
+from dodona.errors import InvalidArgument, InvalidRequest
+from dodona.ledger.book import BudgetState
+from dodona.numbers import Exact, format_percent
+from dodona.query.query import Query
+from dodona.query.question import Question, question_from_query
+from dodona.schema.schema import Schema
+from dodona.sql.compile import compile_sql
+
+if TYPE_CHECKING:  # what most calls do not need is imported by those that do
+    from dodona.curator.choose import Choice
+    from dodona.curator.description import Description, History
+    from dodona.curator.watch import Watch
+    from dodona.curator.weights import Weights
+
+Progress = Callable[[int, int], None]
+"""Is told how many of how many are done."""
+
+
+class Curator:
+    """Answers questions about one dataset for one analyst. It is a context manager."""
+
+    def __init__(self, dataset: Dataset, *, analyst: str | None = None, rungs: frozenset[str] = RUNGS) -> None:
+        """Take a dataset that is open; nothing is charged. Rungs can be left out to see what they save."""
+        self._dataset = dataset
+        if not rungs <= RUNGS or ("bundle" in rungs and "derive" not in rungs):
+            accepted = f"write some of {', '.join(sorted(RUNGS))}; what a bundle answers is derived from it"
+            raise InvalidArgument("rungs", sorted(rungs), accepted)
+        dataset.ledger.permit(analyst)
+        self.desk = Desk(dataset, analyst)
+        """Where whatever spends is charged."""
+        self._answering = AnswerLadder(self.desk, rungs)
+        self._closed = False
+        self._keys: WeakValueDictionary[str, threading.Lock] = WeakValueDictionary()
+        self._mutex = threading.Lock()
+
+    @property
+    def schema(self) -> Schema:
+        """What may be asked about: all of it is public."""
+        return self._dataset.schema
+
+    @property
+    def budget(self) -> BudgetState:
+        """What was spent and what is left."""
+        return self._dataset.ledger.state()
+
+    @property
+    def history(self) -> History:
+        """What was charged so far, oldest first."""
+        from dodona.curator.description import read_history
+
+        self._permit()
+        return read_history(self._dataset.ledger, dataset=self._dataset.name)
+
+    def describe(self) -> Description:
+        """Return the columns, who is protected, what is left of the budget and the defaults: all of it is public."""
+        from dodona.curator.description import describe
+
+        return describe(self._dataset, self.desk.analyst)
+
+    def __repr__(self) -> str:
+        if self._closed:
+            return f"<Curator of {self._dataset.name}, closed>"
+        schema, left = self.schema, self._dataset.ledger.left(analyst=self.desk.analyst)
+        name = "" if self.desk.analyst is None else f" for {self.desk.analyst}"
+        return (
+            f"<Curator of {self._dataset.name}{name}: table {schema.table}, {len(schema.domain.attributes)} columns, "
+            f"about {schema.unit.size:,} rows, {format_percent(left)} of the budget left; describe() tells more>"
+        )
+
+    def _repr_html_(self) -> str:
+        return f"<p>{escape(repr(self))}</p>" if self._closed else self.describe()._repr_html_()
+
+    def ask(  # noqa: PLR0913  the surface of a question
+        self,
+        question: str | Query,
+        *,
+        within: Tolerances | None = None,
+        confidence: float | None = None,
+        epsilon: Exact | None = None,
+        max_price: Exact | None = None,
+        fresh: bool = False,
+        key: str | None = None,
+    ) -> Answer:
+        """Return the answer to a question, told again where it was told before, else measured and charged.
+
+        What would take more of the budget than `max_price`, such as "2%", is refused; the dataset says what holds
+        where the call does not. With `fresh` it is measured with new noise alone, so that the interval is right for a
+        question that was chosen because of earlier answers. With a key the same question is charged once, however often
+        it is asked again after an interruption.
+        """
+        asked, request = self.read(question), self._request(within, confidence, epsilon, max_price, fresh=fresh)
+        with self._held(key):
+            return self._answering.answers((asked,), request, key)[0]
+
+    def ask_many(  # noqa: PLR0913  the surface of a question
+        self,
+        questions: Iterable[str | Query],
+        *,
+        within: Tolerances | None = None,
+        confidence: float | None = None,
+        epsilon: Exact | None = None,
+        max_price: Exact | None = None,
+        fresh: bool = False,
+        key: str | None = None,
+        progress: Progress | None = None,
+    ) -> tuple[Answer, ...]:
+        """Return the answers to questions that are planned together and charged once: all or none of them.
+
+        `max_price` is for all of them together.
+        """
+        listed, request = _question_list(questions), self._request(within, confidence, epsilon, max_price, fresh=fresh)
+        once, places = (listed, range(len(listed))) if fresh else _deduplicate(listed)
+        asked = []
+        for number, question in enumerate(once):
+            asked.append(self.read(question))
+            if progress is not None:
+                progress(number + 1, len(once))
+        if not asked:
+            return ()
+        with self._held(key):
+            answers = self._answering.answers(tuple(asked), request, key)
+        return answers if len(once) == len(listed) else tuple([answers[place] for place in places])
+
+    def prepare(
+        self,
+        workload: Iterable[str | Query],
+        *,
+        within: Tolerances | None = None,
+        confidence: float | None = None,
+        max_price: Exact | None = None,
+        key: str | None = None,
+    ) -> PreparedWorkload:
+        """Declare what is coming, and buy the cheapest measurement that all of it follows from; it is then free.
+
+        `quote` of the same list tells its price first.
+        """
+        listed = _question_list(workload)
+        if not listed:
+            raise InvalidRequest("There is nothing to prepare. Write a list of the questions that are coming.")
+        request = self._request(within, confidence, None, max_price)
+        with self._held(key):
+            return self._answering.prepare(tuple(map(self.read, _deduplicate(listed)[0])), request, key)
+
+    def quote(  # noqa: PLR0913  the surface of a question
+        self,
+        question: str | Query | Iterable[str | Query],
+        *,
+        within: Tolerances | None = None,
+        confidence: float | None = None,
+        epsilon: Exact | None = None,
+        max_price: Exact | None = None,
+        fresh: bool = False,
+    ) -> Offer:
+        """Return what a question, or several together, would cost and how far off answers may be; nothing is spent.
+
+        It takes the same arguments as the call that spends, so that it says what that would do.
+        """
+        several = (question,) if isinstance(question, str | Query) else _question_list(question)
+        if not several:
+            raise InvalidRequest("There is no question to quote. Write one, or a list of them.")
+        request = self._request(within, confidence, epsilon, max_price, fresh=fresh)
+        once = several if fresh else _deduplicate(several)[0]
+        return self._answering.offer(tuple(map(self.read, once)), request)
+
+    def choose(
+        self,
+        candidates: Mapping[str, Query] | str,
+        *,
+        epsilon: Exact,
+        count: int = 1,
+        max_price: Exact | None = None,
+        key: str | None = None,
+    ) -> Choice:
+        """Return the names of the candidates with the largest answers, without the answers.
+
+        Candidates are queries with one answer each, or the groups of a SQL question with one aggregate.
+        """
+        from dodona.curator.choose import choose_candidates
+
+        self._permit()
+        with self._held(key):
+            return choose_candidates(
+                self.desk, self.read, candidates, epsilon=epsilon, count=count, most=self._most(max_price), key=key
+            )
+
+    def above(  # noqa: PLR0913  a watch has this many sides
+        self,
+        threshold: int,
+        *,
+        epsilon: Exact,
+        alerts: int = 1,
+        questions: int = 1000,
+        max_price: Exact | None = None,
+        key: str | None = None,
+    ) -> Watch:
+        """Return a watch that tells which counts are above a threshold, until so many alerts; charged in full here.
+
+        With a key it survives its process: `above` with the same key and numbers goes on with what is left, without a
+        charge. Opening it again takes noise for the threshold anew, which is paid for with a few of the alerts.
+        """
+        from dodona.curator.watch import open_watch
+
+        self._permit()
+        return open_watch(
+            self.desk,
+            self.read,
+            threshold,
+            epsilon=epsilon,
+            alerts=alerts,
+            questions=questions,
+            most=self._most(max_price),
+            key=key,
+        )
+
+    def weights(
+        self,
+        *,
+        questions: int,
+        epsilon: Exact,
+        columns: Iterable[str] | None = None,
+        confidence: float = 0.95,
+        max_price: Exact | None = None,
+    ) -> Weights:
+        """Return multiplicative weights over some columns, for very many counts; charged in full here.
+
+        All of `questions` counts together are within the design's error, at the confidence.
+        """
+        from dodona.curator.weights import open_weights
+
+        self._permit()
+        return open_weights(
+            self.desk,
+            self.read,
+            questions=questions,
+            epsilon=epsilon,
+            columns=columns,
+            confidence=confidence,
+            most=self._most(max_price),
+        )
+
+    def read(self, question: object) -> Question:
+        """Return a question as it was understood; nothing is charged."""
+        self._hold_open()
+        match question:
+            case str():
+                return compile_sql(question, self.schema)
+            case Query() | Question():
+                asked = question_from_query(question) if isinstance(question, Query) else question
+                if asked.query.domain is not self.schema.domain and asked.query.domain != self.schema.domain:
+                    raise InvalidRequest("This query is over another domain. Build it from this dataset's schema.")
+                return asked
+            case _:
+                raise InvalidRequest("A question is SQL text or a Query.")
+
+    def close(self) -> None:
+        """Let go of the table and the ledger."""
+        self._closed = True
+        self._dataset.source.close()
+        self._dataset.ledger.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _permit(self) -> None:
+        """Refuse whoever is not declared; each time, as analysts may have been declared since it was opened."""
+        self._hold_open()
+        self._dataset.ledger.permit(self.desk.analyst)
+
+    def _hold_open(self) -> None:
+        if self._closed:
+            raise InvalidRequest("This dataset was closed. Open it again.")
+
+    def _held(self, key: str | None) -> AbstractContextManager[object]:
+        """Return a lock of the key: of two threads that use one, the second finds the first one's answer."""
+        if key is None:
+            return nullcontext()
+        with self._mutex:  # a lock that nobody holds or waits for is forgotten
+            return self._keys.setdefault(key, threading.Lock())
+
+    def _request(
+        self,
+        within: Tolerances | None,
+        confidence: float | None,
+        epsilon: Exact | None,
+        max_price: Exact | None,
+        *,
+        fresh: bool = False,
+    ) -> Request:
+        self._permit()
+        return make_request(within, epsilon, confidence, max_price, fresh=fresh, default=self._dataset.default)
+
+    def _most(self, max_price: Exact | None) -> Fraction:
+        return effective_max_price(max_price, self._dataset.default)
+
+
+def _question_list(questions: object) -> tuple[object, ...]:
+    """Return a list of questions; one text is not taken for a list of letters."""
+    if isinstance(questions, str | Query) or not isinstance(questions, Iterable):
+        raise InvalidRequest("Several questions are a list: write [question], or use `ask` for one.")
+    return tuple(questions)
+
+
+def _deduplicate(questions: tuple[object, ...]) -> tuple[tuple[object, ...], Sequence[int]]:
+    """Return questions without repetitions, in their order, and the place of each: asked twice, it is measured once.
+
+    With fresh noise each of them is measured, as it was asked for.
+    """
+    try:
+        known: dict[object, int] = {}
+        places = [known.setdefault(question, len(known)) for question in questions]
+        return tuple(known), places
+    except TypeError:  # something that is no question: reading it says so
+        return questions, range(len(questions))

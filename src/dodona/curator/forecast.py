@@ -1,0 +1,256 @@
+"""Forecasts: how wide the intervals of a column will be, from public facts and earlier releases.
+
+The width of an average, a variance or a quantile depends on the number of rows in a group and on the distribution of
+their values. Where released counts do not fix these, the forecast is a range. No data are touched.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dodona.answer.measured import Noise, count_groups
+from dodona.answer.offer import ExpectedAccuracy
+from dodona.answer.prediction import SHAPES, ReleasedHistogram, predict_width_range
+from dodona.curator.planner import predict_error, single_column_question
+from dodona.curator.request import Request
+from dodona.knowledge.knowledge import Knowledge, KnownValues, has_constant_weight
+from dodona.query.predicate import EVERYTHING, Among, And, Predicate, conjunction
+from dodona.query.query import Block, Key, ValueWeight
+from dodona.query.question import AnswerColumn, Expression, Mean, Quantile, Question, Variation
+from dodona.schema.attributes import Attribute, numeric_grid, special_cell_count
+from dodona.schema.partition import Partition
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from dodona.schema.schema import Domain
+
+_FAILING = 0.05  # of what released counts are taken to be within
+_FACTOR = 1.5  # a single number is foreseen where it is within this factor of all that is to be expected
+_PRESENT = 0.8  # of the rows have a value, at least: how many are missing is not known
+_FEWER, _MORE = 1 / 6, 3.0  # times an equal part, where nothing was released about a group or a condition
+_NOISE = 1.05  # times more or fewer rows, as the noise of the answer itself makes it seem
+_CLEAR = 1.5  # times the reach of its noise: so large a count is hardly ever that of an empty group
+_ROUGH = 0.2  # of the rows: counts by bins with more noise than that do not tell how values lie
+_OTHERWISE = 1.25  # times more or fewer rows stand for values that lie otherwise than evenly, or than all do
+_APART = 1.5  # times more or fewer rows, where conditions were counted one by one and may depend on each other
+
+
+@dataclass(frozen=True, slots=True)
+class GroupSizes:
+    """About how many rows each group has."""
+
+    few: NDArray[np.float64]
+    likely: NDArray[np.float64]
+    many: NDArray[np.float64]
+    filled: NDArray[np.bool_]
+    """Which groups are likely to have rows at all."""
+
+    def times(self, other: GroupSizes) -> GroupSizes:
+        """Return the product of parts: all groups of the first, each with all groups of the other."""
+        ends = ((self.few, other.few), (self.likely, other.likely), (self.many, other.many))
+        few, likely, many = (np.outer(first, second).reshape(-1) for first, second in ends)
+        return GroupSizes(few, likely, many, np.outer(self.filled, other.filled).reshape(-1))
+
+    def scaled(self, few: float, many: float) -> GroupSizes:
+        """Return so many times as few and as many rows."""
+        return replace(self, few=self.few * few, many=self.many * many)
+
+
+@dataclass(frozen=True, slots=True)
+class Forecaster:
+    """Forecasts for one dataset. Whoever calls it holds the lock of the knowledge."""
+
+    knowledge: Knowledge
+    size: int
+    """The declared number of rows."""
+
+    def expected(  # noqa: PLR0913  all that a forecast depends on
+        self,
+        question: Question,
+        column: AnswerColumn,
+        shape: Mapping[int, float],
+        noises: tuple[Noise, ...],
+        request: Request,
+        *,
+        ranges: bool = True,
+    ) -> ExpectedAccuracy:
+        """Return what to expect of a column that is measured with these noises; a range takes a while to foresee."""
+        own, used = single_column_question(question, column, tuple(shape)), tuple(noises[block] for block in shape)
+        counted = _count_behind(question, column.expression) if ranges else None
+        if counted is None:
+            return ExpectedAccuracy(
+                column.name, predict_error(own, used, confidence=request.confidence, rows=self.size)
+            )
+        sizes = self._sizes(counted, column.expression, question.query.domain)
+        kept = sizes.filled if sizes.filled.any() else np.ones_like(sizes.filled)
+        few, many = float(sizes.few[kept].min()) / _NOISE, float(sizes.many[kept].max()) * _NOISE
+        counts = self._histogram(question, column.expression)
+        if counts is not None:  # what is not known is how values lie within a bin, and in a group
+            some = bool(question.keys) or counted.where != EVERYTHING
+            loose = _OTHERWISE ** (some + isinstance(column.expression, Quantile))
+            few, many = few / loose, many * loose
+        shapes = SHAPES if counts is None else (counts,)
+        found = predict_width_range(own, used, confidence=request.confidence, rows=(few, many), shapes=shapes)
+        rows = max(round(float(np.median(sizes.likely[kept])) * count_groups(own)), 1)
+        likely = predict_error(own, used, confidence=request.confidence, rows=rows)
+        if found is None:
+            return ExpectedAccuracy(column.name, likely)
+        low, high = found
+        if high <= _FACTOR**2 * low:
+            return ExpectedAccuracy(column.name, math.sqrt(low * high))
+        reason = "how the values are spread"
+        if many > _FACTOR * few:
+            reason = "how many rows the group has" if question.keys else "how many rows meet the condition"
+        return ExpectedAccuracy(column.name, min(max(likely, low), high), low, high, reason)
+
+    def _sizes(self, block: Block, expression: Expression, domain: Domain) -> GroupSizes:
+        """Return how many rows with a value each group of a count has."""
+        conditions = [part for part in _conjuncts(block.where) if not _only_present(part, domain)]
+        whole = Block(conjunction(*conditions), block.keys)
+        found = self._released(whole)
+        if found is None:
+            found = self._estimated(conditions, block.keys)
+        column = expression.attribute if isinstance(expression, Quantile) else None
+        complete = len(conditions) == len(_conjuncts(block.where)) and (
+            column is None or special_cell_count(domain[column]) == 0
+        )
+        return found if complete else found.scaled(_PRESENT, 1.0)
+
+    def _histogram(self, question: Question, expression: Expression) -> ReleasedHistogram | None:
+        """Return how the values of a column lie, if they were counted by its bins accurately enough to tell."""
+        attribute = _measured_column(question, expression)
+        if attribute is None:
+            return None
+        bins = Partition.of(attribute)
+        found = self._told(Block(EVERYTHING, (bins,)))
+        if found is None:
+            return None
+        below = np.maximum.accumulate(np.cumsum(np.asarray(found.values, dtype=np.float64)[: len(bins.cuts)]))
+        if below[-1] <= 0 or found.within(_FAILING) * math.sqrt(len(bins.cuts)) > _ROUGH * below[-1]:
+            return None
+        shares = np.diff(np.clip(below / below[-1], 0.0, 1.0), prepend=0.0)
+        return ReleasedHistogram(tuple(cut / bins.size for cut in (*bins.cuts, bins.size)), tuple(shares.tolist()))
+
+    def _released(self, block: Block) -> GroupSizes | None:
+        """Return how many rows a count has, by what was released; None where nothing was."""
+        if has_constant_weight(block):
+            return _known_size(self._rows)
+        found = self._told(block)
+        if found is None:
+            return None
+        values, within = np.asarray(found.values, dtype=np.float64), found.within(_FAILING)
+        few, many = (np.clip(own, 0.0, self._rows) for own in (values - within, values + within))
+        return GroupSizes(few, np.clip(values, 0.0, self._rows), many, values > _CLEAR * within)
+
+    def _told(self, block: Block) -> KnownValues | None:
+        """Return what is known of a count, however accurate that is."""
+        found = self.knowledge.tell(block, self.knowledge.facet(block), _any)
+        return self.knowledge.combine(block, _any) if found is None else found
+
+    def _estimated(self, conditions: list[Predicate], keys: tuple[Key, ...]) -> GroupSizes:
+        """Return how many rows there are, if conditions and groups have little to do with each other."""
+        factors = [*self._grouped(keys), *map(self._selected, conditions)]
+        found = _known_size(self._rows)
+        for factor in factors:
+            found = found.times(factor)
+        return found.scaled(1 / _APART, _APART) if len(factors) > 1 else found
+
+    def _grouped(self, keys: tuple[Key, ...]) -> Iterator[GroupSizes]:
+        """Yield the part of the rows that each group has: of all keys together where that was released."""
+        together = self._released(Block(EVERYTHING, keys)) if len(keys) > 1 else None
+        if together is not None:
+            yield self._part(together)
+            return
+        for key in keys:
+            known = self._released(Block(EVERYTHING, (key,)))
+            yield _equal_shares(key) if known is None else self._part(known)
+
+    def _selected(self, condition: Predicate) -> GroupSizes:
+        """Return the part of the rows that meets a condition."""
+        known = self._released(Block(condition))
+        if known is not None:
+            return self._part(known)
+        share = 0.5
+        if isinstance(condition, Among):
+            share = condition.codes.bit_count() / condition.cells
+        return _size_range(np.asarray([share]))
+
+    def _part(self, sizes: GroupSizes) -> GroupSizes:
+        few, likely, many = (own / self._rows for own in (sizes.few, sizes.likely, sizes.many))
+        return GroupSizes(few, likely, many, sizes.filled)
+
+    @property
+    def _rows(self) -> float:
+        known = self.knowledge.rows
+        return max(float(self.size) if known is None else known.value, 1.0)
+
+
+def _count_behind(question: Question, expression: Expression) -> Block | None:
+    """Return the count that the width of an average, a spread or a quantile depends on; None for others."""
+    match expression:
+        case Mean(_, rows) | Variation(_, Mean(_, rows)):
+            block = question.query.blocks[rows]
+        case Quantile(levels):
+            block = question.query.blocks[levels[0]]
+        case _:
+            return None
+    return Block(block.where, block.keys[: len(question.keys)])
+
+
+def _measured_column(question: Question, expression: Expression) -> Attribute | None:
+    """Return the column whose values are averaged or ranked; None where they are more than those of one column."""
+    domain = question.query.domain
+    match expression:
+        case Quantile(_, name):
+            return domain[name]
+        case Mean(total) | Variation(_, Mean(total)):
+            weight = question.query.blocks[total].weight
+            if not isinstance(weight, ValueWeight) or not isinstance(expression, Mean | Variation):
+                return None
+            mean = expression if isinstance(expression, Mean) else expression.mean
+            attribute = domain[weight.attribute]
+            found = numeric_grid(attribute)
+            if found is None:
+                return None
+            ends = (found[0], found[0] + found[1] * (attribute.size - 1))
+            return attribute if (mean.lower, mean.upper) == ends else None
+        case _:
+            return None
+
+
+def _conjuncts(where: Predicate) -> tuple[Predicate, ...]:
+    return where.parts if isinstance(where, And) else (where,)
+
+
+def _only_present(part: Predicate, domain: Domain) -> bool:
+    """Return whether a condition only leaves out what is missing or not declared."""
+    if not isinstance(part, Among):
+        return False
+    values = (1 << domain[part.attribute].size) - 1
+    return part.codes & values == values
+
+
+def _known_size(rows: float) -> GroupSizes:
+    every = np.asarray([rows])
+    return GroupSizes(every, every, every, np.asarray([True]))
+
+
+def _equal_shares(key: Key) -> GroupSizes:
+    """Return equal parts for all groups of a key; `<missing>` and `<outside>` are taken to be empty."""
+    beyond = key.further if isinstance(key, Partition) else 0
+    own = key.groups - beyond
+    return _size_range(np.asarray([1 / own] * own + [0.0] * beyond))
+
+
+def _size_range(shares: NDArray[np.float64]) -> GroupSizes:
+    return GroupSizes(shares * _FEWER, shares, np.minimum(shares * _MORE, 1.0), shares > 0)
+
+
+def _any(_found: KnownValues) -> bool:
+    return True

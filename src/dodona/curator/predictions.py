@@ -1,0 +1,280 @@
+"""Predictions of the model, and the noisy checks that confirm them.
+
+An epoch is a sparse vector run: paid for once, it confirms predictions until the first that fails. The record of past
+predictions says how likely the next one is to fail. All of it is public.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections import defaultdict
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from dodona.answer.laws import ConfirmedLaw, upper_quantile
+from dodona.errors import InvalidArgument
+from dodona.knowledge.knowledge import LearnedBlock
+from dodona.knowledge.measurements import noise_variance
+from dodona.knowledge.releases import ReleasedBlocks
+from dodona.knowledge.tables import RowCount
+from dodona.privacy.additive_noise import round_scale_down
+from dodona.privacy.events import Event
+from dodona.privacy.sparse_vector import SparseVector
+from dodona.query.query import Query
+from dodona.query.sensitivity import Sensitivity, score_sensitivity
+from dodona.schema.schema import Unit
+
+if TYPE_CHECKING:
+    from dodona.knowledge.model import PredictionModel
+
+
+# --- An epoch of checks: how much noise it takes, what it costs, and how likely a check fails. All of it is public. ---
+
+
+_RATIOS = (1.0, 1.2, 1.4, 1.6, 1.8, 2.0)  # of the question's noise to that of the threshold
+_STEPS = 60
+_WASTED = 0.1
+_LESS = 0.99
+
+
+@dataclass(frozen=True, slots=True)
+class Epoch:
+    """A sparse vector that confirms predictions until the first that fails."""
+
+    mechanism: SparseVector
+    event: Event
+
+    @property
+    def scales(self) -> tuple[float, float]:
+        """The scales of the noise on the threshold and on each question."""
+        return float(self.mechanism.threshold_scale), float(self.mechanism.question_scale)
+
+    def law(self, room: float, failing: float) -> ConfirmedLaw | None:
+        """Return how a count is compared that may be off by the room, in steps; None where noise leaves no threshold.
+
+        The threshold is the largest at which a confirmed prediction is within the room, but with that probability.
+
+        Theorem: confirmed-answer
+        """
+        first, second = self.scales
+        within = upper_quantile(ConfirmedLaw(1, first, second).noise, failing)
+        threshold = math.floor(room - within) + 1
+        return ConfirmedLaw(threshold, first, second) if threshold >= 1 else None
+
+    def failing(self, law: ConfirmedLaw, error: float) -> float:
+        """Return how likely a check fails where a prediction is off by so many steps."""
+        return _tail(law.threshold - error, *self.scales)
+
+
+@lru_cache(maxsize=1 << 12)
+def draft_epoch(room: float, failing: float, unit: Unit) -> Epoch | None:
+    """Return about the cheapest epoch for counts of this accuracy; None where no such noise is drawn.
+
+    Its noise passes half of the room so rarely that the threshold can be half of the room: no more often than an
+    answer may be wrong. And so rarely that right predictions which are refused, by noise alone, waste no more than a
+    tenth of what a single answer costs, a check. It is found for continuous noise, which is quick.
+    """
+    sensitivity = score_sensitivity(unit)
+    single, rare = unit.rows * math.log(1 / failing) / room, failing
+    for _ in range(_STEPS):
+        scales = min(
+            ((scale := _threshold_scale(room / 2, rare, ratio), ratio * scale) for ratio in _RATIOS),
+            key=lambda own: 1 / own[0] + 2 / own[1],
+        )
+        found = _make_epoch(*scales, sensitivity)
+        if found is None or rare * float(found.event.epsilon or 0) <= _WASTED * single:
+            return found
+        rare /= 2
+    return None
+
+
+@lru_cache(maxsize=1 << 8)
+def design_epoch(room: float, failing: float, unit: Unit) -> Epoch | None:
+    """Return the draft with so little noise that half of the room is kept as a threshold, by a bound that is proved."""
+    found = draft_epoch(room, failing, unit)
+    for _ in range(_STEPS):
+        law = None if found is None else found.law(room, failing)
+        if found is None or (law is not None and law.threshold >= room / 2):
+            return found
+        first, second = found.scales
+        found = _make_epoch(_LESS * first, _LESS * second, score_sensitivity(unit))
+    return None
+
+
+def _make_epoch(first: float, second: float, sensitivity: Sensitivity) -> Epoch | None:
+    try:
+        mechanism = SparseVector(threshold_scale=round_scale_down(first), question_scale=round_scale_down(second))
+    except InvalidArgument:
+        return None
+    return Epoch(mechanism, mechanism.event(sensitivity))
+
+
+def _threshold_scale(half: float, rare: float, ratio: float) -> float:
+    """Return the threshold's scale at which continuous noise passes a distance that often."""
+    low, high = half / 1000, half
+    for _ in range(_STEPS):
+        middle = math.sqrt(low * high)
+        low, high = (middle, high) if _tail(half, middle, ratio * middle) <= rare else (low, middle)
+    return low
+
+
+def _tail(distance: float, first: float, second: float) -> float:
+    """Return how likely the difference of two continuous Laplace draws is above a distance."""
+    if distance < 0:
+        return 1 - _tail(-distance, first, second)
+    if math.isclose(first, second, rel_tol=1e-6):
+        return (0.5 + distance / (4 * first)) * math.exp(-distance / first)
+    parts = first**2 * math.exp(-distance / first) - second**2 * math.exp(-distance / second)
+    return parts / (2 * (first**2 - second**2))
+
+
+# --- Hindsight: how far off the model's predictions were, judged by what was released or checked after them. ---
+
+
+QuestionKind = tuple[int, int]
+"""How many columns a question is about, and how many doublings of releases the least known of them was in."""
+_ENOUGH = 4
+
+
+@dataclass(slots=True)
+class _KindRecord:
+    """What became of predictions of one kind."""
+
+    released: list[tuple[float, float]] = field(default_factory=list)
+    """The distance to what was released, and the variance of the noise in that."""
+    checks: int = 0
+    failures: int = 0
+
+    def later(self) -> list[float]:
+        """Return the later half of the distances to what was released."""
+        return [distance for distance, _ in self.released[len(self.released) // 2 :]]
+
+    def errors(self) -> list[float]:
+        """Return the later half of the distances, made smaller by as much as noise has made their squares larger."""
+        later = self.released[len(self.released) // 2 :]
+        seen = sum(distance**2 for distance, _ in later)
+        real = max(seen - sum(variance for _, variance in later), 0.0)
+        return [abs(distance) * math.sqrt(real / seen) if seen else 0.0 for distance, _ in later]
+
+
+@dataclass(slots=True)
+class PredictionRecord:
+    """The model's record, by kinds of questions."""
+
+    _records: defaultdict[QuestionKind, _KindRecord] = field(default_factory=lambda: defaultdict(_KindRecord))
+    _all: list[float] = field(default_factory=list)
+    """The distances of all kinds, in their order."""
+
+    def released(self, kind: QuestionKind, distance: float, variance: float) -> None:
+        """Take the distance of a prediction to what was released, and the variance of the noise in that."""
+        self._records[kind].released.append((distance, variance))
+        self._all.append(distance)
+
+    def checked(self, kind: QuestionKind, near: bool) -> None:  # noqa: FBT001  a verdict
+        """Take what a check told of a prediction."""
+        record = self._records[kind]
+        record.checks += 1
+        record.failures += not near
+
+    def failing(self, kind: QuestionKind, epoch: Epoch, law: ConfirmedLaw) -> float:
+        """Return how likely a check fails, going by earlier errors and by the checks themselves.
+
+        Each of them counts as one trial, and half a failure is added to all (Krichevsky and Trofimov 1981), so that
+        little experience is no confidence.
+        """
+        record = self._records[kind]
+        errors = record.errors()
+        expected = sum(epoch.failing(law, error) for error in errors) + record.failures + 0.5
+        return expected / (len(errors) + record.checks + 1)
+
+    def deviation(self, kind: QuestionKind) -> float:
+        """Return how far off a prediction of this kind is about; infinite where too few were ever compared to say.
+
+        Going by the later half of its kind, and where these are few, of all kinds. The distances are to what was
+        released, so its noise is in them: a model is not taken to be exact where noise hides its errors.
+        """
+        distances = self._records[kind].later()
+        if len(distances) < _ENOUGH:
+            distances = self._all[len(self._all) // 2 :]
+        number = len(distances)
+        if number < _ENOUGH:
+            return math.inf
+        return math.sqrt(sum(distance**2 for distance in distances) / (number - 2))  # as Student's law spreads
+
+
+# --- The follower: the model and its record, kept up with what is released. Nothing is fitted before somebody asks. ---
+
+
+@dataclass(slots=True)
+class Prediction:
+    """What the model says of a released count, before it was fitted to it."""
+
+    learned: LearnedBlock
+    distance: float
+    """From the prediction to what was released, in rows."""
+
+
+@dataclass(slots=True)
+class ModelTracker:
+    """The model of one dataset. Whoever uses it holds its lock."""
+
+    memory: ReleasedBlocks
+    size: int
+    """The declared number of rows."""
+    hindsight: PredictionRecord = field(default_factory=PredictionRecord)
+    predictions: list[Prediction] = field(default_factory=list)
+    lock: threading.RLock = field(default_factory=threading.RLock)
+    _taken: int = 0
+    _model: PredictionModel | None = None
+
+    @property
+    def model(self) -> PredictionModel:
+        """The model; nothing is fitted at first."""
+        from dodona.knowledge.model import PredictionModel
+
+        if self._model is None:
+            self._model = PredictionModel(self.memory.knowledge.domain)
+        return self._model
+
+    @property
+    def rows(self) -> float:
+        """The number of rows, as well as it is known."""
+        known = self.memory.knowledge.rows
+        return max(1.0, float(self.size) if known is None else known.value)
+
+    @property
+    def counted(self) -> RowCount | None:
+        """The number of rows, where it is public or was released."""
+        return self.memory.knowledge.rows
+
+    def follow(self) -> PredictionModel:
+        """Return the model after all releases so far; each single count is predicted first, and judged by."""
+        with self.memory.lock:
+            knowledge = self.memory.follow()
+            for learned in knowledge.learned[self._taken :]:
+                self._taken += 1
+                if self.model.off:
+                    continue
+                if isinstance(learned, LearnedBlock) and learned.single:
+                    self._judge(learned)
+                else:
+                    self.model.take_table(learned, knowledge.lattice, self.rows)
+        return self.model
+
+    def kind(self, query: Query) -> QuestionKind:
+        """Return which kind of question it is."""
+        names = {name for block in query.blocks for name in block.attributes}
+        return len(names), min((self.model.known[name] for name in names), default=0).bit_length()
+
+    def _judge(self, learned: LearnedBlock) -> None:
+        """Compare a released count with its prediction; then fit the model to it."""
+        query, variance = Query(self.memory.knowledge.domain, (learned.block,)), noise_variance(learned.noise)
+        predicted = self.model.predict(query, self.rows) if learned.block.attributes else None
+        if predicted is not None:
+            distance = float(learned.values[0]) - float(predicted[0])
+            self.hindsight.released(self.kind(query), distance, variance)
+            self.predictions.append(Prediction(learned, distance))
+            deviation = math.sqrt(variance) / self.rows
+            self.model.take(learned.block, learned.values[0] / self.rows, deviation)

@@ -1,0 +1,504 @@
+"""Decide between a single answer and a bundle: rent, until the rent has cost what the bundle costs.
+
+Everything here is decided from public facts and from what was released before.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from itertools import combinations
+from typing import TYPE_CHECKING, assert_never
+
+import numpy as np
+
+from dodona.answer.laws import half_width
+from dodona.curator.bundles import (
+    MOST_CASES,
+    MOST_TARGETS,
+    Targets,
+    count_cases,
+    design_count_table,
+    design_residuals,
+    find_cover,
+    gaussian_variance_within,
+    is_small_enough,
+)
+from dodona.curator.planner import PlannedMeasurement, Planner
+from dodona.curator.request import Request
+from dodona.knowledge.knowledge import (
+    BundleLevel,
+    ClassSet,
+    Knowledge,
+    KnownValues,
+    Rent,
+    SingleAnswers,
+    at_least_as_hard,
+    class_sets,
+)
+from dodona.knowledge.patterns import CountPattern, list_classings
+from dodona.privacy.accountants import Shares
+from dodona.privacy.additive_noise import Gaussian, Laplace
+from dodona.privacy.events import Event
+from dodona.privacy.measurement import Measurement, ResidualMeasurement, ResidualVariance, residual_event
+from dodona.query.predicate import And, Predicate, evaluate_predicate
+from dodona.query.query import Block
+from dodona.query.question import Question
+from dodona.query.residual import Classes
+from dodona.schema.attributes import cell_count
+from dodona.schema.schema import Domain, Neighbours, Unit
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+# --- The rule of renting or buying: a single answer, until singles have cost what a bundle costs; then the bundle. ---
+
+
+PriceFunction = Callable[[Event], float]
+"""In one account of the budget; infinite where it cannot be paid there."""
+_WORTH = 0.97  # of the price of a table: less is worth the time to draw noise of a scale for each of its rows
+_TOLERANCE_SLACK = 0.99  # of a tolerance: singles that were asked for as accurately count, up to the rounding of scales
+
+
+@dataclass(frozen=True, slots=True)
+class CountDemand:
+    """A count that does not follow from what is known, and how accurate it is to be."""
+
+    block: Block
+    facet: CountPattern
+    room: float
+    """In steps."""
+    failing: float
+
+    @property
+    def kind(self) -> Hashable:
+        """What decides how accurate it is: of a product, how many classes of each column are counted, not which."""
+        sets = self.facet.sets
+        counted = self.block if sets is None else tuple([own.bit_count() for own in sets])
+        return self.facet.classes, counted, self.room, self.failing
+
+    def met(self, found: KnownValues) -> bool:
+        """Return whether what is known is accurate enough."""
+        return found.within(self.failing) <= self.room
+
+
+def distinct_demands(wanted: Iterable[CountDemand]) -> list[CountDemand]:
+    """Return one count of each kind: whatever answers it answers all of its kind."""
+    return [*{own.kind: own for own in wanted}.values()]
+
+
+@dataclass(frozen=True, slots=True)
+class Bundle:
+    """Something that may be bought instead of a single answer."""
+
+    level: BundleLevel
+    plan: Measurement | tuple[ResidualVariance, ...]
+    """A table; or residuals, whose noise is only made when they are bought."""
+    event: Event
+    price: float
+
+    def measurement(self, domain: Domain) -> Measurement | ResidualMeasurement:
+        """Return what is to be measured."""
+        return (
+            self.plan if isinstance(self.plan, Measurement) else ResidualMeasurement(domain, self.plan, self.level.name)
+        )
+
+
+_CachedBundle = tuple[Targets, object, Bundle | None]
+"""The targets of the last lattice of a level, what else it hangs on, and the lattice."""
+
+
+@dataclass(frozen=True, slots=True)
+class RentOrBuyRule:
+    """Renting or buying, for one dataset."""
+
+    domain: Domain
+    unit: Unit
+    knowledge: Knowledge
+    _known: dict[BundleLevel, _CachedBundle] = field(default_factory=dict, repr=False)
+
+    def choose(self, wanted: CountDemand, single: float, price: PriceFunction, left: float) -> Bundle | None:
+        """Return the bundle that is bought now, the widest first; None where a single answer is.
+
+        One that costs more than what is left of the budget is not, nor is one that does not answer the question.
+
+        Theorem: rent-or-buy
+        """
+        for bundle in self.bundles(wanted, price, lambda level: self._paid(level, wanted, price) + single):
+            most = min(left, self._paid(bundle.level, wanted, price) + single)
+            if self._is_the_table(bundle, wanted) and bundle.price > _WORTH * single:
+                return None
+            if bundle.price <= most:
+                found = self._widened(self._shared(bundle, wanted, price, most), wanted, price, left)
+                if self.answers(found, (wanted,)):
+                    return found
+        return None
+
+    def _is_the_table(self, bundle: Bundle, wanted: CountDemand) -> bool:
+        """Return whether a bundle is just the table that is asked for, as residuals with noise of many scales."""
+        alone = set(self.knowledge.asked.seen(wanted.facet).finest) == set(wanted.facet.names)
+        return wanted.facet.grouped and alone and bundle.level is BundleLevel.LATTICE
+
+    def answers(self, bundle: Bundle, wanted: Iterable[CountDemand]) -> bool:
+        """Return whether all of some counts follow from a bundle, each as accurately as it is asked for.
+
+        How accurate they are is decided by the noise, so it is known before anything is charged.
+
+        Theorem: rent-or-buy
+        """
+        known = self.knowledge.expecting(bundle.plan, fixed=self.unit.fixed)
+        kinds = distinct_demands(wanted)
+        return None not in known.tell_all(kinds, [own.facet for own in kinds])
+
+    def whole(self, wanted: Sequence[CountDemand], prices: Sequence[PriceFunction]) -> Iterator[Bundle]:
+        """Yield bundles that answer all of some counts, each as accurately as the most accurate one is asked for."""
+        room, failing = min(own.room for own in wanted), min(own.failing for own in wanted)
+        tightest = replace(wanted[0], room=room, failing=failing)
+        asked = SingleAnswers()
+        for own in wanted:
+            asked.see(own.facet)
+        sides = [class_sets(own.facet) for own in wanted]
+        products = [own for own in sides if own is not None]
+        scopes = {tuple(own for own, _ in product) for product in products}
+        if (
+            len(products) == len(sides)
+            and any(products)
+            and count_cases(scopes) <= MOST_CASES
+            and is_small_enough(scopes)
+        ):
+            targets, missed = find_cover(products, self.unit)
+            variance = gaussian_variance_within(room, failing) / missed
+            found = design_residuals(self.unit, targets, variance, self.knowledge.lattice)
+            if found is not None:
+                event = residual_event(found, self.unit)
+                for price in prices:
+                    yield Bundle(BundleLevel.LATTICE, found, event, price(event))
+        for price in prices:
+            yield from self._table(BundleLevel.TABLE, tuple(asked.finest.values()), tightest, price)
+
+    def reference(self, wanted: CountDemand, single: float, price: PriceFunction) -> float:
+        """Return what the widest bundle costs, or the answer alone where there is none: accounts are compared by it."""
+        widest = (
+            own.price for own in self.bundles(wanted, price) if own.level in {BundleLevel.LATTICE, BundleLevel.TABLE}
+        )
+        return min(filter(math.isfinite, widest), default=single)
+
+    def bundles(
+        self, wanted: CountDemand, price: PriceFunction, most: Callable[[BundleLevel], float] = lambda _: math.inf
+    ) -> Iterator[Bundle]:
+        """Yield what could be bought, the widest first; what is seen at once to cost more than the most is left out."""
+        sides = class_sets(wanted.facet)
+        asked = self.knowledge.asked.seen(wanted.facet)
+        if sides is not None:
+            yield from self._lattice(BundleLevel.LATTICE, _closure(asked, sides), wanted, price, most)
+        yield from self._table(BundleLevel.TABLE, tuple(asked.finest.values()), wanted, price)
+        if sides is not None:
+            yield from self._lattice(
+                BundleLevel.SCOPE_LATTICE, frozenset((_representative_product(sides),)), wanted, price, most
+            )
+        if len(asked.finest) > len(wanted.facet.classes):
+            yield from self._table(BundleLevel.SCOPE_TABLE, wanted.facet.classes, wanted, price)
+
+    def _lattice(
+        self,
+        level: BundleLevel,
+        targets: Targets,
+        wanted: CountDemand,
+        price: PriceFunction,
+        most: Callable[[BundleLevel], float],
+    ) -> Iterator[Bundle]:
+        variance = gaussian_variance_within(wanted.room, wanted.failing)
+        known, known_as = self._known.get(level), (variance, self.knowledge.lattice.version)
+        if known is None or known[:2] != (targets, known_as):
+            fewer = known is not None and known[0] <= targets and known[1] == known_as
+            if fewer and known is not None and known[2] is not None and price(known[2].event) > most(level):
+                return  # fewer targets cost more than that already
+            found = design_residuals(self.unit, targets, variance, self.knowledge.lattice)
+            bundle = None if found is None else Bundle(level, found, residual_event(found, self.unit), math.inf)
+            known = self._known[level] = (targets, known_as, bundle)
+        if known[2] is not None:
+            yield replace(known[2], price=price(known[2].event))
+
+    def _table(
+        self, level: BundleLevel, classes: tuple[Classes, ...], wanted: CountDemand, price: PriceFunction
+    ) -> Iterator[Bundle]:
+        best: Bundle | None = None
+        for law in (Laplace, Gaussian):
+            found = design_count_table(self.domain, self.unit, classes, law, room=wanted.room, failing=wanted.failing)
+            if found is not None:
+                event = found.event(self.unit)
+                cost = price(event)
+                best = Bundle(level, found, event, cost) if best is None or cost < best.price else best
+        if best is not None:
+            yield best
+
+    def _shared(self, bundle: Bundle, wanted: CountDemand, price: PriceFunction, most: float) -> Bundle:
+        """Return a narrow lattice at the variances that the wide one needs, where it has paid for that; else as it is.
+
+        So what is bought now is not bought again with the wide one.
+        """
+        sides = class_sets(wanted.facet)
+        if bundle.level is not BundleLevel.SCOPE_LATTICE or sides is None:
+            return bundle
+        closure = _closure(self.knowledge.asked.seen(wanted.facet), sides)
+        variance, known = gaussian_variance_within(wanted.room, wanted.failing), self.knowledge.lattice
+        found = design_residuals(
+            self.unit, frozenset((_representative_product(sides),)), variance, known, within=closure
+        )
+        if found is None:
+            return bundle
+        event = residual_event(found, self.unit)
+        return Bundle(bundle.level, found, event, price(event)) if price(event) <= most else bundle
+
+    def _widened(self, bundle: Bundle, wanted: CountDemand, price: PriceFunction, left: float) -> Bundle:
+        """Return a table with further columns, as long as it costs at most twice as much; other bundles as they are.
+
+        Those that were asked about come first, then the smallest: so fewer tables have to be bought after it.
+        """
+        if bundle.level not in {BundleLevel.SCOPE_TABLE, BundleLevel.TABLE}:
+            return bundle
+        most, asked = min(2 * bundle.price, left), self.knowledge.asked.seen(wanted.facet).finest
+        classes = (
+            {own.attribute: own for own in wanted.facet.classes} if bundle.level is BundleLevel.SCOPE_TABLE else asked
+        )
+        further = {own.name: list_classings(own)[0] for own in self.domain.attributes if list_classings(own)} | asked
+        others = [own for name, own in further.items() if name not in classes]
+        wider = dict(classes)
+        for own in sorted(others, key=lambda one: (one.attribute not in asked, one.number, one.attribute)):
+            wider[own.attribute] = own
+            found = next(self._table(bundle.level, tuple(wider.values()), wanted, price), None)
+            if found is None or found.price > most:
+                break
+            bundle = found
+        return bundle
+
+    def _paid(self, level: BundleLevel, wanted: CountDemand, price: PriceFunction) -> float:
+        """Return the rent that was paid for what the bundle would have answered."""
+        return sum(
+            rent.times * price(rent.event) / rent.blocks
+            for rent in self.knowledge.asked.rents
+            if level not in rent.used and _would_have_answered(level, rent, wanted)
+        )
+
+
+def _representative_product(sides: tuple[ClassSet, ...]) -> tuple[ClassSet, ...]:
+    """Return a product that stands for all with sets of the same sizes: their variance is the same."""
+    return tuple((own, (1 << members.bit_count()) - 1) for own, members in sides)
+
+
+def _closure(asked: SingleAnswers, sides: tuple[ClassSet, ...]) -> Targets:
+    """Return products of all columns that were asked about, in the sizes that were, each with the worst set.
+
+    The one that is asked now is among them, unless another is as hard in every column.
+    """
+    ordered = [(asked.finest[name], members) for name, members in sorted(asked.worst.items())]
+    if sum(math.comb(len(ordered), size) for size in asked.sizes) > MOST_TARGETS:
+        return frozenset((_representative_product(sides),))
+    found = frozenset(_representative_product(chosen) for size in asked.sizes for chosen in combinations(ordered, size))
+    worst = dict(ordered)
+    harder = all(own in worst and at_least_as_hard(own, worst[own], members) for own, members in sides)
+    return (
+        found if sides and harder else found | {_representative_product(sides)}
+    )  # no product is as hard as the number of rows
+
+
+def _would_have_answered(level: BundleLevel, rent: Rent, wanted: CountDemand) -> bool:
+    """Return whether a bundle of this level would have answered what was rented, as accurately as it was."""
+    if rent.noise is not None and half_width(rent.noise, wanted.failing) < _TOLERANCE_SLACK * wanted.room - 1:
+        return False
+    match level:
+        case BundleLevel.LATTICE:
+            return class_sets(rent.facet) is not None
+        case BundleLevel.SCOPE_LATTICE:
+            alike = rent.facet.classes == wanted.facet.classes
+            return alike and rent.noise is not None and class_sets(rent.facet) is not None
+        case BundleLevel.TABLE:
+            return True
+        case BundleLevel.SCOPE_TABLE:
+            return rent.noise is not None and set(rent.facet.names) <= set(wanted.facet.names)
+        case _:
+            assert_never(level)
+
+
+# --- Buying: what to measure for questions that do not follow from what is known, chosen from public facts alone. ---
+
+
+_LOOKED_AT = 256  # rows
+_FIRST, _FURTHER = 512, 4  # questions, and times as many
+_EXACT = 1 << 24
+
+
+@dataclass(frozen=True, slots=True)
+class PurchaseOrder:
+    """What is to be measured, and what it takes of the budget."""
+
+    measurement: Measurement | ResidualMeasurement
+    event: Event
+    share: Fraction
+    bundle: Bundle | None = None
+    """Where it is more than the answer itself."""
+
+    @property
+    def alone(self) -> Measurement | None:
+        """The measurement of the answers themselves, where nothing else is bought."""
+        return self.measurement if self.bundle is None and isinstance(self.measurement, Measurement) else None
+
+    @property
+    def described(self) -> str:
+        """What is bought, in words."""
+        if self.bundle is None:
+            return self.measurement.mechanism
+        told = isinstance(self.measurement, Measurement)
+        noise = self.measurement.mechanism if told else "with Gaussian noise on their Helmert rows"
+        return f"{self.bundle.level.value}, {noise}"
+
+
+@dataclass(frozen=True, slots=True)
+class Buyer:
+    """Chooses what to measure, for one dataset."""
+
+    planner: Planner
+    rule: RentOrBuyRule
+    shares: Callable[[Event], Shares]
+    share: Callable[[Event], Fraction]
+    rungs: frozenset[str]
+
+    def single(self, question: Question, request: Request, wanted: CountDemand | None, left: Fraction) -> PurchaseOrder:
+        """Return what is bought for one question: its answer, or a bundle that has paid for itself and still fits.
+
+        Of two accounts that still count, the one is followed in which the widest bundle takes less.
+        """
+        if wanted is None or "bundle" not in self.rungs:
+            return self.alone((question,), request)
+        options = self.planner.options((question,), request)
+        live: list[tuple[PriceFunction, PlannedMeasurement, float]] = []
+        for price in self._accounts():
+            alone, place = min((price(planned.event), place) for place, planned in enumerate(options))
+            if math.isfinite(alone):
+                live.append((price, options[place], alone))
+        if not live:
+            return self.alone((question,), request)
+        if len(live) > 1:
+            live.sort(key=lambda own: self.rule.reference(wanted, own[2], own[0]))
+        price, cheapest, alone = live[0]
+        bundle = self.rule.choose(wanted, alone, price, float(left))
+        if bundle is not None:
+            return self._bundled(bundle)
+        return _make_order(cheapest) if cheapest.share <= left else self.alone((question,), request)
+
+    def alone(self, questions: Sequence[Question], request: Request) -> PurchaseOrder:
+        """Return the measurement of the answers themselves."""
+        return _make_order(self.planner.plan(questions, request))
+
+    def together(self, questions: Sequence[Question], request: Request, wanted: Sequence[CountDemand]) -> PurchaseOrder:
+        """Return the cheapest way to answer several questions: each by itself, or all from one bundle.
+
+        `wanted` is empty where some of them are no counts over classes.
+        """
+        best = None
+        if wanted and "bundle" in self.rungs:
+            kinds = distinct_demands(wanted)
+            best = self._cheapest([*self.rule.whole(kinds, self._accounts())])
+            best = best if best is not None and self.rule.answers(best, kinds) else None
+        if best is not None and self._is_cheaper(self.share(best.event), questions, request, wanted):
+            return self._bundled(best)
+        alone = self.alone(questions, request)
+        return alone if best is None or self.share(best.event) > alone.share else self._bundled(best)
+
+    def _is_cheaper(
+        self, share: Fraction, questions: Sequence[Question], request: Request, wanted: Sequence[CountDemand]
+    ) -> bool:
+        """Return whether single answers are seen to cost as much: the first of them do, or all that are looked at.
+
+        To price very many of them exactly takes long, and where a bundle costs less than this it need not be done.
+        """
+        loosest = max(range(len(questions)), key=lambda place: wanted[place].room)
+        alone = self.planner.plan((questions[loosest],), request).share
+        looked_at = _FIRST
+        while looked_at < len(questions):
+            if share <= self._at_least(questions[:looked_at], alone):
+                return True
+            looked_at *= _FURTHER
+        return share <= self._at_least(questions, alone)
+
+    def _at_least(self, questions: Sequence[Question], alone: Fraction) -> Fraction:
+        """Return what single answers cost at least together: one row is in some of them, as a look at a few rows shows.
+
+        Each of them costs at least what the cheapest does.
+        """
+        members = _membership(self.rule.domain, [question.query.blocks[0] for question in questions])
+        counted = members.sum(axis=0)
+        if self.rule.unit.neighbours is Neighbours.ADD_REMOVE:
+            return alone * int(counted.max())
+        numbers = members.astype(np.float32)  # in which so many whole numbers are exact
+        both = numbers.T @ numbers if len(members) < _EXACT else members.T.astype(np.float64) @ members
+        return alone * int((counted[:, None] + counted[None, :] - 2 * both).max())
+
+    def widest(self, wanted: CountDemand) -> Bundle | None:
+        """Return the cheapest bundle for all that was asked about so far: what `prepare` would buy."""
+        return self._cheapest([own for price in self._accounts() for own in self.rule.bundles(wanted, price)])
+
+    def _cheapest(self, bundles: Sequence[Bundle]) -> Bundle | None:
+        payable = [own for own in bundles if math.isfinite(own.price)]
+        return min(payable, key=lambda own: self.share(own.event), default=None)
+
+    def _bundled(self, bundle: Bundle) -> PurchaseOrder:
+        return PurchaseOrder(bundle.measurement(self.rule.domain), bundle.event, self.share(bundle.event), bundle)
+
+    def _accounts(self) -> tuple[PriceFunction, PriceFunction]:
+        """Return prices in pure losses and in Rényi costs, each event being looked up once."""
+        known: dict[Event, Shares] = {}
+
+        def looked_up(event: Event) -> Shares:
+            found = known.get(event)
+            if found is None:
+                found = known[event] = self.shares(event)
+            return found
+
+        def pure(event: Event) -> float:
+            found = looked_up(event).pure
+            return math.inf if found is None else float(found)
+
+        def units(event: Event) -> float:
+            found = looked_up(event).units
+            return math.inf if found is None else float(found)
+
+        return pure, units
+
+
+def _membership(domain: Domain, blocks: Sequence[Block]) -> NDArray[np.bool_]:
+    """Return which of a few rows, spread over the domain, each block counts."""
+    rows = np.arange(_LOOKED_AT, dtype=np.int64)
+    codes = {
+        own.name: (rows * (2 * place + 3) + rows // (place + 2)) % cell_count(own)
+        for place, own in enumerate(domain.attributes)
+    }
+    known: dict[Predicate, int] = {}  # of conjunctions, many have their parts in common
+    held: list[NDArray[np.bool_]] = []
+
+    def place(part: Predicate) -> int:
+        found = known.get(part)
+        if found is None:
+            found = known[part] = len(held)
+            held.append(np.broadcast_to(evaluate_predicate(part, codes), rows.shape))
+        return found
+
+    found = np.ones((len(blocks), _LOOKED_AT), dtype=np.bool_)
+    parts = [[place(part) for part in _conjuncts(block.where)] for block in blocks]
+    table = np.array(held)
+    for number in {len(own) for own in parts}:
+        alike = [block for block, own in enumerate(parts) if len(own) == number]
+        for own in np.array([parts[block] for block in alike]).T:
+            found[alike] &= table[own]
+    return found
+
+
+def _conjuncts(where: Predicate) -> tuple[Predicate, ...]:
+    return where.parts if isinstance(where, And) else (where,)
+
+
+def _make_order(planned: PlannedMeasurement) -> PurchaseOrder:
+    return PurchaseOrder(planned.measurement, planned.event, planned.share)

@@ -1,0 +1,140 @@
+"""Watches: threshold alerts over counts, charged in full when the watch is opened."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+
+from dodona.curator.desk import Desk, affordable_epsilon, mark_errors_charged, mark_errors_prepaid
+from dodona.curator.planner import single_total, standalone_epsilon
+from dodona.errors import InvalidRequest
+from dodona.numbers import Exact, to_integer
+from dodona.privacy.additive_noise import validate_noise_epsilon
+from dodona.privacy.budget import FREE, Price
+from dodona.privacy.sparse_vector import SparseVector
+from dodona.query.query import Query
+from dodona.query.question import Question
+from dodona.query.sensitivity import row_count_sensitivity
+from dodona.trusted.gate import Alerts, Verdict, watch_purpose
+
+# --- Questions that are one count of rows: all that watches and weights take. ---
+
+
+def single_count_query(question: Question) -> Query:
+    """Return the query of a question that shows one count and nothing computed from it."""
+    block = single_total(question)
+    if block is None or block.values != 1 or block.unit != 1 or question.having is not None:
+        raise InvalidRequest("Here a question is one count of rows, such as SELECT count(*) FROM … WHERE …")
+    return question.query
+
+
+# --- A watch: threshold alerts over counts, paid for when it is opened. ---
+
+
+_FARTHEST = 1 << 62
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Watch:
+    """Ask as many counts as you like; it says which are above, until the last alert.
+
+    It ends with this process, unless it was opened with a key: `above` with the same key goes on with what is left.
+    """
+
+    threshold: int
+    price: Price
+    within: float
+    """Counts further from the threshold than this are told right, all of them, at the confidence."""
+    confidence: float
+    questions: int
+    """For how many questions that holds."""
+    alerts: Alerts
+    read: Callable[[object], Question]
+    about: str = ""
+    """What it is about, where people are protected: how many rows of each count. Else nothing."""
+
+    def __str__(self) -> str:
+        right = f"of {self.questions:,} counts all are told right that are {self.within:.4g} away"
+        about = f" {self.about}" if self.about else ""
+        return f"Which counts are above {self.threshold:,} ({right}, at {self.confidence:.0%}; {self.price}).{about}"
+
+    @property
+    def left(self) -> int:
+        """How many alerts it may still tell."""
+        return self.alerts.left
+
+    def ask(self, question: object, *, threshold: int | None = None) -> Verdict:
+        """Return whether the count of a question is above the threshold, both with noise; no further charge.
+
+        A question may have a threshold of its own.
+        """
+        query = single_count_query(self.read(question))
+        level = self.threshold if threshold is None else integer_threshold(threshold)
+        with mark_errors_prepaid():
+            return self.alerts.ask(query, level)
+
+
+def integer_threshold(threshold: int) -> int:
+    """Return a threshold that counts can be compared with."""
+    return to_integer(threshold, argument="threshold", lower=-_FARTHEST, upper=_FARTHEST)
+
+
+# --- Opening a watch: the whole run is charged before the first question. ---
+
+
+_CONFIDENCE = 0.95
+
+
+def open_watch(  # noqa: PLR0913  a watch has this many sides
+    desk: Desk,
+    read: Callable[[object], Question],
+    threshold: int,
+    *,
+    epsilon: Exact,
+    alerts: int,
+    questions: int,
+    most: Fraction,
+    key: str | None,
+) -> Watch:
+    """Return an open watch on counts; `questions` says for how many its accuracy is stated, and more may be asked.
+
+    Under the key of an earlier one it is that one, opened again, and nothing is charged.
+    """
+    dataset = desk.dataset
+    unit, ledger = dataset.schema.unit, dataset.ledger
+    level = integer_threshold(threshold)
+    moved = row_count_sensitivity(unit)
+
+    def watching(price: Fraction) -> SparseVector:
+        return SparseVector.for_privacy(price, moved, questions=questions, positives=alerts, confidence=_CONFIDENCE)
+
+    mechanism = watching(validate_noise_epsilon(epsilon))
+    event = mechanism.event(moved)
+    price = Price(ledger.share(event), standalone_epsilon(event, ledger.state().total.delta))
+    if key is not None and ledger.receipt(key, analyst=desk.analyst) is not None:
+        price = FREE
+    receipt = desk.charge(
+        event,
+        key=key,
+        purpose=watch_purpose(mechanism),
+        most=most,
+        best=lambda fits: affordable_epsilon(
+            lambda tried: ledger.share(watching(tried).event(moved)), validate_noise_epsilon(epsilon), fits
+        ),
+    )
+    try:
+        with mark_errors_charged():
+            opened = Alerts(mechanism, receipt, ledger=ledger, source=dataset.source, unit=unit)
+    finally:
+        ledger.let_go(receipt)
+    return Watch(
+        threshold=level,
+        price=price,
+        within=mechanism.accuracy(_CONFIDENCE, questions=questions).within,
+        confidence=_CONFIDENCE,
+        questions=questions,
+        alerts=opened,
+        read=read,
+        about=dataset.about,
+    )

@@ -1,0 +1,409 @@
+"""Private multiplicative weights: many counts over a few columns for one charge.
+
+Questions are answered from a public hypothesis, which is updated where a noisy check finds it far off. The whole run is
+charged when it is opened, and ends with the process.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, Generic, Literal, Self, TypeVar
+
+import numpy as np
+
+from dodona.curator.desk import Desk, affordable_epsilon, mark_errors_charged, mark_errors_prepaid
+from dodona.curator.planner import standalone_epsilon
+from dodona.curator.request import Dataset
+from dodona.curator.watch import single_count_query
+from dodona.curator.weights_design import (
+    NoUsefulGuarantee,
+    UniverseTooLarge,
+    UpdatesUsed,
+    WeightsDesign,
+    best_design,
+    gaussian_guarantee,
+    laplace_guarantee,
+)
+from dodona.errors import Halted, InvalidArgument, InvalidRequest
+from dodona.knowledge.tables import count_law
+from dodona.numbers import Exact
+from dodona.privacy.additive_noise import Gaussian, Laplace, round_scale_up, validate_noise_epsilon
+from dodona.privacy.budget import Price
+from dodona.privacy.conversion import zcdp_limit
+from dodona.privacy.events import Event
+from dodona.query.query import Query, block_weights, product_axes, product_shape
+from dodona.query.question import Question
+from dodona.query.sensitivity import unit_sensitivity
+from dodona.schema.attributes import cell_count
+from dodona.schema.schema import Domain, Schema
+from dodona.trusted.gate import CHECKING, open_estimate_check
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, NDArray
+
+
+# --- A distribution over the cells of a universe: what multiplicative weights believe of the data. ---
+
+
+GRID = 1 << 20
+"""Weights of questions are whole multiples of one over this, so that counts are exact."""
+_LEAST = 1e-300  # no cell is given up: below this a double would lose it, and the potential would be infinite
+_LARGEST_RATE = 100.0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Distribution:
+    """Shares of all cells, and of `spare` rows that no question counts; they sum to 1."""
+
+    values: NDArray[np.float64]
+    spare: float = 0.0
+
+    @classmethod
+    def uniform(cls, shape: int | tuple[int, ...], *, spare: int = 0) -> Self:
+        """Return the same share for every cell, and for `spare` further cells that no question counts."""
+        cells = math.prod((shape,) if isinstance(shape, int) else shape)
+        if cells < 1:
+            raise InvalidArgument("universe", shape, "write at least one cell")
+        return cls(np.full(shape, 1 / (cells + spare)), spare / (cells + spare))
+
+    @classmethod
+    def of(cls, counts: NDArray[np.int64]) -> Self:
+        """Return the shares of a histogram."""
+        return cls(counts / counts.sum())
+
+    def expect(self, query: NDArray[np.float64]) -> float:
+        """Return the share of rows that a question counts."""
+        if query.shape == self.values.shape:
+            return float(np.vdot(query, self.values))
+        return float((query * self.values).sum())
+
+    def tilted(self, query: NDArray[np.float64], rate: float) -> Self:
+        """Return x ∝ x·exp(rate·query): the cells of the question are raised, or lowered where the rate is below 0."""
+        if not abs(rate) <= _LARGEST_RATE:
+            raise InvalidArgument("rate", rate, f"write a number from -{_LARGEST_RATE:.0f} to {_LARGEST_RATE:.0f}")
+        raised = self.values * np.exp(rate * query)
+        total = float(raised.sum()) + self.spare
+        np.maximum(np.divide(raised, total, out=raised), _LEAST, out=raised)
+        return type(self)(raised, self.spare / total)
+
+    def divergence(self, other: Self) -> float:
+        """Return RE(self‖other) = Σ p·ln(p/q), which is 0 only where both are the same."""
+        held = self.values > 0
+        total = float(np.sum(self.values[held] * np.log(self.values[held] / other.values[held])))
+        return total + (self.spare * math.log(self.spare / other.spare) if self.spare else 0.0)
+
+
+def check_histogram(counts: ArrayLike) -> NDArray[np.int64]:
+    """Return a histogram as whole numbers: how many rows each cell of the universe has."""
+    found = np.asarray(counts)
+    if found.ndim != 1 or found.size == 0 or not np.issubdtype(found.dtype, np.integer):
+        raise InvalidArgument("counts", counts, "write a flat list of whole numbers, one for each cell")
+    if (found < 0).any() or not 0 < found.sum(dtype=np.float64) < 2**40:
+        raise InvalidArgument("counts", counts, "write numbers from 0 up, with 1 to 2^40 rows in all")
+    return found.astype(np.int64)
+
+
+def check_query_weights(query: ArrayLike, cells: int) -> NDArray[np.float64]:
+    """Return what each cell counts for, a number from 0 to 1, rounded to multiples of 2^-20."""
+    found = np.asarray(query)
+    if found.shape != (cells,) or found.dtype.kind not in "biuf":
+        raise InvalidArgument("query", query, f"write one number for each of {cells} cells")
+    if found.dtype.kind == "b":
+        return found.astype(np.float64)
+    if not ((found >= 0) & (found <= 1)).all():  # also not a number
+        raise InvalidArgument("query", query, "write numbers from 0 to 1")
+    return np.rint(found * float(GRID)) / GRID
+
+
+def count_weighted_rows(query: NDArray[np.float64], counts: NDArray[np.int64]) -> int:
+    """Return how many rows a question counts, to the nearest whole number: one row still moves it by one at most.
+
+    Sums of multiples of 2^-20 up to 2^40 rows are exact in integers; rounding is monotone and commutes with adding 1.
+    """
+    steps = int(np.dot((query * GRID).astype(np.int64), counts))
+    return (steps + GRID // 2) // GRID
+
+
+# --- Private multiplicative weights: questions are answered from a hypothesis, which is mended where it is far off. ---
+
+
+QueryT = TypeVar("QueryT")
+CheckEstimate = Callable[[QueryT, int], int | None]
+"""Returns None where the estimate, in rows, stands, and else a fresh noisy count. It raises Halted at the end."""
+
+
+@dataclass(frozen=True, slots=True)
+class WeightsAnswer:
+    """An answer, as a share of all rows."""
+
+    value: float
+    source: Literal["confirmed", "measured"]
+    """Whether the hypothesis knew it, or it was answered anew."""
+    within: float
+    confidence: float
+    """Of all answers together, for as many questions as the design is for."""
+    rows: int
+
+    @property
+    def count(self) -> float:
+        """The answer in rows."""
+        return self.value * self.rows
+
+    def __str__(self) -> str:
+        return f"{self.count:.0f} ± {math.ceil(self.within * self.rows)}"
+
+
+class PrivateMultiplicativeWeights(Generic[QueryT]):
+    """Answers as many questions as are asked, and looks at the data through a checker of estimates alone.
+
+    The hypothesis is a function of what was told, so it may be looked at and sampled from. An update goes towards the
+    fresh answer that was told: no other direction is known.
+
+    Theorem: private-multiplicative-weights
+    """
+
+    def __init__(
+        self,
+        design: WeightsDesign,
+        check: CheckEstimate[QueryT],
+        *,
+        weigh: Callable[[QueryT], NDArray[np.float64]],
+        hypothesis: Distribution,
+    ) -> None:
+        """Take a checker that was paid for, and what the cells count for in a question."""
+        self.design = design
+        self.hypothesis = hypothesis
+        self.updates = 0
+        self._check, self._weigh = check, weigh
+        self._lock = threading.Lock()
+
+    @property
+    def left(self) -> int:
+        """How many updates it may still make."""
+        return self.design.updates - self.updates
+
+    def ask(self, query: QueryT) -> WeightsAnswer:
+        """Return an answer within the design's error; UpdatesUsed where one update more would be needed."""
+        weights = self._weigh(query)
+        design = self.design
+        with self._lock:
+            estimate = self.hypothesis.expect(weights)
+            try:
+                fresh = self._check(query, round(design.rows * estimate))
+            except Halted:
+                raise UpdatesUsed(design.updates) from None
+            if fresh is None:
+                return WeightsAnswer(estimate, "confirmed", design.within, design.confidence, design.rows)
+            share = fresh / design.rows
+            self.hypothesis = self.hypothesis.tilted(weights, design.step if share > estimate else -design.step)
+            self.updates += 1
+        return WeightsAnswer(share, "measured", design.within, design.confidence, design.rows)
+
+
+# --- Opening weights on a dataset: the whole run is charged before the first question. ---
+
+
+MOST_CELLS = 1 << 24
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WeightsOffer:
+    """What weights over some columns would cost and promise; nothing is charged."""
+
+    columns: tuple[str, ...]
+    spare: int
+    """One, where rows may be missing to the declared size, for the cell that holds them."""
+    design: WeightsDesign
+    event: Event
+    price: Price
+    independent: float
+    """What noise on each question by itself would promise at the same price; infinite where it cannot be drawn."""
+    table: float
+    """What one table of the counts of all cells would promise for sums of them, about."""
+
+    @property
+    def advice(self) -> str:
+        """Which of the three promises most."""
+        ways = {
+            f"One table of all cells promises about {self.table:.3g}: ask count(*) GROUP BY {', '.join(self.columns)}, "
+            "and counts over these columns follow from it for nothing": self.table,
+            f"Noise on each question promises {self.independent:.3g}: ask them all with ask_many": self.independent,
+        }
+        weights = f"Weights promise all counts within {self.design.within:.3g} of the rows."
+        better = {said: within for said, within in ways.items() if within < self.design.within}
+        return (
+            f"{weights} {min(better, key=better.__getitem__)}." if better else f"{weights} Nothing else promises more."
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Weights:
+    """Ask as many counts as you like over the columns; it was paid for. It ends with this process."""
+
+    columns: tuple[str, ...]
+    price: Price
+    advice: str
+    """What it promises, and what would have promised more at its price."""
+    mechanism: PrivateMultiplicativeWeights[Query]
+    read: Callable[[object], Question]
+    about: str = ""
+    """What it is about, where people are protected: how many rows of each count. Else nothing."""
+
+    def __str__(self) -> str:
+        about = f" {self.about}" if self.about else ""
+        return f"Weights over {', '.join(self.columns)} ({self.price}). {self.design}{about}"
+
+    @property
+    def design(self) -> WeightsDesign:
+        """All numbers, and what is promised of them."""
+        return self.mechanism.design
+
+    @property
+    def left(self) -> int:
+        """How many updates it may still make."""
+        return self.mechanism.left
+
+    def ask(self, question: object) -> WeightsAnswer:
+        """Return one count, from the hypothesis or measured anew; no further charge."""
+        query = single_count_query(self.read(question))
+        with mark_errors_prepaid():
+            return self.mechanism.ask(query)
+
+
+def plan_weights(
+    dataset: Dataset, *, questions: int, epsilon: Exact, columns: Iterable[str] | None = None, confidence: float = 0.95
+) -> WeightsOffer:
+    """Return what weights would cost and promise, from public facts alone.
+
+    Where the number of rows is not public the declared size must be no smaller, or less is promised than told: rows
+    that are missing to it are believed to be in a cell that no question counts. The price does not depend on it.
+    """
+    schema, ledger = dataset.schema, dataset.ledger
+    names = schema.domain.names if columns is None else tuple(columns)
+    if not names or len(set(names)) != len(names):
+        raise InvalidArgument("columns", names, "write one column or more, each once")
+    universe = math.prod(cell_count(schema.domain[name]) for name in names)
+    if universe > MOST_CELLS:
+        raise UniverseTooLarge(universe, MOST_CELLS)
+    spare = 0 if schema.unit.fixed else 1
+    delta = ledger.state().total.delta
+    design = best_design(
+        schema.unit.size,
+        universe=universe + spare,
+        questions=questions,
+        epsilon=epsilon,
+        delta=delta,
+        confidence=confidence,
+        together=schema.unit.rows,
+    )
+    independent, table = (
+        _independent_noise_error(design, epsilon, delta),
+        _cell_table_error(design, schema, names, epsilon, delta),
+    )
+    if design.empty:
+        raise NoUsefulGuarantee(design.within, independent=independent, table=table)
+    event = design.event(schema.unit)
+    return WeightsOffer(
+        columns=names,
+        spare=spare,
+        design=design,
+        event=event,
+        price=Price(ledger.share(event), standalone_epsilon(event, delta)),
+        independent=independent,
+        table=table,
+    )
+
+
+def open_weights(  # noqa: PLR0913  weights have this many sides
+    desk: Desk,
+    read: Callable[[object], Question],
+    *,
+    questions: int,
+    epsilon: Exact,
+    columns: Iterable[str] | None = None,
+    confidence: float = 0.95,
+    most: Fraction = Fraction(1),
+) -> Weights:
+    """Return private multiplicative weights over some columns of a dataset, charged here in full."""
+    schema, ledger, source = desk.dataset.schema, desk.dataset.ledger, desk.dataset.source
+    named = None if columns is None else tuple(columns)
+
+    def planned(price: Exact) -> WeightsOffer:
+        return plan_weights(desk.dataset, questions=questions, epsilon=price, columns=named, confidence=confidence)
+
+    plan = planned(epsilon)
+    receipt = desk.charge(
+        plan.event,
+        purpose=CHECKING,
+        most=most,
+        best=lambda fits: affordable_epsilon(
+            lambda price: planned(price).price.share, validate_noise_epsilon(epsilon), fits
+        ),
+    )
+    try:
+        with mark_errors_charged():
+            check = open_estimate_check(plan.design.checker, receipt, ledger=ledger, source=source, unit=schema.unit)
+    finally:
+        ledger.let_go(receipt)
+    mechanism = PrivateMultiplicativeWeights(
+        plan.design,
+        check,
+        weigh=lambda query: cell_weights(query, schema.domain, plan.columns),
+        hypothesis=Distribution.uniform(product_shape(schema.domain, plan.columns), spare=plan.spare),
+    )
+    return Weights(
+        columns=plan.columns,
+        price=plan.price,
+        advice=plan.advice,
+        mechanism=mechanism,
+        read=read,
+        about=desk.dataset.about,
+    )
+
+
+def _independent_noise_error(design: WeightsDesign, epsilon: Exact, delta: Fraction) -> float:
+    """Return what independent noise promises for the same questions."""
+    asked, sure = design.questions, design.confidence
+    try:
+        if delta == 0:
+            return laplace_guarantee(design.rows, questions=asked, epsilon=epsilon, confidence=sure)
+        return gaussian_guarantee(design.rows, questions=asked, epsilon=epsilon, delta=delta, confidence=sure)
+    except InvalidArgument:
+        return math.inf
+
+
+def _cell_table_error(
+    design: WeightsDesign, schema: Schema, columns: tuple[str, ...], epsilon: Exact, delta: Fraction
+) -> float:
+    """Return about what a table of all cells promises for as many sums of its counts, as a share of the rows."""
+    price = validate_noise_epsilon(epsilon)
+    noise: Laplace | Gaussian
+    try:
+        query = Query.marginal(schema.domain, columns)
+        moved = unit_sensitivity(query, schema.unit)
+        if delta == 0:
+            noise = Laplace(scale=round_scale_up(float(moved.l1 / price)))
+        else:
+            noise = Gaussian(scale=round_scale_up(math.sqrt(moved.l2_squared / (2 * zcdp_limit(price, delta)))))
+    except InvalidArgument:  # more cells than are told at once, or more noise than is drawn
+        return math.inf
+    each = 1 - (1 - design.confidence) / design.questions
+    return count_law(query.values, query.values, noise, None).accuracy(each).within / design.rows
+
+
+def cell_weights(query: Query, domain: Domain, columns: tuple[str, ...]) -> NDArray[np.float64]:
+    """Return which cells of the columns a count counts, in a shape that broadcasts to their product."""
+    if query.values != 1 or len(query.blocks) != 1:
+        raise InvalidRequest(f"Weights answer one count at a time; this question has {query.values} answers.")
+    block = query.blocks[0]
+    further = sorted(block.attributes.difference(columns))
+    if further:
+        raise InvalidRequest(f"These weights are over {', '.join(columns)}, not {', '.join(further)}. Open others.")
+    found = block_weights(block, product_axes(domain, columns))
+    if block.keys or found.min() < 0 or found.max() > 1:
+        raise InvalidRequest("Weights answer counts of rows. Ask the curator for sums and groups.")
+    return found.astype(np.float64)

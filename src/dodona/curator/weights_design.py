@@ -1,0 +1,509 @@
+"""Designs of private multiplicative weights: every parameter, fixed before the data are touched.
+
+The best design has the smallest guaranteed error for its price. Independent noise and a synthetic table are computed for
+comparison.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from decimal import Decimal
+from fractions import Fraction
+from functools import lru_cache
+
+import numpy as np
+
+from dodona.errors import InvalidArgument, InvalidRequest, Refused
+from dodona.numbers import Exact
+from dodona.privacy.accuracy import to_failure_probability, validate_count
+from dodona.privacy.additive_noise import (
+    LARGEST_SCALE,
+    SMALLEST_SCALE,
+    Gaussian,
+    Laplace,
+    round_scale_down,
+    round_scale_up,
+    validate_noise_delta,
+    validate_noise_epsilon,
+)
+from dodona.privacy.conversion import zcdp_limit
+from dodona.privacy.events import Event
+from dodona.privacy.sparse_vector import EstimateChecker, SparseVector
+from dodona.schema.schema import Neighbours, Unit
+
+# --- What multiplicative weights refuse. ---
+
+
+class UpdatesUsed(Refused):
+    """The last update was made, and a further one would be needed."""
+
+    code = "updates-used"
+
+    def __init__(self, updates: int) -> None:
+        """Say how many there were."""
+        super().__init__(
+            f"These weights were opened for {updates} updates and have made them all. Open new ones; what these have "
+            "learned is in their hypothesis, without a guarantee."
+        )
+
+
+class UniverseTooLarge(InvalidRequest):
+    """More cells than are kept one by one."""
+
+    code = "universe-too-large"
+
+    def __init__(self, cells: int, most: int) -> None:
+        """Say how many cells there are and how many are kept."""
+        super().__init__(
+            f"These columns have {cells} cells together, and weights are kept for {most} at most. Name fewer columns, "
+            "or ask the curator, which measures each question."
+        )
+
+
+class NoUsefulGuarantee(Refused):
+    """So few rows, or so small a price, that nothing is promised."""
+
+    code = "hopeless"
+
+    def __init__(self, within: float, *, independent: float = math.inf, table: float = math.inf) -> None:
+        """Say what could be promised, and what promises more."""
+        best = min(independent, table)
+        way = "ask for one table of all cells by GROUP BY" if table <= independent else "ask them all with ask_many"
+        better = f" At the same price within {best:.3g} is promised if you {way}." if best < 1 else ""
+        super().__init__(
+            f"For so few rows at this price an answer could be off by {within:.3g} of all rows: no promise.{better} "
+            "Raise epsilon, ask fewer questions or name fewer columns."
+        )
+
+
+# --- How far the noise of an estimate checker can lead it astray. ---
+
+
+_REACH = 60.0  # scales of the threshold's noise that are looked at; beyond, all is taken to fail
+_PARTS = 3000
+_GRID = np.linspace(0, _REACH, _PARTS + 1)
+
+
+def verdict_failure_probability(test: SparseVector, off: int, *, questions: int) -> float:
+    """Return a bound on P(some verdict is off by more than `off`), for questions chosen with knowledge of the verdicts.
+
+    With τ* the largest noise of all thresholds in size, it is E[min(1, k·P(ν > off - τ*))], summed upwards over parts.
+    A verdict can be wrong on one side only, as the distance is fixed before its noise is drawn.
+
+    Theorem: weights-accuracy
+    """
+    begun = min(test.positives, questions)
+    threshold, question = float(test.threshold_scale), float(test.question_scale)
+    ends = np.floor(_GRID * threshold)
+    # P(|τ| ≤ t) = 1 - 2r^{t+1}/(1+r), r = e^{-1/b}; of the largest of independent ones, its power.
+    outside = 2 * np.exp(-(ends + 1) / threshold) / (1 + math.exp(-1 / threshold))
+    inside = np.exp(begun * np.log1p(-np.minimum(outside, 1 - 1e-16)))
+    mass = np.diff(inside, prepend=0.0)
+    room = np.maximum(off - ends, -1)
+    wrong = np.minimum(1, questions * np.exp(-(room + 1) / question) / (1 + math.exp(-1 / question)))
+    return float(mass @ wrong) + float(-math.expm1(begun * math.log1p(-min(outside[-1], 0.5))))
+
+
+def verdict_error_bound(test: SparseVector, *, questions: int, failing: float) -> int:
+    """Return the least whole number that no verdict is off by more than, but with probability `failing`.
+
+    Theorem: weights-accuracy
+    """
+    low, high = -1, 1
+    while verdict_failure_probability(test, high, questions=questions) > failing:
+        low, high = high, 2 * high
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (
+            (low, middle)
+            if verdict_failure_probability(test, middle, questions=questions) <= failing
+            else (middle, high)
+        )
+    return high
+
+
+def laplace_bound(scale: Fraction, *, answers: int, failing: float) -> int:
+    """Return the least m with answers·P(|x| > m) ≤ failing: P(|x| > m) = 2q^{m+1}/(1+q), q = e^{-1/b}.
+
+    Theorem: laplace-accuracy
+    """
+    if answers == 0:
+        return 0
+    width = float(scale)
+    ratio = math.exp(-1 / width)
+    return max(0, math.ceil(width * math.log(2 * answers / (failing * (1 + ratio)))) - 1)
+
+
+# --- A design: all numbers of private multiplicative weights, fixed before the data are looked at. ---
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WeightsDesign:
+    """A checker and a step, and what is promised of them: all answers are within α, with the confidence.
+
+    Theorem: weights-accuracy
+    """
+
+    rows: int
+    universe: int
+    """How many cells there are."""
+    questions: int
+    """For how many questions the promise holds; they may depend on earlier answers."""
+    step: float
+    """η: by e^{±η} the weights of a question's cells change in an update."""
+    checker: EstimateChecker
+    within: float
+    """α: how far an answer may be off, as a share of all rows."""
+    confidence: float
+
+    @property
+    def empty(self) -> bool:
+        """Whether nothing is promised: every answer is between no rows and all of them anyway."""
+        return self.within >= 1
+
+    def __str__(self) -> str:
+        said = (
+            f"All of {self.questions:,} answers within {self.within:.3g} of {self.rows:,} rows, at {self.confidence:g}"
+        )
+        if not self.empty:
+            return f"{said}."
+        return f"{said}: that promises nothing. Take more rows, a larger epsilon, or noise on each question by itself."
+
+    @property
+    def updates(self) -> int:
+        """The most updates that there are: a further one is refused."""
+        return self.checker.updates
+
+    def event(self, unit: Unit) -> Event:
+        """Return what it costs, in full, when it is opened."""
+        return self.checker.event(unit)
+
+
+# --- The two currencies that a design is paid in: zCDP with Gaussian answers, or pure losses with Laplace answers. ---
+
+
+_BISECTION_PRECISION = 1e-8
+
+
+@dataclass(frozen=True, slots=True)
+class ZcdpLimit:
+    """So much zCDP in all."""
+
+    limit: Decimal
+
+    def parted(self, rows: int) -> ZcdpLimit:
+        """Return what is left of it for one row, where so many move together."""
+        return ZcdpLimit(self.limit / rows**2)
+
+    def answer(self, gap: float, *, answers: int, failing: float) -> Gaussian:
+        """Return noise that stays below the gap in all answers: P(|x| ≥ m) ≤ e^{-(m-1)²/2σ²}."""
+        return Gaussian(scale=_rounded_scale(max(gap - 2, 0.5) / math.sqrt(2 * math.log(answers / failing))))
+
+    def left(self, answer: Gaussian | Laplace, answers: int) -> float:
+        """Return what is left for tests after the answers."""
+        return float(self.limit) - answers / (2 * float(answer.scale) ** 2)
+
+    def loss(self, price: float) -> float:
+        """Return about the ε with ε·tanh(ε/2) equal to a price."""
+        low, high = math.sqrt(2 * price), math.sqrt(2 * price) + 2 * price
+        while high - low > _BISECTION_PRECISION * low:
+            middle = (low + high) / 2
+            low, high = (middle, high) if middle * math.tanh(middle / 2) < price else (low, middle)
+        return low
+
+    def admits(self, event: Event) -> bool:
+        """Return whether the event costs no more."""
+        return event.rho() <= self.limit
+
+
+@dataclass(frozen=True, slots=True)
+class PureLimit:
+    """So much pure loss in all."""
+
+    limit: Fraction
+
+    def parted(self, rows: int) -> PureLimit:
+        """Return what is left of it for one row, where so many move together."""
+        return PureLimit(self.limit / rows)
+
+    def answer(self, gap: float, *, answers: int, failing: float) -> Laplace:
+        """Return noise that stays below the gap in all answers: P(|x| ≥ m) ≤ e^{-(m-1)/b}."""
+        return Laplace(scale=_rounded_scale(max(gap - 2, 0.5) / math.log(answers / failing)))
+
+    def left(self, answer: Gaussian | Laplace, answers: int) -> float:
+        """Return what is left for tests after the answers."""
+        return float(self.limit) - answers / float(answer.scale)
+
+    def loss(self, price: float) -> float:
+        """Return the price, which is a loss."""
+        return price
+
+    def admits(self, event: Event) -> bool:
+        """Return whether the event costs no more."""
+        return event.epsilon is not None and event.epsilon <= self.limit
+
+
+LossLimit = ZcdpLimit | PureLimit
+
+
+def _rounded_scale(value: float) -> Fraction:
+    return round_scale_down(min(max(value, float(SMALLEST_SCALE)), float(LARGEST_SCALE)))
+
+
+# --- The best explicit design: the smallest error that is promised for a price. ---
+
+
+_MOST_UPDATES = 10**6 - 1
+_MAX_DESIGN_ROWS = 10**11  # noise of more rows is not drawn
+_DIRECTIONS = 1e-3  # the part of β for the signs of updates: precise answers are cheap beside the tests
+_POTENTIAL = 1 + 1e-9  # what rounding may add to the potential over all updates
+_SCALE_MARGIN = 1e-6
+_GOLDEN = (math.sqrt(5) - 1) / 2
+
+
+def guarantee(  # noqa: PLR0913  the sides of the promise
+    rows: int, *, universe: int, questions: int, epsilon: Exact, delta: Exact, confidence: float = 0.95
+) -> float:
+    """Return α: all answers are within this share of the rows, at this price, with the confidence.
+
+    A number from 1 up promises nothing.
+
+    >>> round(guarantee(10**6, universe=1024, questions=10**6, epsilon=1, delta="1e-6"), 3)
+    0.072
+
+    Theorem: weights-accuracy
+    """
+    try:
+        design = best_design(
+            rows, universe=universe, questions=questions, epsilon=epsilon, delta=delta, confidence=confidence
+        )
+    except NoUsefulGuarantee:
+        return math.inf
+    return design.within
+
+
+def best_design(  # noqa: PLR0913  the sides of the promise
+    rows: int,
+    *,
+    universe: int,
+    questions: int,
+    epsilon: Exact,
+    delta: Exact,
+    confidence: float = 0.95,
+    together: int = 1,
+) -> WeightsDesign:
+    """Return the design with the smallest promised error: η = 4γ, at most ln|X|/(2γ²) updates.
+
+    Answers are Gaussian and prices zCDP; for δ = 0 answers are Laplace and losses pure. `together` is how many rows
+    one person has at most, which move a count together.
+
+    Theorem: weights-accuracy
+    """
+    loss = validate_noise_epsilon(epsilon)
+    cells = validate_count(universe, argument="universe", upper=1 << 500)
+    if cells == 1:
+        raise InvalidArgument("universe", universe, "write at least 2 cells: one cell holds all rows")
+    return _search_design(
+        validate_count(rows, argument="rows", upper=_MAX_DESIGN_ROWS),
+        cells,
+        validate_count(questions, argument="questions"),
+        PureLimit(loss) if delta == 0 else ZcdpLimit(zcdp_limit(loss, validate_noise_delta(delta))),
+        to_failure_probability(confidence),
+        validate_count(together, argument="together"),
+    )
+
+
+@lru_cache(maxsize=256)
+def _search_design(  # noqa: PLR0913, PLR0917  the sides of the promise
+    rows: int, universe: int, questions: int, paid: LossLimit, failing: float, together: int
+) -> WeightsDesign:
+    potential = math.log(universe) * _POTENTIAL
+    currency = paid.parted(together)
+
+    def promised(position: float) -> float:
+        updates = round(math.exp(position))
+        gap, told = _gap(potential, updates), min(updates, questions)
+        answer = currency.answer(gap * rows, answers=told, failing=failing * _DIRECTIONS)
+        return gap + 2 * _split(questions, told, failing, currency, currency.left(answer, told))[1] / rows
+
+    # Past one update a question nothing more is paid for, so that there may be a second valley.
+    last = math.log(_MOST_UPDATES)
+    middle = min(math.log(questions), last)
+    found = [
+        _golden_section_minimum(promised, 0.0, middle, near=1e-4),
+        _golden_section_minimum(promised, middle, last, near=1e-4),
+    ]
+    updates = round(math.exp(min(found, key=promised)))
+    unit = Unit(neighbours=Neighbours.REPLACE, size=rows, id=None if together == 1 else "person", rows=together)
+
+    def admitted(checker: EstimateChecker) -> bool:
+        return paid.admits(checker.event(unit))
+
+    return _make_design(rows, universe, questions, updates, _gap(potential, updates), currency, failing, admitted)
+
+
+def _make_design(  # noqa: PLR0913, PLR0917  all that was chosen
+    rows: int,
+    universe: int,
+    questions: int,
+    updates: int,
+    gap: float,
+    currency: LossLimit,
+    failing: float,
+    admitted: Callable[[EstimateChecker], bool],
+) -> WeightsDesign:
+    """Return the design in whole rows, with scales that are surely within the limit."""
+    told = min(updates, questions)
+    answer = currency.answer(gap * rows, answers=told, failing=failing * _DIRECTIONS)
+    room = currency.left(answer, told)
+    share, error = _split(questions, told, failing, currency, room)
+    if not error < _MAX_DESIGN_ROWS:
+        raise NoUsefulGuarantee(math.inf)
+    question = (2 + 1 / share) / currency.loss(room / (told + 1))
+    while True:
+        test = SparseVector(
+            threshold_scale=round_scale_up(share * question),
+            question_scale=round_scale_up(question),
+            positives=told + 1,
+        )
+        if admitted(EstimateChecker(test, answer, threshold=1)):
+            break
+        question *= 1 + _SCALE_MARGIN
+    off = verdict_error_bound(test, questions=questions, failing=failing * (1 - _DIRECTIONS))
+    # One step of the grid on either side: the estimate, and a count of fractions, are rounded to whole rows.
+    threshold = math.ceil(gap * rows) + off + 1
+    return WeightsDesign(
+        rows=rows,
+        universe=universe,
+        questions=questions,
+        step=4 * (threshold - off - 1) / rows,
+        checker=EstimateChecker(test, answer, threshold),
+        within=(threshold + off) / rows,
+        confidence=1 - failing,
+    )
+
+
+def _gap(potential: float, updates: int) -> float:
+    """Return γ such that one update more than these would use up more than the potential, at 2γ² each."""
+    return math.sqrt(potential / (2 * (updates + 1))) * (1 + 1e-12)
+
+
+def _split(questions: int, updates: int, failing: float, currency: LossLimit, room: float) -> tuple[float, float]:
+    """Return the threshold's scale as a share θ of the questions', and about the error in rows.
+
+    It is (2 + 1/θ)(ln(k/2β) + θ·ln(c+1) + ln Γ(1-θ))/ε: e^{τ*/b} is averaged over the largest of c + 1 thresholds.
+    """
+    if room <= 0:
+        return 0.5, math.inf
+    asked, begun = math.log(questions / (2 * failing)), math.log(min(updates + 1, questions))
+
+    def error(share: float) -> float:
+        return (2 + 1 / share) * (asked + share * begun + math.lgamma(1 - share))
+
+    share = _golden_section_minimum(error, 0.05, 0.95, near=1e-3)
+    return share, max(error(share), 1.0) / currency.loss(room / (updates + 1))
+
+
+def _golden_section_minimum(function: Callable[[float], float], low: float, high: float, *, near: float) -> float:
+    """Return about where a function with one valley is lowest, by golden section."""
+    left, right = high - _GOLDEN * (high - low), low + _GOLDEN * (high - low)
+    at_left, at_right = function(left), function(right)
+    while high - low > near:
+        if at_left <= at_right:
+            high, right, at_right = right, left, at_left
+            left = high - _GOLDEN * (high - low)
+            at_left = function(left)
+        else:
+            low, left, at_left = left, right, at_right
+            right = low + _GOLDEN * (high - low)
+            at_right = function(right)
+    return (low + high) / 2
+
+
+# --- What other mechanisms promise for the same questions: independent noise, and a synthetic table. ---
+
+
+_MAX_DATABASE_ROWS = 10**9
+
+
+def laplace_noise(*, questions: int, epsilon: Exact) -> Laplace:
+    """Return the noise of each of k counts for pure ε in all: Lap(k/ε).
+
+    Theorem: laplace-privacy
+    """
+    return Laplace(scale=validate_count(questions, argument="questions") / validate_noise_epsilon(epsilon))
+
+
+def gaussian_noise(*, questions: int, epsilon: Exact, delta: Exact) -> Gaussian:
+    """Return the noise of each of k counts for (ε, δ) in all, by zCDP: σ = √(k/2ρ).
+
+    Theorem: gaussian-rho
+    """
+    limit = float(zcdp_limit(validate_noise_epsilon(epsilon), validate_noise_delta(delta)))
+    return Gaussian(scale=round_scale_up(math.sqrt(validate_count(questions, argument="questions") / (2 * limit))))
+
+
+def laplace_guarantee(rows: int, *, questions: int, epsilon: Exact, confidence: float = 0.95) -> float:
+    """Return the largest error of k Laplace counts as a share of the rows, about k·ln(k/β)/(nε).
+
+    Theorem: laplace-accuracy
+    """
+    return laplace_noise(questions=questions, epsilon=epsilon).accuracy(confidence, answers=questions).within / rows
+
+
+def gaussian_guarantee(rows: int, *, questions: int, epsilon: Exact, delta: Exact, confidence: float = 0.95) -> float:
+    """Return the largest error of k Gaussian counts as a share of the rows.
+
+    Theorem: gaussian-accuracy
+    """
+    noise = gaussian_noise(questions=questions, epsilon=epsilon, delta=delta)
+    return noise.accuracy(confidence, answers=questions).within / rows
+
+
+def blr_guarantee(rows: int, *, universe: int, questions: int, epsilon: Exact, confidence: float = 0.95) -> float:
+    """Return the error of the mechanism of Blum, Ligett and Roth: the exponential mechanism over tables of m rows.
+
+    Some table is within a = √(ln(2k)/2m), and the choice is worse by at most (2/(nε))·(ln of the number of tables +
+    ln(1/β)); m is chosen. Tables are multisets of cells. It cannot be run but for the smallest universes.
+
+    Theorem: synthetic-table
+    """
+    asked, cells = (
+        validate_count(questions, argument="questions"),
+        validate_count(universe, argument="universe", upper=1 << 500),
+    )
+    factor = 2 / (validate_count(rows, argument="rows") * float(validate_noise_epsilon(epsilon)))
+    failing = to_failure_probability(confidence)
+
+    def error(size: int) -> float:
+        near = math.sqrt(math.log(2 * asked) / (2 * size)) * (1 + 1e-12)
+        return near + factor * (log_multisets(cells, size) - math.log(failing))
+
+    low, high = 1, _MAX_DATABASE_ROWS
+    while high - low > 2:  # noqa: PLR2004  the error falls, and then rises
+        third = (high - low) // 3
+        low, high = (low + third, high) if error(low + third) > error(high - third) else (low, high - third)
+    return min(error(size) for size in range(low, high + 1))
+
+
+def blr_theorem(rows: int, *, universe: int, questions: int, epsilon: Exact, confidence: float = 0.95) -> float:
+    """Return the error that the notes state: (256·ln k·ln|X|/(εn))^{1/3} + 8·ln(1/β)/(εn) (theorem 5).
+
+    Theorem: synthetic-table
+    """
+    scale = float(validate_noise_epsilon(epsilon)) * validate_count(rows, argument="rows")
+    both = math.log(validate_count(questions, argument="questions")) * math.log(universe)
+    return math.cbrt(256 * both / scale) - 8 * math.log(to_failure_probability(confidence)) / scale
+
+
+def log_multisets(cells: int, size: int) -> float:
+    """Return the logarithm of how many tables of so many rows there are, whatever their order: C(|X| + m - 1, m).
+
+    >>> round(math.exp(log_multisets(3, 2)))
+    6
+    """
+    if cells > 10**6 * size:  # a product of m factors near |X|, rounded up: lgamma would lose the difference
+        return size * math.log(cells + size) - math.lgamma(size + 1)
+    return math.lgamma(cells + size) - math.lgamma(size + 1) - math.lgamma(cells)

@@ -1,0 +1,244 @@
+"""Changes of a dataset file: confirming a draft, and declaring columns that were added.
+
+A ledger is bound to a digest of the schema; only columns added at the end are accepted.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import os
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from pathlib import Path
+
+from dodona.dataset.draft import MARK, WARNING
+from dodona.dataset.file import DatasetFile, parse_draft
+from dodona.dataset.guess import quote_toml
+from dodona.errors import InvalidRequest
+from dodona.ledger import opening
+from dodona.ledger.errors import LedgerOfAnother
+from dodona.ledger.ledger import LedgerProtocol
+from dodona.ledger.store import Line
+from dodona.schema.schema import Domain, Neighbours, Schema
+from dodona.schema.toml import TomlTable, format_toml_path, toml_lines
+
+# --- Confirming a draft: the owner has looked at what came from the data, and the file says so from then on. ---
+
+
+@dataclass(frozen=True, slots=True)
+class ReviewItem:
+    """One entry of the review: what it names, what is written there, and where."""
+
+    name: str
+    value: str | None
+    """None where the file has no such key any more."""
+    line: int
+
+
+def pending_review(path: Path) -> tuple[ReviewItem, ...]:
+    """Return what waits for the owner's eyes in a dataset file that has no other mistakes."""
+    file = DatasetFile.draft(path)
+    root = TomlTable.read(path)
+    values = {format_toml_path(own): (value, own) for own, value in _leaves(root.content)}
+    found = list[ReviewItem]()
+    for name in file.waiting:
+        value, own = values.get(name, (None, ()))
+        found.append(ReviewItem(name, None if value is None else _toml_text(value), root.notes.lines.get(own, 0)))
+    return tuple(found)
+
+
+def confirm(path: Path, *, by: str) -> None:
+    """Empty the list of what waits, and write down who looked; nothing else in the file changes its meaning.
+
+    The marks behind the values go too. Until now only the owner could read the file; from now on it is as public as any
+    new file is.
+    """
+    if not by.strip() or not by.isprintable():
+        raise InvalidRequest("--by is empty or not printable. Write the name of who looked at the values.")
+    before = path.read_text(encoding="utf-8-sig")
+    after = _confirm_text(before, by=by)
+    parse_draft(TomlTable.parse(after, file=str(path)), path)
+    new = path.with_name(f".{path.name}.new")
+    new.write_text(after, encoding="utf-8", newline="\n")
+    os.replace(new, path)  # noqa: PTH105  in one step
+
+
+def _confirm_text(text: str, *, by: str) -> str:
+    """Return the text with an empty list, a name, and no marks; it must mean the same in all else."""
+    lines = text.replace("\r\n", "\n").split("\n")
+    places = toml_lines(text)
+    listed = tomllib.loads(text)["review"].get("from_data", [])
+    for name in listed:  # marks first: they stand on lines that stay
+        own = next((path for path in places if format_toml_path(path) == name), None)
+        if own is not None:
+            at = places[own] - 1
+            lines[at] = lines[at].removesuffix(MARK).rstrip()
+    lines = _replace_value(lines, "from_data", "[]")
+    lines = _replace_value(lines, "confirmed_by", quote_toml(by))
+    after = "\n".join(lines).removeprefix(WARNING).lstrip("\n")
+    expected = tomllib.loads(text)
+    expected["review"] = {"from_data": [], "confirmed_by": by}
+    if _read(after) != expected:
+        raise InvalidRequest(
+            "The [review] of this file is written in a way that cannot be changed for you. Write from_data = [] and "
+            "confirmed_by into it yourself."
+        )
+    return after
+
+
+def _replace_value(lines: list[str], key: str, value: str) -> list[str]:
+    """Return the lines with another value for a key of the review; it is added below the list where it is not there.
+
+    What is written in an unusual way may come out wrong: the caller compares what the text means.
+    """
+    if _read("\n".join(lines)) is None:
+        return lines
+    places = toml_lines("\n".join(lines))
+    start = places.get(("review", key))
+    if start is None:
+        above = places.get(("review", "from_data"), len(lines))
+        return [
+            *lines[:above],
+            f"{lines[above - 1].partition('=')[0].replace('from_data', key)}= {value}",
+            *lines[above:],
+        ]
+    return [
+        *lines[: start - 1],
+        f"{lines[start - 1].partition('=')[0]}= {value}",
+        *lines[_end_line(lines, start - 1) :],
+    ]
+
+
+def _end_line(lines: list[str], start: int) -> int:
+    """Return after which line the pair that begins on a line ends."""
+    for end in range(start + 1, len(lines) + 1):
+        if _read("\n".join(lines[start:end])) is not None:
+            return end
+    return start + 1
+
+
+def _read(text: str) -> Mapping[str, object] | None:
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError:
+        return None
+
+
+def _leaves(content: Mapping[str, object], path: tuple[str, ...] = ()) -> list[tuple[tuple[str, ...], object]]:
+    """Return everything that is no table, by its path."""
+    found = list[tuple[tuple[str, ...], object]]()
+    for key, value in content.items():
+        own = (*path, key)
+        found += _leaves(value, own) if isinstance(value, Mapping) else [(own, value)]
+    return found
+
+
+def _toml_text(value: object) -> str:
+    """Return a value as it stands in the file."""
+    match value:
+        case list():
+            return f"[{', '.join(map(_toml_text, value))}]"
+        case str():
+            return quote_toml(value)
+        case bool():
+            return str(value).lower()
+        case int() | Decimal() | dt.date():
+            return str(value)
+        case _:
+            return "a table"
+
+
+# --- Changes of a schema after its ledger was created: what may change, and what would alter what was told before. ---
+
+
+class SchemaContradicts(InvalidRequest):
+    """The new schema is not the one of the ledger with columns added at the end."""
+
+    code = "schema-contradicts"
+
+
+def declare_added_columns(path: str | Path, *, same_people: bool = False) -> str:
+    """Bind the ledger that a dataset file names to the file's schema, and return what changed, in words.
+
+    After the first charge columns may be added at the end, and nothing else. Before it anything may change but the
+    neighbours. With `same_people` a further table of the same people comes under the ledger's budget.
+    """
+    file = DatasetFile.read(path)
+    with opening.open_ledger(file.place, head=file.head_file) as ledger:
+        head = ledger.head  # what is decided now must not be overtaken by a charge
+        bound = ledger.datasets().get(file.dataset)
+        if bound == file.schema.digest:
+            return f"{file.dataset} is bound to this schema already"
+        _same_relation(file.schema, ledger.lines())
+        if bound is None:
+            words = _further(file, ledger, same_people=same_people)
+        elif ledger.state().charges == 0:
+            words = "the schema changed before anything was charged"
+        else:
+            words = _check_added_columns(file, bound, ledger.lines())
+        ledger.declare(file.dataset, file.schema.digest, head=head)
+        return words
+
+
+def added_columns(schema: Schema, bound: str) -> tuple[str, ...] | None:
+    """Return the columns that were added at the end of the schema with a digest; None where that is not what was done.
+
+    >>> from dodona.schema.attributes import Boolean, Integer
+    >>> old = Schema.of("stays", Integer("age", 0, 110), size=1000)
+    >>> added_columns(Schema.of("stays", Integer("age", 0, 110), Boolean("urgent"), size=1000), old.digest)
+    ('urgent',)
+    """
+    columns = schema.domain.attributes
+    for kept in range(1, len(columns) + 1):
+        older = Schema(table=schema.table, domain=Domain(columns[:kept]), unit=schema.unit)
+        if older.digest == bound and schema.extends(older):
+            return schema.domain.names[kept:]
+    return None
+
+
+def _check_added_columns(file: DatasetFile, bound: str, lines: Sequence[Line]) -> str:
+    added = added_columns(file.schema, bound)
+    if added is not None:
+        return f"columns were added: {', '.join(added)}"
+    earlier = {str(digest) for line in lines for digest in _digests(line, file.dataset)}
+    if file.schema.digest in earlier:
+        raise SchemaContradicts(
+            f"{file.path.name} has a schema that {file.dataset!r} had before: columns were taken away. A column that "
+            "was declared stays; put it back."
+        )
+    raise SchemaContradicts(
+        f"The schema in {file.path.name} is not the one that the ledger is bound to with columns added at the end. "
+        "What differs cannot be told, as the ledger holds a digest alone. After the first charge columns may be added "
+        "behind all others; the name of the table, the unit (protects, id, rows, neighbours, size), and the order, "
+        "kinds, bounds, steps, labels, bins and otherwise of older columns may not change. Put them back as they were."
+    )
+
+
+def _further(file: DatasetFile, ledger: LedgerProtocol, *, same_people: bool) -> str:
+    names = ", ".join(ledger.datasets())
+    if not same_people:
+        raise LedgerOfAnother(
+            f"The ledger is for {names}, not for {file.dataset!r}. If this is a further table of the same people, "
+            "write --same-people: all tables then share one budget."
+        )
+    return f"a further table of the same people, beside {names}"
+
+
+def _same_relation(schema: Schema, lines: Sequence[Line]) -> None:
+    relation = Neighbours(json.loads(lines[0].text)["neighbours"])
+    if schema.unit.neighbours is not relation:
+        raise SchemaContradicts(
+            f'The ledger counts under neighbours = "{relation.value}", and that is for ever: a guarantee under one '
+            "relation says nothing under the other. Put it back."
+        )
+
+
+def _digests(line: Line, dataset: str) -> list[object]:
+    """Return the digests that a line bound a dataset to."""
+    fields = json.loads(line.text)
+    if fields["entry"] == "created":
+        return [digest for name, digest in fields["datasets"] if name == dataset]
+    return [fields["schema"]] if fields["entry"] == "declared" and fields["dataset"] == dataset else []

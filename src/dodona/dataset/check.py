@@ -1,0 +1,174 @@
+"""`dodona check`: the rows of a dataset file compared with its declarations, for the owner alone.
+
+It opens no ledger and writes nothing. Only `publish` releases a noisy figure, which is charged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+from typing import assert_never
+
+from dodona.curator.desk import Desk, affordable_epsilon, mark_errors_charged
+from dodona.curator.request import Dataset, Request, effective_max_price
+from dodona.dataset.file import DatasetFile
+from dodona.dataset.opening import describe_left_out, open_dataset_ledger, open_source
+from dodona.dataset.place import inspect_dataset_file
+from dodona.engines.inspection import ColumnCheck, LeftOutSource, TableCheck, check_table, left_out_query
+from dodona.errors import InvalidRequest
+from dodona.numbers import Exact, format_decimal
+from dodona.privacy.additive_noise import Laplace, validate_noise_epsilon
+from dodona.privacy.measurement import Measurement
+from dodona.query.sensitivity import unit_sensitivity
+from dodona.schema.attributes import Attribute, Boolean, Category, Date, Integer, Number
+from dodona.schema.schema import Neighbours, Unit
+from dodona.trusted.gate import release_measurement
+
+_WORTH_SAYING = 0.01
+_FAR = 2
+_TEXT = "rows that the cap leaves out"
+
+
+def check(path: str | Path) -> tuple[DatasetFile, TableCheck]:
+    """Return the dataset file, which may be a draft, and exact counts of its rows."""
+    file = DatasetFile.draft(path)
+    table = inspect_dataset_file(file)
+    try:
+        return file, check_table(file.schema, table.table(file.schema), table.fetched)
+    finally:
+        table.close()
+
+
+@dataclass(frozen=True, slots=True)
+class PublishedLeftOut:
+    """A noisy figure of the rows that the cap leaves out, which answers about people mention."""
+
+    words: str
+    price: Fraction
+    """Which part of the budget it took; 0 where it was published before."""
+
+
+def publish(
+    path: str | Path,
+    *,
+    epsilon: Exact,
+    analyst: str | None = None,
+    max_price: Exact | None = None,
+    key: str | None = None,
+) -> PublishedLeftOut:
+    """Measure how many rows the cap leaves out, charged like any question, so that answers can say it.
+
+    A version has one such figure: asked again, it is told for nothing. What would take more of the budget than
+    `max_price`, or than the dataset file lets one call take, is refused.
+
+    Theorem: people
+    """
+    file = DatasetFile.read(path)
+    unit = file.schema.unit
+    if unit.id is None:
+        raise InvalidRequest("A cap leaves rows out where people are protected; here each row is by itself.")
+    query, one = left_out_query(file.schema), Unit.each_row(unit.neighbours)
+    default = Request(within=file.within, epsilon=None, confidence=file.confidence, max_price=file.max_price)
+    most = effective_max_price(max_price, default)
+
+    def measuring(price: Exact) -> Measurement:
+        return Measurement(query, (Laplace.for_privacy(price, unit_sensitivity(query, one)),))
+
+    measurement = measuring(epsilon)
+    with open_dataset_ledger(path) as ledger:
+        ledger.permit(analyst)
+        earlier = describe_left_out(ledger, file.schema, file.version)
+        if earlier:
+            return PublishedLeftOut(earlier, Fraction(0))
+        open_source(file, ledger.cap_key, owner=True).close()  # the rows are still those of the version
+        event, source = (
+            measurement.event(one),
+            LeftOutSource(file.schema, inspect_dataset_file(file), version=file.version),
+        )
+        dataset = Dataset(name=file.dataset, schema=file.schema, source=source, ledger=ledger, default=default)
+        try:
+            receipt = Desk(dataset, analyst).charge(
+                event,
+                purpose=measurement.purpose,
+                most=most,
+                key=key,
+                best=lambda fits: affordable_epsilon(
+                    lambda price: ledger.share(measuring(price).event(one)), validate_noise_epsilon(epsilon), fits
+                ),
+            )
+            with mark_errors_charged():
+                release_measurement(measurement, receipt, ledger=ledger, source=source, unit=one, text=_TEXT)
+        finally:
+            source.close()
+        return PublishedLeftOut(describe_left_out(ledger, file.schema, file.version), ledger.share(event))
+
+
+def hints(file: DatasetFile, found: TableCheck) -> Iterator[str]:
+    """Yield what an owner might change, and until when it can be changed."""
+    yield from _unit_hints(file, found)
+    for column in found.columns:
+        yield from _column_hints(file.schema.domain[column.name], column, found.rows)
+
+
+def percentage(part: int, whole: int) -> str:
+    """Return a part in percent.
+
+    >>> percentage(3, 100), percentage(1, 10_000_000), percentage(0, 0)
+    ('3%', '<0.01%', '0%')
+    """
+    percent = 100 * part / whole if whole else 0.0
+    return "<0.01%" if 0 < percent < _WORTH_SAYING else f"{percent:.3g}%"
+
+
+def _unit_hints(file: DatasetFile, found: TableCheck) -> Iterator[str]:
+    unit = file.schema.unit
+    if found.nobody:
+        yield (
+            f"{percentage(found.nobody, found.rows)} of the rows have no {unit.id}: they are of nobody, and do not count. "
+            "Give them an id, or protect rows."
+        )
+    if found.cut:
+        yield (
+            f"{percentage(found.cut, found.rows)} of the rows are cut, as their people have more than {unit.rows}: raise "
+            "unit.rows before the first charge, which makes every answer noisier, or live with it."
+        )
+    if unit.neighbours is Neighbours.REPLACE and unit.size != found.rows:
+        yield f"With replace the size is exact and public: write size = {found.rows:_}."
+    elif not unit.size / _FAR <= found.rows <= unit.size * _FAR:
+        yield f"unit.size = {unit.size:_} is far from the number of rows: a tolerance in percent is a part of it."
+
+
+def _column_hints(attribute: Attribute, column: ColumnCheck, rows: int) -> Iterator[str]:
+    name = attribute.name
+    if isinstance(attribute, Integer | Number):
+        lower, upper = (str(b) if isinstance(b, int) else format_decimal(b) for b in (attribute.lower, attribute.upper))
+        for number, word, edge, change in (
+            (column.below, "below", lower, "lower `lower`"),
+            (column.above, "above", upper, "raise `upper`"),
+        ):
+            if number:
+                yield (
+                    f"{percentage(number, rows)} of {name} are {word} {edge}: {change} before the first charge, or live "
+                    "with clamping."
+                )
+    landing = "land in <outside>" if attribute.otherwise is None else f"count as {attribute.otherwise}"
+    if column.outside:
+        yield f"{percentage(column.outside, rows)} of {name} are {_undeclared_text(attribute)}: they {landing}."
+    if column.missing and attribute.otherwise is not None:
+        yield f"{percentage(column.missing, rows)} of {name} are missing: they {landing}."
+
+
+def _undeclared_text(attribute: Attribute) -> str:
+    match attribute:
+        case Integer() | Number():
+            return "no numbers"
+        case Date():
+            return f"no days from {attribute.lower} to {attribute.upper}"
+        case Category():
+            return "none of the labels"
+        case Boolean():
+            return "neither true nor false"
+        case _:
+            assert_never(attribute)

@@ -1,0 +1,354 @@
+"""Drafts: a dataset file proposed from a table, for its owner to correct and confirm.
+
+Every line that came from the data is marked and listed under `[review]`; nothing is served until that list is empty.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+from dodona.dataset.file import ENV_PREFIX, DatasetFile, drafts_fit, parse_draft
+from dodona.dataset.guess import (
+    CAP_EPSILON,
+    CAP_SCALE,
+    CAPS,
+    DraftKey,
+    Guess,
+    OmittedColumn,
+    ProposedColumn,
+    cap_scores,
+    guess_column,
+    is_id,
+    is_person,
+    quote_toml,
+    round_count,
+)
+from dodona.engines.inspection import ColumnProfile, count_rows, profile_column, rows_per_person
+from dodona.errors import InvalidArgument, InvalidRequest
+from dodona.numbers import format_decimal, to_integer
+from dodona.privacy.budget import Budget
+from dodona.schema.attributes import is_name
+from dodona.schema.schema import MOST_ROWS, Neighbours
+from dodona.schema.toml import TomlTable, format_toml_path
+from dodona.trusted.gate import draw_candidate
+
+if TYPE_CHECKING:
+    from dodona.dataset.place import SourcePlace
+    from dodona.engines.inspection import Inspection
+
+
+# --- Drafts: a dataset file proposed from a table, for its owner to correct and to confirm. ---
+
+
+_LARGEST_DELTA = Fraction(1, 10**6)
+_ONE_ROW_EACH = Fraction(101, 100)
+_ID_REASON = "it tells people apart; that is never answered"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DraftOptions:
+    """What an owner says beforehand; None where the draft is to propose it."""
+
+    id: str | None = None
+    rows: int | None = None
+    protects: str | None = None
+    epsilon: str = "1"
+    delta: str | None = None
+    neighbours: str = Neighbours.ADD_REMOVE.value
+
+    def __post_init__(self) -> None:
+        """Refuse what contradicts itself, before any row is read."""
+        if self.neighbours not in {relation.value for relation in Neighbours}:
+            raise InvalidArgument("neighbours", self.neighbours, "write add-remove or replace")
+        if self.protects not in {None, "row", "person"}:
+            raise InvalidArgument("protects", self.protects, "write row or person")
+        if self.protects == "row" and (self.id is not None or self.rows is not None):
+            raise InvalidArgument("protects", self.protects, "an id and a cap on rows are for person")
+        if self.protects == "person" and self.id is None:
+            raise InvalidArgument("id", None, "name the column that tells people apart")
+        if self.rows is not None:
+            to_integer(self.rows, argument="rows", lower=1, upper=MOST_ROWS)
+            if self.id is None:
+                raise InvalidArgument("rows", self.rows, "name the column that tells people apart too, as id")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Draft:
+    """A dataset file that is proposed."""
+
+    place: SourcePlace
+    unit: tuple[DraftKey, ...]
+    budget: tuple[DraftKey, ...]
+    drafted: tuple[Fraction, ...]
+    """The ε of each private choice that this draft, and earlier ones of the same rows, took."""
+    columns: tuple[Guess, ...]
+    rows: int
+    """Exactly how many there are: for the owner's screen."""
+
+    @property
+    def declared(self) -> tuple[ProposedColumn, ...]:
+        """The columns that are proposed."""
+        return tuple(column for column in self.columns if isinstance(column, ProposedColumn))
+
+    @property
+    def left_out(self) -> tuple[OmittedColumn, ...]:
+        """The columns that are not."""
+        return tuple(column for column in self.columns if isinstance(column, OmittedColumn))
+
+
+def make_draft(
+    table: Inspection, place: SourcePlace, wishes: DraftOptions, *, earlier: tuple[Fraction, ...] = ()
+) -> Draft:
+    """Return a draft for a table; `earlier` is what drafts of the same rows took before."""
+    if wishes.id is not None and wishes.id not in table.columns:
+        named = ", ".join(name for name in table.columns if is_id(name)) or "none that looks like it"
+        raise InvalidArgument("id", wishes.id, f"write a column of the table; it has {named}")
+    rows = count_rows(table)
+    profiles = [profile_column(table, name) for name in table.columns]
+    person = wishes.id if wishes.id is not None or wishes.protects == "row" else _find_person_column(profiles)
+    columns = _make_names_distinct([_guess(table, profile, person) for profile in profiles])
+    if not any(isinstance(column, ProposedColumn) for column in columns):
+        raise InvalidRequest(
+            "No column of the table holds anything that a draft could declare. Write the file by hand."
+        )
+    size = rows if wishes.neighbours == Neighbours.REPLACE.value else round_count(rows)
+    delta = wishes.delta or _propose_delta(size)
+    spent = (*earlier, CAP_EPSILON) if person is not None and wishes.rows is None else earlier
+    if spent:  # before anything is chosen
+        _hold_budget(Budget(wishes.epsilon, delta), spent)
+    listed = ", ".join(quote_toml(format_decimal(epsilon)) for epsilon in spent)
+    return Draft(
+        place=place,
+        unit=_propose_unit(table, person, wishes, max(1, size)),
+        budget=(
+            DraftKey("epsilon", quote_toml(wishes.epsilon)),
+            DraftKey("delta", quote_toml(delta)),
+            *((DraftKey("drafted", f"[{listed}]"),) if spent else ()),
+        ),
+        drafted=spent,
+        columns=columns,
+        rows=rows,
+    )
+
+
+def drafted_before(place: SourcePlace, folder: Path) -> tuple[Fraction, ...]:
+    """Return what drafts of the same rows in a folder took: the most that one says, as each counts those before it."""
+    found = tuple[Fraction, ...]()
+    for path in sorted(folder.glob("*.toml")):
+        try:
+            file = DatasetFile.draft(path)
+        except InvalidRequest:  # another file, or one that was not finished
+            continue
+        same = file.source == place.path if file.source.startswith(ENV_PREFIX) else _same(file.rows, Path(place.path))
+        if same and (file.source_table or file.schema.table) == (place.source_table or place.table):
+            found = max(found, file.drafted, key=sum)
+    return found
+
+
+def _same(one: Path, other: Path) -> bool:
+    return one.absolute().resolve() == other.absolute().resolve()
+
+
+def _hold_budget(budget: Budget, spent: tuple[Fraction, ...]) -> None:
+    """Refuse to choose a cap that the budget could not pay for."""
+    if not drafts_fit(budget, spent):
+        accepted = "drafts take more than the whole of it: write more, or name the cap with --rows"
+        raise InvalidArgument("epsilon", str(budget.epsilon), accepted)
+
+
+def _guess(table: Inspection, profile: ColumnProfile, person: str | None) -> Guess:
+    if profile.name == person:
+        return OmittedColumn(name=profile.name, reason=_ID_REASON)
+    return guess_column(table, profile)
+
+
+def _make_names_distinct(columns: list[Guess]) -> tuple[Guess, ...]:
+    """Leave out a column whose name differs from an earlier one in capitals alone; number names that were made."""
+    seen, found = set[str](), list[Guess]()
+    taken = {own.name.casefold() for own in columns if isinstance(own, ProposedColumn) and not own.renamed}
+    for column in columns:
+        own = column
+        if isinstance(column, ProposedColumn) and column.renamed:
+            numbered = (f"{column.name}_{number}" for number in itertools.count(2))
+            name = next(
+                text for text in (column.name, *itertools.islice(numbered, MOST_GROUPS)) if text.casefold() not in taken
+            )
+            own = replace(column, name=name)
+            taken.add(name.casefold())
+        elif isinstance(column, ProposedColumn) and column.name.casefold() in seen:
+            own = OmittedColumn(name=column.name, reason="its name differs from another one in capitals alone")
+        elif isinstance(column, ProposedColumn):
+            seen.add(column.name.casefold())
+        found.append(own)
+    return tuple(found)
+
+
+def _find_person_column(profiles: list[ColumnProfile]) -> str | None:
+    """Return the column that seems to tell people apart and has several rows of some of them; None where none does.
+
+    Where each value has a row of its own, a row and a person are the same, and protecting rows is simpler.
+    """
+    several = [
+        profile
+        for profile in profiles
+        if is_id(profile.name)
+        and profile.name.isprintable()
+        and profile.held.form is not None
+        and profile.different > 0
+        and profile.present > _ONE_ROW_EACH * profile.different
+    ]
+    likely = [profile for profile in several if is_person(profile.name)]
+    many = [profile for profile in several if profile.different > MOST_GROUPS]
+    return max(likely or many, key=lambda profile: profile.different).name if likely or many else None
+
+
+MOST_GROUPS = 1_000
+"""An id of fewer different values is as likely one of places or of products, unless its name speaks of people."""
+
+
+def _propose_unit(table: Inspection, person: str | None, wishes: DraftOptions, size: int) -> tuple[DraftKey, ...]:
+    neighbours = DraftKey("neighbours", quote_toml(wishes.neighbours))
+    known = DraftKey("size", f"{size:_}", told=True)
+    if person is None:
+        return DraftKey("protects", '"row"'), neighbours, known
+    rows = wishes.rows
+    if rows is None:  # a small cap is the likelier, the less the rows can say
+        rows = CAPS[draw_candidate(cap_scores(rows_per_person(table, person)), CAPS, scale=CAP_SCALE)]
+    capped = DraftKey("rows", str(rows), told=wishes.rows is None)
+    return (
+        DraftKey("protects", '"person"'),
+        DraftKey("id", quote_toml(person), told=wishes.id is None),
+        capped,
+        neighbours,
+        known,
+    )
+
+
+def _propose_delta(size: int) -> str:
+    """Return 1e-6, or the largest power of ten below one in `size`.
+
+    >>> _propose_delta(200_000), _propose_delta(30_000_000)
+    ('1e-6', '1e-8')
+    """
+    delta, power = _LARGEST_DELTA, 6
+    while delta * size >= 1:
+        delta, power = delta / 10, power + 1
+    return f"1e-{power}"
+
+
+def default_output(place: SourcePlace) -> Path:
+    """Return where a draft goes if nothing else is said."""
+    return Path(f"{place.table}.toml") if is_name(place.table) else Path("dataset.toml")
+
+
+# --- The text of a draft: TOML with a mark on every line that came from the data, and the same lines listed for review.
+
+
+MARK = "# from the data"
+"""Stands behind each value that came from the rows."""
+WARNING = """\
+# A draft, for the owner's eyes until it is confirmed. What is marked "from the data" tells about the rows: correct each
+# to what is known without them (people are 0 to 110 years old, whoever is in the table), then run `dodona confirm`.
+"""
+"""The first lines of a draft."""
+_PERSON = """\
+# Of each person this many rows count: noise grows with it, and rows beyond it are left out. See `dodona check`.
+"""
+_MAX_PRICE = """\
+# What one question may take of the budget; --max-price or max_price= allows one call more. How accurate answers are
+# where a question does not say is chosen so that a count takes little; within = "1%" would fix it.
+"""
+_DRAFTED = """\
+# What was spent on choosing the cap on rows, one number for each draft of these rows: the ledger begins with it. If you
+# make another draft elsewhere, add its number here; if you set the cap by what is known without the data, take it out.
+"""
+_SIZE = """\
+# About how many rows there are: public, the 100% of a tolerance in percent.
+"""
+
+
+class FileExists(InvalidRequest):
+    """A draft never overwrites."""
+
+    code = "file-exists"
+
+    def __init__(self, path: str) -> None:
+        """Name the file."""
+        super().__init__(f"There is something at {path} already, and a draft never overwrites. Write another --output.")
+
+
+def draft_to_toml(draft: Draft, path: Path) -> str:
+    """Return the text of a dataset file that is to stand at a path."""
+    place = draft.place
+    told = list[str]()
+    where = "url" if place.path.startswith(ENV_PREFIX) else "path"
+    source = [DraftKey("kind", quote_toml(place.kind)), DraftKey(where, quote_toml(place.below(path.parent)))]
+    source.append(DraftKey("table", quote_toml(place.table)))
+    if place.source_table is not None and place.source_table != place.table:
+        source.append(DraftKey("source_table", quote_toml(place.source_table)))
+    source += [DraftKey(key, _toml(getattr(place.form, key)), told=True) for key in place.guessed]
+    source.append(DraftKey("version", '"1"'))
+    parts = [
+        WARNING,
+        f"format = 1\ndataset = {quote_toml(path.stem)}\n",
+        _table(("source",), source, told),
+        _table(("unit",), draft.unit, told, remarks={"rows": _PERSON, "size": _SIZE}),
+        _table(("budget",), draft.budget, told, remarks={"drafted": _DRAFTED}),
+        _table(("ledger",), [DraftKey("path", quote_toml(f"{path.stem}.ledger"))], told),
+        _table(("defaults",), [DraftKey("max_price", '"2%"')], told, remarks={"max_price": _MAX_PRICE}),
+        *(_table(("columns", column.name), column.keys, told) for column in draft.declared),
+    ]
+    if draft.left_out:
+        lines = (f"#   {_comment_name(column.name)}: {column.reason}" for column in draft.left_out)
+        parts.append("\n".join(["# Left out:", *lines]) + "\n")
+    listed = "".join(f"    {quote_toml(name)},\n" for name in told)
+    parts.append(f'[review]\nfrom_data = [\n{listed}]\nconfirmed_by = ""\n')
+    return "\n".join(parts)
+
+
+def write_draft(draft: Draft, path: Path) -> None:
+    """Write a draft where there is no file yet; until it is confirmed only its owner may read it."""
+    text = draft_to_toml(draft, path)
+    parse_draft(TomlTable.parse(text, file=str(path)), path)  # what the owner wished may be wrong: told before writing
+    try:
+        file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    except FileExistsError:
+        raise FileExists(str(path)) from None
+    except OSError as fault:
+        raise InvalidRequest(f"{path} cannot be written: {fault.strerror}. Write another --output.") from None
+    with os.fdopen(file, "w", encoding="utf-8", newline="\n") as opened:
+        opened.write(text)
+
+
+def _table(
+    path: tuple[str, ...],
+    keys: Iterable[DraftKey],
+    told: list[str],
+    *,
+    remarks: Mapping[str, str] = MappingProxyType({}),
+) -> str:
+    lines = [f"[{format_toml_path(path)}]\n"]
+    for key in keys:
+        lines.append(remarks.get(key.name, ""))
+        lines.append(f"{key.name} = {key.text}{f'  {MARK}' if key.told else ''}\n")
+        if key.told:
+            told.append(format_toml_path((*path, key.name)))
+    return "".join(lines)
+
+
+def _toml(value: object) -> str:
+    if isinstance(value, tuple):
+        return f"[{', '.join(map(quote_toml, value))}]"
+    return str(value).lower() if isinstance(value, bool) else quote_toml(str(value))
+
+
+def _comment_name(name: str) -> str:
+    """Return a name as it can stand in a comment, whatever is in it."""
+    return name if name.isidentifier() else quote_toml(name)

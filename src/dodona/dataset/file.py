@@ -1,0 +1,414 @@
+"""The dataset file: all that an owner declares; every mistake is reported with its line.
+
+Secrets are written as `env:NAME` only, and what they hold is never shown.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from decimal import Decimal
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+from dodona.curator.request import DEFAULT_MAX_PRICE, AfterBudget, default_tolerance
+from dodona.engines.files import PLAIN_CSV, CsvFormat
+from dodona.errors import InvalidArgument, InvalidRequest
+from dodona.ledger.opening import LedgerTerms, validate_address
+from dodona.numbers import to_fraction, to_share
+from dodona.privacy.accountants import Accountant, Spending
+from dodona.privacy.budget import Analyst, Budget, default_accountant
+from dodona.privacy.events import ExponentialEvent
+from dodona.schema.file import read_schema
+from dodona.schema.schema import Neighbours, Schema
+from dodona.schema.toml import TomlTable
+from dodona.trusted.source import generate_cap_key
+
+# --- Secrets: in a dataset file they stand as `env:NAME` alone, and nothing that they hold is ever shown. ---
+
+
+ENV_PREFIX = "env:"
+
+
+def read_secret(reference: str) -> str:
+    """Return what an environment variable holds; it is never shown."""
+    name = reference.removeprefix(ENV_PREFIX)
+    value = os.environ.get(name)
+    if not value:
+        raise InvalidRequest(f"The environment variable {name} is not set, and the dataset file refers to it.")
+    return value
+
+
+# --- The dataset file: all that an owner declares, read whole, with every mistake told by its line. ---
+
+
+_KINDS = ("parquet", "csv", "duckdb", "postgres", "spark")
+_ACCOUNTANTS = tuple(accountant.value for accountant in Accountant)
+_LOWEST, _HIGHEST = Fraction(0), Fraction(10**4)
+_SMALLEST = Fraction(1, 10**12)
+_MOST_DRAFTS = 100
+_DRAFTED = "the cap on rows, chosen for the draft"
+_SURE = Fraction(1, 10**9)
+_WEEK = 7 * 24 * 3600
+_TIMEOUT = 300
+_LONGEST = 200
+_WIDEST_TOLERANCE = 100  # bits
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DatasetFile:
+    """What an owner wrote down."""
+
+    path: Path
+    dataset: str
+    schema: Schema
+    kind: str
+    source: str
+    """Where the rows are, relative to the file; or `env:NAME` of an address; for a running Spark session nothing."""
+    source_table: str | None
+    form: CsvFormat
+    """How CSV files are written."""
+    timeout: int
+    """Seconds that a statement may take, where a server is asked."""
+    version: str
+    kept: str | None
+    """Where the rows of people that count are kept, once found: a table, or for Spark a folder."""
+    budget: Budget
+    drafted: tuple[Fraction, ...]
+    """The ε of each private choice that drafting took: the ledger begins with them."""
+    after: AfterBudget
+    """What becomes of questions that the budget cannot buy."""
+    analysts: tuple[Analyst, ...]
+    ledger: str
+    """A path relative to the file, or `env:NAME` of an address."""
+    head: str | None
+    within: int | float | str
+    """The tolerance of questions that do not say one; chosen from public facts where the file does not say either."""
+    confidence: float
+    max_price: Fraction
+    """What one call may take of the budget, where it does not say more itself."""
+    waiting: tuple[str, ...] = ()
+    """What came from the data and was not confirmed: nothing is served before this is empty."""
+    confirmed_by: str = ""
+
+    @classmethod
+    def read(cls, path: str | Path) -> DatasetFile:
+        """Return a dataset file, or raise with all of its mistakes; a draft is refused."""
+        root = TomlTable.read(path)
+        file = _read(root, Path(path))
+        if file is not None and file.waiting:
+            _refuse_draft(root, file.waiting)
+        return root.finish(file)
+
+    @classmethod
+    def draft(cls, path: str | Path) -> DatasetFile:
+        """Return a dataset file that may still wait for its review: for the owner's tools, never to serve."""
+        return parse_draft(TomlTable.read(path), Path(path))
+
+    @property
+    def terms(self) -> LedgerTerms:
+        """What its ledger is created with; each time with another key."""
+        return LedgerTerms(
+            datasets={self.dataset: self.schema.digest},
+            neighbours=self.schema.unit.neighbours,
+            budget=self.budget,
+            analysts=self.analysts,
+            cap_key=generate_cap_key(),
+            earlier=tuple(
+                (_DRAFTED, ExponentialEvent(epsilon, self.schema.unit.neighbours)) for epsilon in self.drafted
+            ),
+        )
+
+    @property
+    def place(self) -> str | Path:
+        """Where the ledger is."""
+        if self.ledger.startswith(ENV_PREFIX):
+            return validate_address(read_secret(self.ledger))
+        return self.path.parent / self.ledger
+
+    @property
+    def head_file(self) -> Path | None:
+        """Where the second copy of the chain's head is; None for beside the ledger."""
+        if self.head is None:
+            return None
+        return Path(read_secret(self.head)) if self.head.startswith(ENV_PREFIX) else self.path.parent / self.head
+
+    @property
+    def rows(self) -> Path:
+        """Where the rows are, if in files."""
+        return self.path.parent / self.source
+
+    @property
+    def kept_place(self) -> str | None:
+        """Where the rows that count are kept: a table, a folder as a path, or an address that Spark knows."""
+        if self.kept is None or self.kind == "postgres" or "://" in self.kept:
+            return self.kept
+        return str(self.path.parent / self.kept)
+
+    @property
+    def address(self) -> str:
+        """Where the rows are, if in a server. It may hold a password."""
+        return read_secret(self.source)
+
+
+def parse_draft(root: TomlTable, path: Path) -> DatasetFile:
+    """Return a dataset file from its text, which may still wait for its review."""
+    return root.finish(_read(root, path))
+
+
+def _read(root: TomlTable, path: Path) -> DatasetFile | None:
+    root.whole("format", example="format = 1", lower=1, upper=1)
+    dataset = _dataset(root)
+    schema = read_schema(root)
+    source = _source(root)
+    budget = _budget(root)
+    ledger = _ledger(root)
+    analysts = _analysts(root)
+    within, confidence, max_price = _defaults(root)
+    waiting, confirmed_by = _review(root)
+    root.close()
+    if dataset is None or schema is None or source is None or budget is None or ledger is None or analysts is None:
+        return None
+    kind, place, table, timeout, version, form, kept = source
+    return DatasetFile(
+        path=path,
+        dataset=dataset,
+        schema=schema,
+        kind=kind,
+        source=place,
+        source_table=table,
+        form=form,
+        timeout=timeout,
+        version=version,
+        kept=kept,
+        budget=budget[0],
+        drafted=budget[2],
+        after=budget[1],
+        analysts=analysts,
+        ledger=ledger[0],
+        head=ledger[1],
+        within=default_tolerance(schema.unit, budget[0], confidence) if within is None else within,
+        confidence=confidence,
+        max_price=max_price,
+        waiting=waiting,
+        confirmed_by=confirmed_by,
+    )
+
+
+def _dataset(root: TomlTable) -> str | None:
+    """Return the name of the dataset, which is a part of the name of a file beside it."""
+    name = root.text("dataset", example='dataset = "hospital-stays"')
+    if name is not None and (not name.isprintable() or len(name.encode()) > _LONGEST or set(name) & set("/\\")):
+        accepted = "write at most 200 bytes of letters, digits and signs without slashes"
+        root.note("dataset", f'is no name; {accepted}, such as dataset = "hospital-stays"')
+        return None
+    return name
+
+
+def _source(root: TomlTable) -> tuple[str, str, str | None, int, str, CsvFormat, str | None] | None:
+    source = root.table("source", example='[source] with kind = "parquet" and path = "stays.parquet"')
+    if source is None:
+        return None
+    kind = source.choice("kind", _KINDS)
+    timeout: int | None = _TIMEOUT
+    if kind == "postgres":
+        place = _address(source, example='url = "env:STAYS_DATABASE"')
+        if source.has("timeout"):
+            timeout = source.whole("timeout", example="timeout = 300", lower=1, upper=_WEEK)
+    elif kind == "spark":
+        place = _spark(source)
+    else:
+        place = source.text("path", example='path = "stays/*.parquet"')
+    version = source.text("version", example='version = "2026-10"', default="1")
+    inner = source.text("source_table", example='source_table = "main.stays"') if source.has("source_table") else None
+    form = _csv_format(source) if kind == "csv" else PLAIN_CSV
+    kept = source.text("kept", example='kept = "dodona.stays_kept"') if source.has("kept") else None
+    if kept is not None and kind not in {"postgres", "spark"}:
+        source.note("kept", "is for postgres and spark; leave it out, as DuckDB keeps the rows that count in memory")
+    source.has("table")
+    source.close()
+    if kind is None or place is None or timeout is None or version is None or form is None:
+        return None
+    return kind, place, inner, timeout, version, form, kept
+
+
+def _csv_format(source: TomlTable) -> CsvFormat | None:
+    """Return how the fields of CSV files are written."""
+    words = {
+        "separator": 'separator = ";"',
+        "encoding": 'encoding = "latin-1"',
+        "decimal": 'decimal = ","',
+        "thousands": 'thousands = "."',
+        "dates": 'dates = "day-first"',
+    }
+    read = dict[str, Any]()
+    for key, example in words.items():
+        if source.has(key):
+            value = source.content[key]
+            read[key] = value if isinstance(value, str) else source.text(key, example=example)  # a tab is a text too
+    if source.has("header"):
+        read["header"] = source.boolean("header", example="header = false")
+    if source.has("null"):
+        read["null"] = source.texts("null", example='null = ["NA", "-", ""]')
+    return None if None in read.values() else source.make(lambda: CsvFormat(**read))
+
+
+def _address(where: TomlTable, *, example: str) -> str | None:
+    """Return the name of the variable that holds an address."""
+    place = where.text("url", example=example)
+    if place is not None and not place.startswith(ENV_PREFIX):
+        where.note("url", f"may hold a password or a token; write the name of a variable, such as {example}")
+    return place
+
+
+def _spark(source: TomlTable) -> str | None:
+    """Return where Spark finds the rows: a folder, the variable of an address, or nothing for the running session."""
+    if source.has("path"):
+        return source.text("path", example='path = "stays"')
+    return _address(source, example='url = "env:STAYS_SPARK"') if source.has("url") else ""
+
+
+def _budget(root: TomlTable) -> tuple[Budget, AfterBudget, tuple[Fraction, ...]] | None:
+    budget = root.table("budget", example='[budget] with epsilon = "1" and delta = "1e-6"')
+    if budget is None:
+        return None
+    epsilon = budget.exact("epsilon", example='epsilon = "1"', lower=_LOWEST, upper=_HIGHEST)
+    delta = budget.exact("delta", example='delta = "1e-6"', lower=_LOWEST, upper=Fraction(1), default=_LOWEST)
+    accountant = budget.choice("accountant", _ACCOUNTANTS, default=default_accountant(delta or _LOWEST).value)
+    after = budget.choice("after", ("refuse", "model"), default="refuse")
+    drafted = _drafted(budget)
+    budget.close()
+    if epsilon is None or delta is None or accountant is None or after is None or drafted is None:
+        return None
+    made = budget.make(lambda: Budget(epsilon, delta, accountant))
+    if made is None:
+        return None
+    if not drafts_fit(made, drafted):
+        budget.note("drafted", "takes more than the whole budget; write a larger epsilon, or decide on unit.rows alone")
+    return made, "model" if after == "model" else "refuse", drafted
+
+
+def _drafted(budget: TomlTable) -> tuple[Fraction, ...] | None:
+    """Return the ε of each private choice that drafting took."""
+    if not budget.has("drafted"):
+        return ()
+    example = 'drafted = ["0.1"]'
+    listed = budget.items("drafted", example=example)
+    if listed is not None and len(listed) > _MOST_DRAFTS:
+        budget.note("drafted", f"is too long; write at most {_MOST_DRAFTS} numbers, as in {example}")
+        return None
+    found = list[Fraction]()
+    for place, value in enumerate(listed or ()):
+        try:
+            number = value if isinstance(value, str | int | Decimal) else ""
+            found.append(to_fraction(number, argument="drafted", lower=_SMALLEST, upper=_HIGHEST))
+        except InvalidArgument as fault:
+            budget.note(("drafted", place), f"is no epsilon of a draft: {fault.accepted}; here {example}")
+    return None if listed is None or len(found) < len(listed) else tuple(found)
+
+
+def drafts_fit(budget: Budget, drafted: tuple[Fraction, ...]) -> bool:
+    """Return whether a budget can pay for what drafting took."""
+    paying, spent = budget.filter(), Spending()
+    for epsilon in drafted:
+        after = paying.after(spent, ExponentialEvent(epsilon, Neighbours.ADD_REMOVE))  # under both it costs the same
+        if after is None:
+            return False
+        spent = after
+    return True
+
+
+def _ledger(root: TomlTable) -> tuple[str, str | None] | None:
+    ledger = root.table("ledger", example='[ledger] with path = "stays.ledger"')
+    if ledger is None:
+        return None
+    if ledger.has("url"):
+        place = _address(ledger, example='url = "env:LEDGER_DATABASE"')
+    else:
+        place = ledger.text("path", example='path = "stays.ledger"')
+    head = ledger.text("head", example='head = "env:STAYS_HEAD_FILE"') if ledger.has("head") else None
+    ledger.close()
+    return None if place is None else (place, head)
+
+
+def _analysts(root: TomlTable) -> tuple[Analyst, ...] | None:
+    if not root.has("analysts"):
+        return ()
+    found = []
+    for entry in root.tables("analysts", example='[[analysts]] with name = "ada" and share = "1/2"') or ():
+        name = entry.text("name", example='name = "ada"')
+        share = entry.share("share", example='share = "1/2"', lower=_LOWEST, default=Fraction(1))
+        entry.close()
+        analyst = None if name is None or share is None else _analyst(entry, name, share)
+        if analyst is not None:
+            found.append(analyst)
+    names = [analyst.name for analyst in found]
+    for place, name in enumerate(names):
+        if name in names[:place]:
+            root.note(("analysts", place, "name"), "stands twice; write each analyst once")
+    return tuple(found)
+
+
+def _analyst(entry: TomlTable, name: str, share: Fraction) -> Analyst | None:
+    return entry.make(lambda: Analyst(name, share))
+
+
+def _defaults(root: TomlTable) -> tuple[int | float | str | None, float, Fraction]:
+    """Return the tolerance, the confidence and the highest price of questions that say nothing."""
+    within: int | float | str | None = None
+    confidence, max_price = Fraction(95, 100), DEFAULT_MAX_PRICE
+    if root.has("defaults"):
+        defaults = root.table("defaults", example='[defaults] with within = "1%"')
+        if defaults is not None:
+            if defaults.has("within"):
+                value = defaults.content["within"]
+                if isinstance(value, str) and value.strip():
+                    within = value
+                elif isinstance(value, bool) or value is None or isinstance(value, str | list | dict):
+                    defaults.note("within", 'is no tolerance; write within = "1%" or within = 50')
+                elif isinstance(value, int) and value.bit_length() > _WIDEST_TOLERANCE:
+                    defaults.note("within", 'is too large; write within = "1%" or within = 50')
+                else:
+                    within = float(str(value))
+            found = defaults.exact(
+                "confidence", example="confidence = 0.95", lower=_SURE, upper=1 - _SURE, default=confidence
+            )
+            confidence = confidence if found is None else found
+            max_price = _max_price(defaults)
+            defaults.close()
+    return within, float(confidence), max_price
+
+
+def _max_price(defaults: TomlTable) -> Fraction:
+    """Return what one call may take of the budget."""
+    if not defaults.has("max_price"):
+        return DEFAULT_MAX_PRICE
+    value = defaults.content["max_price"]
+    if isinstance(value, str | int | Decimal):
+        try:
+            return to_share(value, argument="max_price")
+        except InvalidArgument:
+            pass
+    defaults.note("max_price", 'is no part of the budget; write max_price = "2%"')
+    return DEFAULT_MAX_PRICE
+
+
+def _review(root: TomlTable) -> tuple[tuple[str, ...], str]:
+    """Return what still waits for the owner's eyes, and who looked last."""
+    review = root.table("review", example="[review]") if root.has("review") else None
+    if review is None:
+        return (), ""
+    waiting = review.texts("from_data", example="from_data = []") if review.has("from_data") else ()
+    who = review.content.get("confirmed_by", "") if review.has("confirmed_by") else ""  # for people to read
+    review.close()
+    return waiting or (), str(who)
+
+
+def _refuse_draft(root: TomlTable, waiting: tuple[str, ...]) -> None:
+    """Note that a draft is no dataset file yet: bounds that came from the data must be looked at by the owner first."""
+    root.note(
+        ("review", "from_data"),
+        f"lists what came from the data and was not confirmed: {', '.join(waiting)}; look at each, correct it to what "
+        "is known without the data, and empty the list, or run `dodona confirm`",
+    )

@@ -1,0 +1,482 @@
+"""`dodona.open`, `rehearse` and `create_ledger`: from a dataset file or a frame to a curator.
+
+`open` never creates the ledger of a dataset file. Data that changed under an old version are refused. A rehearsal runs
+on made-up rows.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from fractions import Fraction
+from hashlib import sha256
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol, cast
+
+import numpy as np
+
+from dodona.curator.curator import Curator
+from dodona.curator.request import DEFAULT_MAX_PRICE, AfterBudget, Dataset, Request, default_tolerance
+from dodona.dataset.file import ENV_PREFIX, DatasetFile, read_secret
+from dodona.errors import InvalidRequest
+from dodona.ledger import memory, opening
+from dodona.ledger.opening import LedgerTerms
+from dodona.numbers import Exact, to_share
+from dodona.privacy.budget import Analyst, Budget
+from dodona.privacy.measurement import noises_from_text
+from dodona.query.canonical import query_digest
+from dodona.schema.attributes import Attribute, Category, cell_count, code_label, source_column_name
+from dodona.schema.schema import Schema
+from dodona.trusted.source import generate_cap_key
+
+if TYPE_CHECKING:
+    from dodona.engines.duckdb import DuckDBSource
+    from dodona.engines.postgres import PostgresSource
+    from dodona.engines.spark import SparkSource
+    from dodona.ledger.ledger import LedgerProtocol
+    from dodona.trusted.source import Source
+
+
+# --- Extras: heavy libraries that are installed only where they are used. ---
+
+
+@contextmanager
+def require_extra(what: str, library: str, name: str) -> Iterator[None]:
+    """Say which extra to install where an import in this block fails."""
+    missing = False
+    try:
+        yield
+    except ImportError:
+        missing = True
+    if missing:
+        raise InvalidRequest(f"A source in {what} needs {library}. Run: pip install 'dodona[{name}]'.")
+
+
+# --- Made-up rows of a schema, for rehearsals: every cell of every column occurs, and nothing in them is anybody's. ---
+
+
+_KNUTH_MULTIPLIER = 2654435761  # Knuth's multiplicative constant: neighbouring rows land far apart
+_MAX_MADE_UP_ROWS = 10_000
+
+
+def make_up_columns(schema: Schema) -> dict[str, Sequence[object]]:
+    """Return columns of invented values, the same every time; at most ten thousand rows."""
+    rows = np.arange(min(_MAX_MADE_UP_ROWS, max(1, schema.unit.size)), dtype=np.uint64)
+    found: dict[str, Sequence[object]] = {
+        source_column_name(attribute): [_value(attribute, int(code)) for code in _codes(attribute, rows, place)]
+        for place, attribute in enumerate(schema.domain, start=1)
+    }
+    if schema.unit.id is not None:  # everybody has as many rows as count
+        found[schema.unit.id] = (rows // np.uint64(schema.unit.rows)).tolist()
+    return found
+
+
+def _codes(attribute: Attribute, rows: np.ndarray, place: int) -> np.ndarray:
+    """Return codes that wander over all cells, more slowly for later columns, so that columns differ."""
+    mixed = (rows * np.uint64(_KNUTH_MULTIPLIER * place) + (rows >> np.uint64(place % 7))) % np.uint64(2**32)
+    return (mixed * np.uint64(cell_count(attribute)) >> np.uint64(32)).astype(np.int64)
+
+
+def _value(attribute: Attribute, code: int) -> object:
+    if code == attribute.size:
+        return None
+    if code > attribute.size:
+        return "?" if isinstance(attribute, Category) else None
+    value = code_label(attribute, code)
+    return float(value) if isinstance(value, Fraction) else value
+
+
+# --- Versions of the data: changed bytes under an old version are refused, as old answers would seem to be about new
+# rows.
+
+
+_SUFFIX = ".versions"
+
+
+class Fingerprinted(Protocol):
+    """A source that can tell whether its rows changed."""
+
+    def fingerprint(self) -> str:
+        """Return a digest of all that an answer can depend on."""
+
+
+class VersionChanged(InvalidRequest):
+    """The bytes of the data are not those that this version had before."""
+
+    code = "version-changed"
+
+    def __init__(self, version: str) -> None:
+        """Name the version."""
+        super().__init__(
+            f"The data changed, and they are still called version {version!r}. Write a new version: "
+            "the budget goes on, and answers about the older rows are not told again. Where people are protected, a "
+            "column that was added needs a new version too, as it changes which of their rows count."
+        )
+
+
+def check_files_version(file: DatasetFile, key: bytes) -> bool:
+    """Compare the files of a dataset with what this version first was; return whether this is the first time."""
+    from dodona.engines.answers import fingerprint_files
+    from dodona.engines.duckdb_session import folder_partitions
+    from dodona.engines.files import list_files, pattern_base
+
+    files, further = list_files(file.rows), file.form.digest
+    folders = (
+        {name: folder_partitions(name, pattern_base(file.rows)) for name in files} if file.kind == "parquet" else {}
+    )
+    if any(folders.values()):  # what a folder is called is a value of its rows
+        further = json.dumps(sorted((own, fingerprint_files(name)) for name, own in folders.items()))
+    return _check_version(
+        _versions_path(file), file.schema, file.version, fingerprint_files(files, further=further), key
+    )
+
+
+def check_source_version(file: DatasetFile, source: Fingerprinted, key: bytes) -> bool:
+    """Compare the rows of a table that an engine holds, likewise."""
+    return _check_version(_versions_path(file), file.schema, file.version, source.fingerprint(), key)
+
+
+def check_frame_version(ledger: Path, schema: Schema, source: DuckDBSource, key: bytes) -> bool:
+    """Compare a frame with what its version was when it was first opened over this ledger, likewise."""
+    kept = ledger.parent / f".{ledger.name}.{schema.table}{_SUFFIX}"
+    return _check_version(kept, schema, source.version, source.fingerprint(), key)
+
+
+def _check_version(kept: Path, schema: Schema, version: str, found: str, key: bytes) -> bool:
+    """Compare the rows of a version, and where people are protected all else that decides which rows count.
+
+    These change with a column that is added, and with the key: so a version belongs to one schema and to one ledger.
+    Which rows counted under a version that an earlier version of this program opened is not known.
+    """
+    if schema.unit.id is None:
+        return check_digest(kept, version, found)
+    if version in _read_digests(kept):
+        raise VersionChanged(version)
+    slot = f"{version} {sha256(b'cap' + key).hexdigest()[:16]}"
+    return check_digest(kept, slot, sha256(f"{found} {schema.digest}".encode("ascii")).hexdigest(), version=version)
+
+
+def check_digest(kept: Path, slot: str, found: str, *, version: str | None = None) -> bool:
+    """Compare a digest with the one that a version has in a file; write it there if it is new, and return whether."""
+    known = _read_digests(kept)
+    if known.get(slot) == found:
+        return False
+    if slot in known:
+        raise VersionChanged(slot if version is None else version)
+    _write_digests(kept, {**known, slot: found})
+    return True
+
+
+def _read_digests(kept: Path) -> dict[str, str]:
+    """Return the digests of a file; none where there is no file yet."""
+    try:
+        known = json.loads(kept.read_bytes())
+        if isinstance(known, dict) and all(isinstance(text, str) for text in known.values()):
+            return known
+    except FileNotFoundError:
+        return {}
+    except (OSError, ValueError, RecursionError):
+        pass
+    raise InvalidRequest(
+        f"{kept} cannot be read, or is torn: it says which data each version had. Restore it from a backup; or, if the "
+        "data did not change since they were last opened, take it away."
+    )
+
+
+def _versions_path(file: DatasetFile) -> Path:
+    return file.path.parent / f".{file.dataset}{_SUFFIX}"
+
+
+def _write_digests(path: Path, versions: dict[str, str]) -> None:
+    """Replace the file in one step; only its owner may read it."""
+    new = path.with_name(f"{path.name}.new")
+    try:
+        new.unlink(missing_ok=True)  # left by a crash, or put there by somebody: a link would be followed
+        with os.fdopen(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
+            json.dump(versions, file)
+            file.flush()
+            os.fsync(file.fileno())
+        new.replace(path)
+        folder = os.open(path.parent, os.O_RDONLY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+    except OSError as fault:
+        raise InvalidRequest(
+            f"{path} cannot be written: {fault.strerror}. It says which data each version had. Let the owner open the "
+            "dataset first, in a folder that may be written to."
+        ) from None
+
+
+# --- `dodona.open`: from a dataset file or a frame to a curator. It never creates the ledger of a dataset file. ---
+
+
+_CONFIDENCE = 0.95
+_REHEARSAL_REQUEST = Request(within="1%", epsilon=None, confidence=_CONFIDENCE)
+_UNLIMITED = Fraction(10**4)
+
+
+def open_dataset(  # noqa: PLR0913  the surface
+    data: object,
+    /,
+    *,
+    schema: Schema | None = None,
+    budget: Budget | None = None,
+    analyst: str | None = None,
+    ledger: str | Path | None = None,
+    version: str = "1",
+    after: AfterBudget = "refuse",
+    max_price: Exact | None = None,
+) -> Curator:
+    """Return a curator of a dataset file, or of a frame with its schema and budget.
+
+    A frame whose rows changed gets a new version, or it is refused over the same ledger. A frame without `ledger`
+    keeps its ledger in memory: what was spent is forgotten when the process ends. With `after="model"` a question
+    that the budget cannot buy is answered by a model, marked and without a guarantee; else it is refused. One call
+    takes at most `max_price` of the budget, "2%" unless said, where it does not say more itself.
+    """
+    if isinstance(data, str | Path):
+        given = (schema, budget, ledger, max_price)
+        if any(one is not None for one in given) or after != "refuse":
+            raise InvalidRequest(
+                "A dataset file says everything itself. Leave schema, budget, ledger, after and max_price out."
+            )
+        return _open_file(DatasetFile.read(data), analyst)
+    if schema is None or budget is None:
+        raise InvalidRequest("A frame needs schema= and budget=: what its columns may hold, and what may be spent.")
+    terms = _terms(schema, budget, schema.table, () if analyst is None else (Analyst(analyst),))
+    account = _open_frame_ledger(terms, schema, ledger)
+    try:
+        source = _open_frame(schema, data, ledger, version, account.cap_key)
+    except BaseException:
+        account.close()
+        raise
+    if ledger is None:
+        warnings.warn(
+            "The ledger is in memory: what is spent is forgotten when this process ends. Write ledger= to keep it.",
+            stacklevel=3,
+        )
+    default = Request(
+        within=default_tolerance(schema.unit, budget),
+        epsilon=None,
+        confidence=_CONFIDENCE,
+        max_price=DEFAULT_MAX_PRICE if max_price is None else to_share(max_price, argument="max_price"),
+    )
+    dataset = Dataset(name=schema.table, schema=schema, source=source, ledger=account, default=default, after=after)
+    return Curator(dataset, analyst=analyst)
+
+
+def rehearse(data: object, /, *, schema: Schema | None = None, analyst: str | None = None) -> Curator:
+    """Return a curator with the same surface on made-up rows of the schema; there is no budget to spend.
+
+    Nothing is read but the schema, so it needs no permission and tells nothing about anybody.
+    """
+    from dodona.engines.memory import MemorySource
+
+    budget = Budget(_UNLIMITED, "1e-6", "renyi")
+    name, default = "rehearsal", _REHEARSAL_REQUEST
+    if isinstance(data, str | Path):
+        file = DatasetFile.read(data)
+        schema, name = file.schema, file.dataset
+        default = Request(within=file.within, epsilon=None, confidence=file.confidence)
+        if file.budget.delta == 0:
+            budget = Budget(_UNLIMITED, 0, "pure")
+    elif isinstance(data, Schema):
+        schema = data
+    if schema is None:
+        raise InvalidRequest("A rehearsal needs a dataset file or a schema.")
+    terms = _terms(schema, budget, name, () if analyst is None else (Analyst(analyst),))
+    ledger = memory.create_memory_ledger(terms)
+    source = MemorySource(schema, make_up_columns(schema), version="rehearsal", key=ledger.cap_key)
+    return Curator(Dataset(name=name, schema=schema, source=source, ledger=ledger, default=default), analyst=analyst)
+
+
+def create_ledger(
+    path: str | Path, /, *, schema: Schema | None = None, budget: Budget | None = None, analysts: Sequence[Analyst] = ()
+) -> Path | str:
+    """Create the ledger that a dataset file names, or one at a path for a frame, and return where that says it is.
+
+    An existing one is never touched. With schema and budget the path is that of the ledger itself.
+    """
+    if schema is None or budget is None:
+        file = DatasetFile.read(path)
+        opening.create_ledger_at(file.place, file.terms, head=file.head_file)
+        return file.ledger if file.ledger.startswith(ENV_PREFIX) else file.place
+    opening.create_ledger_at(path, _terms(schema, budget, schema.table, tuple(analysts)))
+    return path if isinstance(path, Path) else opening.display_place(path)
+
+
+def open_dataset_ledger(path: str | Path, /) -> LedgerProtocol:
+    """Return the ledger that a dataset file names, open; the data are not touched."""
+    file = DatasetFile.read(path)
+    return opening.open_ledger(file.place, head=file.head_file, dataset=file.dataset, schema=file.schema.digest)
+
+
+def _open_file(file: DatasetFile, analyst: str | None) -> Curator:
+    ledger = open_dataset_ledger(file.path)
+    try:
+        ledger.permit(analyst)  # before a row is read
+        source = open_source(file, ledger.cap_key, owner=analyst is None)
+    except BaseException:
+        ledger.close()
+        raise
+    default = Request(within=file.within, epsilon=None, confidence=file.confidence, max_price=file.max_price)
+    dataset = Dataset(
+        name=file.dataset,
+        schema=file.schema,
+        source=source,
+        ledger=ledger,
+        default=default,
+        after=file.after,
+        left_out=describe_left_out(ledger, file.schema, file.version),
+    )
+    return Curator(dataset, analyst=analyst)
+
+
+def open_source(file: DatasetFile, key: bytes, *, owner: bool) -> Source:
+    """Return the rows of a dataset file, which must still be those of its version; the owner is warned of them."""
+    from dodona.engines.duckdb import DuckDBSource
+
+    if file.kind in {"postgres", "spark"}:
+        return _check_held_source(file, _open_server(file, key, file.kept_place), key, owner=owner)
+    new = check_files_version(file, key)
+    match file.kind:
+        case "parquet":
+            source = DuckDBSource.parquet(file.schema, file.rows, version=file.version, key=key)
+        case "csv":
+            source = DuckDBSource.csv(file.schema, file.rows, form=file.form, version=file.version, key=key)
+        case _:
+            source = DuckDBSource.table(file.schema, file.rows, table=file.source_table, version=file.version, key=key)
+    if new and owner:
+        _warn_unread(source.unread())
+    return source
+
+
+def _warn_unread(names: Sequence[str]) -> None:
+    """Tell the owner, who opens a version first, which columns hold nothing that is declared.
+
+    It depends on the rows, so no analyst hears it: whoever opens under a name is not warned.
+    """
+    if names:
+        warnings.warn(
+            f"No row has a declared value in {', '.join(names)}: all that stands there counts as <outside>. Check the "
+            "kind, the labels and, of CSV files, how numbers and dates are written; `dodona check` shows figures.",
+            stacklevel=5,
+        )
+
+
+def describe_left_out(ledger: LedgerProtocol, schema: Schema, version: str) -> str:
+    """Return what was published of the rows that the cap leaves out; nothing where nothing was."""
+    if schema.unit.id is None:
+        return ""
+    from dodona.engines.inspection import left_out_query, most_left_out
+
+    found = ledger.released(query_digest(left_out_query(schema)), version)
+    if not found:
+        return ""
+    value, (noise,) = int(found[0].values[0]), noises_from_text(found[0].mechanism)
+    within = math.ceil(noise.accuracy(_CONFIDENCE).within)
+    low, high = max(0, value - within), max(0, value + within)
+    return (
+        f"That leaves out {low:,} to {high:,} rows (at {_CONFIDENCE:.0%}, counting at most "
+        f"{most_left_out(schema):,} of each person)."
+    )
+
+
+def keep_rows(path: str | Path, /, *, url: str | None = None) -> str:
+    """Find the rows of people that count, and keep them where the dataset file says; return where that is.
+
+    `url` is `env:NAME` of an address whose role may write, where the one of the file may not.
+    """
+    file = DatasetFile.read(path)
+    where = file.kept_place
+    if where is None or file.schema.unit.id is None:
+        raise InvalidRequest(
+            'Rows are kept where people are protected, behind PostgreSQL or Spark. Write where: [source] kept = "..."'
+        )
+    with open_dataset_ledger(path) as ledger:
+        key = ledger.cap_key
+    source = _check_held_source(file, _open_server(file, key, None), key, owner=True)
+    try:
+        if file.kind == "spark":
+            cast("SparkSource", source).keep_rows(where, key=key)
+        else:
+            address = file.address if url is None else read_secret(url)
+            cast("PostgresSource", source).keep_rows(address, where, key=key, timeout=file.timeout)
+    finally:
+        source.close()
+    _check_held_source(
+        file, _open_server(file, key, where), key, owner=True
+    ).close()  # what was written is what was read
+    return where
+
+
+def _open_server(file: DatasetFile, key: bytes, kept: str | None) -> PostgresSource | SparkSource:
+    return _open_spark(file, key, kept) if file.kind == "spark" else _open_postgres(file, key, kept)
+
+
+def _open_postgres(file: DatasetFile, key: bytes, kept: str | None) -> PostgresSource:
+    with require_extra("PostgreSQL", "psycopg", "postgres"):
+        from dodona.engines.postgres import PostgresSource
+    return PostgresSource(
+        file.schema,
+        file.address,
+        table=file.source_table,
+        version=file.version,
+        timeout=file.timeout,
+        key=key,
+        kept=kept,
+    )
+
+
+def _open_spark(file: DatasetFile, key: bytes, kept: str | None) -> SparkSource:
+    with require_extra("Spark", "pyspark", "spark"):
+        from dodona.engines.spark import SparkSource
+    schema, where, version = file.schema, file.source, file.version
+    if where.startswith(ENV_PREFIX):
+        return SparkSource.remote(schema, read_secret(where), file.source_table, version=version, key=key, kept=kept)
+    if where:
+        return SparkSource.parquet(schema, where if "://" in where else file.rows, version=version, key=key, kept=kept)
+    return SparkSource.table(schema, None, file.source_table, version=version, key=key, kept=kept)
+
+
+def _check_held_source(file: DatasetFile, source: PostgresSource | SparkSource, key: bytes, *, owner: bool) -> Source:
+    """Return a table whose rows are still those of its version."""
+    try:
+        if check_source_version(file, source, key) and owner:
+            _warn_unread(source.unread())
+    except BaseException:
+        source.close()
+        raise
+    return source
+
+
+def _open_frame(schema: Schema, frame: object, ledger: str | Path | None, version: str, key: bytes) -> Source:
+    from dodona.engines.duckdb import DuckDBSource
+
+    source = DuckDBSource.frame(schema, frame, version=version, key=key)
+    new = ledger is None or not Path(ledger).is_file() or check_frame_version(Path(ledger), schema, source, key)
+    if new:  # a ledger in a database has no folder to keep digests in
+        _warn_unread(source.unread())
+    return source
+
+
+def _open_frame_ledger(terms: LedgerTerms, schema: Schema, path: str | Path | None) -> LedgerProtocol:
+    if path is None:
+        return memory.create_memory_ledger(terms)
+    return opening.open_ledger(path, dataset=schema.table, schema=schema.digest)
+
+
+def _terms(schema: Schema, budget: Budget, name: str, analysts: tuple[Analyst, ...]) -> LedgerTerms:
+    return LedgerTerms(
+        datasets={name: schema.digest},
+        neighbours=schema.unit.neighbours,
+        budget=budget,
+        analysts=analysts,
+        cap_key=generate_cap_key(),
+    )

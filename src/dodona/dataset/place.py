@@ -1,0 +1,312 @@
+"""Where the rows of a draft are, and how CSV files are written. Guesses are for the owner to confirm."""
+
+from __future__ import annotations
+
+import csv
+import itertools
+import os
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from dodona.dataset.file import ENV_PREFIX, read_secret
+from dodona.dataset.opening import require_extra
+from dodona.engines.errors import SourceUnfit
+from dodona.engines.files import DAY_RULE, PLAIN_CSV, THOUSANDS, CsvFormat, list_files, open_text
+from dodona.errors import InvalidArgument, InvalidRequest
+from dodona.schema.attributes import LONGEST_NAME, is_name
+from dodona.schema.encoding import DATE_TEXT, NUMBER_TEXT
+
+if TYPE_CHECKING:
+    from dodona.dataset.file import DatasetFile
+    from dodona.engines.inspection import Inspection
+
+
+# --- Guessing how a CSV file is written, for a draft: from its first lines, for the owner to confirm. ---
+
+
+MISSING_TEXTS = frozenset(
+    {"", "na", "n/a", "#n/a", "null", "none", "nil", "nan", "-", "--", "?", ".", "missing", "unknown"}
+)
+"""Texts, in small letters and without blanks around them, that likely stand for no value."""
+CERTAIN_MISSING_TEXTS = MISSING_TEXTS - {"unknown", "missing", "none", "."}
+_LINES = 2_000
+_SEPARATORS = (",", ";", "\t", "|")
+_MOST_OF_THEM = Fraction(9, 10)
+_MONTHS = 12
+
+
+@dataclass(frozen=True, slots=True)
+class GuessedFormat:
+    """A form, and which of its keys came from the rows."""
+
+    form: CsvFormat
+    from_rows: tuple[str, ...]
+
+
+def guess_format(files: Sequence[str]) -> GuessedFormat:
+    """Return how files seem to be written, from the first lines of the first of them."""
+    encoding = _encoding(files)
+    with open_text(files[0], encoding) as file:
+        text = list(itertools.islice(file, _LINES))
+    separator = _separator(text)
+    lines = [line for line in csv.reader(text, delimiter=separator) if line]
+    if not lines:
+        raise SourceUnfit("The CSV file has no lines. Write a file with rows.")
+    header = _has_names(lines)
+    rows = [line for line in lines[header:] if len(line) == len(lines[0])]
+    null = tuple(
+        sorted({field for line in rows for field in line if field.strip().lower() in CERTAIN_MISSING_TEXTS} | {""})
+    )
+    columns = [[field for field in own if field not in null] for own in zip(*rows, strict=True)]
+    decimal, thousands = _guess_number_signs(columns, separator)
+    dates = _guess_date_order(columns)
+    form = CsvFormat(
+        separator=separator,
+        header=header,
+        encoding=encoding,
+        decimal=decimal,
+        thousands=thousands,
+        dates=dates,
+        null=null,
+    )
+    keys = ("separator", "header", "encoding", "decimal", "thousands", "dates", "null")
+    return GuessedFormat(form, tuple(key for key in keys if getattr(form, key) != getattr(PLAIN_CSV, key)))
+
+
+def _encoding(files: Sequence[str]) -> str:
+    """Return the first encoding that reads all of the files; a Windows one where UTF-8 does not."""
+    for encoding in ("utf-16", "utf-8", "windows-1252", "latin-1"):
+        if all(_reads(name, encoding) for name in files):
+            return encoding
+    raise SourceUnfit("The CSV file is in no encoding that is known. Write it as UTF-8.")
+
+
+def _reads(name: str, encoding: str) -> bool:
+    try:
+        with open_text(name, encoding) as file:
+            if encoding == "utf-16" and not _has_byte_order_mark(name):
+                return False
+            while file.read(2**20):
+                pass
+    except (UnicodeError, OSError, EOFError):
+        return False
+    return True
+
+
+def _has_byte_order_mark(name: str) -> bool:
+    """Return whether a file begins with the mark of the byte order that UTF-16 has."""
+    with open_text(name, "latin-1") as file:
+        return file.read(2) in {"ÿþ", "þÿ"}
+
+
+def _separator(text: Sequence[str]) -> str:
+    """Return what parts most lines into the same number of fields, and into the most of them."""
+
+    def worth(separator: str) -> tuple[Fraction, int]:
+        try:
+            widths = Counter(len(line) for line in csv.reader(text, delimiter=separator) if line)
+        except csv.Error:
+            return Fraction(0), 0
+        if not widths:
+            return Fraction(0), 0
+        ((width, times),) = widths.most_common(1)
+        return (Fraction(times, widths.total()), width) if width > 1 else (Fraction(0), 0)
+
+    return max(_SEPARATORS, key=worth)
+
+
+def _has_names(lines: Sequence[Sequence[str]]) -> bool:
+    """Return whether the first line has names: texts that differ, none of them a number, a day or nothing."""
+    first = [field.strip() for field in lines[0]]
+    named = len({name.casefold() for name in first}) == len(first) and not any(map(_is_value, first))
+    if not named or len(lines) == 1:
+        return named
+    # Where all lines hold words alone, a first line whose words come again below is a row.
+    return not all(
+        field in {line[place] for line in lines[1:] if place < len(line)} for place, field in enumerate(lines[0])
+    )
+
+
+def _is_value(field: str) -> bool:
+    rules = (NUMBER_TEXT, DATE_TEXT, DAY_RULE)
+    return field.lower() in MISSING_TEXTS or any(re.fullmatch(rule, field) for rule in rules)
+
+
+def _guess_number_signs(columns: Sequence[Sequence[str]], separator: str) -> tuple[str, str | None]:
+    """Return the decimal sign and the one between thousands under which the most columns are numbers."""
+    usual: list[tuple[str, str | None]] = [(".", None), (".", ","), (".", "'"), (".", " ")]
+    comma: list[tuple[str, str | None]] = [(",", None), (",", "."), (",", " "), (",", "\u00a0"), (",", "'")]
+    listed = [*usual[:1], *comma, *usual[1:]] if separator != "," else [*usual, *comma]
+    listed += [(decimal, sign) for decimal in ".," for sign in THOUSANDS if sign != decimal]
+
+    def fits(spelling: tuple[str, str | None]) -> tuple[int, int]:
+        rule = re.compile(CsvFormat(decimal=spelling[0], thousands=spelling[1]).number_rule)
+        held = [sum(rule.fullmatch(field) is not None for field in own) for own in columns]
+        good = [number for number, own in zip(held, columns, strict=True) if own and number >= _MOST_OF_THEM * len(own)]
+        return len(good), sum(good)
+
+    return max(listed, key=fits)  # the first of those that are as good
+
+
+def _guess_date_order(columns: Sequence[Sequence[str]]) -> str:
+    """Return whether days come before months, in columns of days whose year is last."""
+    largest = [0, 0]
+    for own in columns:
+        found = [re.fullmatch(DAY_RULE, field) for field in own]
+        days = [(int(match[1]), int(match[2])) for match in found if match is not None]
+        if days and len(days) >= _MOST_OF_THEM * len(own):
+            largest = [max(largest[place], *(pair[place] for pair in days)) for place in (0, 1)]
+    if largest == [0, 0]:
+        return PLAIN_CSV.dates
+    return "month-first" if largest[1] > _MONTHS >= largest[0] else "day-first"
+
+
+def mixed_dates(texts: Iterable[str]) -> bool:
+    """Return whether texts are days in several orders, or with years of two digits."""
+    short = re.compile(r"\s*\d{1,4}[./-]\d{1,2}[./-]\d{1,4}.*")
+    listed = list(texts)
+    return bool(listed) and sum(short.fullmatch(text) is not None for text in listed) >= _MOST_OF_THEM * len(listed)
+
+
+# --- Places: where the rows of a draft are, from what an owner typed; and a table that is opened for its owner. ---
+
+
+_KINDS = {
+    ".parquet": "parquet",
+    ".pq": "parquet",
+    ".csv": "csv",
+    ".tsv": "csv",
+    ".duckdb": "duckdb",
+    ".ddb": "duckdb",
+    ".db": "duckdb",
+}
+_PATTERN = re.compile(r"[*?\[]")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourcePlace:
+    """Rows, as a dataset file names them."""
+
+    kind: str
+    path: str
+    """As seen from the folder where the owner is."""
+    table: str
+    """The name that analysts use."""
+    source_table: str | None = None
+    """The table inside a database."""
+    form: CsvFormat = PLAIN_CSV
+    """How CSV files are written."""
+    guessed: tuple[str, ...] = ()
+    """What of the form came from the rows."""
+
+    def below(self, folder: Path) -> str:
+        """Return the path as a file in another folder writes it; the name of a variable stays as it is."""
+        if self.path.startswith(ENV_PREFIX):
+            return self.path
+        seen = Path(self.path)
+        inside = os.path.relpath(seen.parent.absolute(), folder.absolute())
+        return (Path(inside) / seen.name).as_posix()
+
+
+def find_place(source: str, *, table: str | None, engine: str | None = None) -> SourcePlace:
+    """Return the place that an owner means: a file, a pattern, a folder, or a table of a database."""
+    if engine not in {None, "spark"}:
+        raise InvalidArgument("engine", engine, "write spark, or leave it out: files are read by DuckDB")
+    if source.startswith(ENV_PREFIX):
+        if table is None:
+            raise InvalidArgument("table", table, "name the table of the database, such as --table public.stays")
+        return SourcePlace(
+            kind=engine or "postgres",
+            path=source,
+            table=_plain_table_name(table.rpartition(".")[2]),
+            source_table=table,
+        )
+    if engine == "spark":
+        return SourcePlace(kind=engine, path=source, table=table or _plain_table_name(_stem(Path(source))))
+    path = _files_of(Path(source)) if Path(source).is_dir() else source
+    kind = _KINDS.get(Path(path.removesuffix(".gz")).suffix.lower())
+    if kind != "csv" and path.endswith(".gz"):
+        kind = None
+    if kind is None:
+        accepted = (
+            "write a Parquet, CSV or DuckDB file (.parquet, .csv, .csv.gz, .tsv, .duckdb), a pattern with *, a folder "
+            "of them, or env:NAME of a variable that holds the address of a PostgreSQL database"
+        )
+        raise InvalidArgument("source", source, accepted)
+    if kind == "duckdb":
+        name = table or _only_table(path)
+        return SourcePlace(kind=kind, path=path, table=_plain_table_name(name.rpartition(".")[2]), source_table=name)
+    if table is not None and not is_name(table):
+        accepted = "write the name that analysts will use: letters, digits and underscores, no digit first"
+        raise InvalidArgument("table", table, accepted)
+    guess = guess_format(list_files(path)) if kind == "csv" else GuessedFormat(PLAIN_CSV, ())
+    name = table or _plain_table_name(_stem(Path(source.removesuffix(".gz"))))
+    return SourcePlace(kind=kind, path=path, table=name, form=guess.form, guessed=guess.from_rows)
+
+
+def inspect_place(place: SourcePlace) -> Inspection:
+    """Return the table of a place, open for its owner."""
+    return _open_inspection(place.kind, place.path, place.source_table or place.table, place.form)
+
+
+def inspect_dataset_file(file: DatasetFile) -> Inspection:
+    """Return the table of a dataset file, open for its owner; a draft will do."""
+    where = file.source if file.source.startswith(ENV_PREFIX) else str(file.rows)
+    return _open_inspection(file.kind, where, file.source_table or file.schema.table, file.form)
+
+
+def _open_inspection(kind: str, path: str, table: str, form: CsvFormat) -> Inspection:
+    from dodona.engines.duckdb import DuckDBInspection
+
+    match kind:
+        case "parquet":
+            return DuckDBInspection.parquet(path)
+        case "csv":
+            return DuckDBInspection.csv(path, form)
+        case "postgres":
+            with require_extra("PostgreSQL", "psycopg", "postgres"):
+                from dodona.engines.postgres import PostgresInspection
+            return PostgresInspection(read_secret(path), table=table)
+        case "spark":
+            with require_extra("Spark", "pyspark", "spark"):
+                from dodona.engines.spark import SparkInspection
+            if path.startswith(ENV_PREFIX):
+                return SparkInspection.remote(read_secret(path), table=table)
+            return SparkInspection.parquet(path)
+        case _:
+            return DuckDBInspection.held(path, table=table)
+
+
+def _files_of(folder: Path) -> str:
+    """Return the pattern of the Parquet files of a folder, or else of its CSV files."""
+    for pattern in ("*.parquet", "*.csv", "*.csv.gz", "*.tsv", "**/*.parquet", "**/*.csv", "**/*.csv.gz", "**/*.tsv"):
+        if next(folder.glob(pattern), None) is not None:
+            return str(folder / pattern)
+    raise InvalidRequest(f"The folder {str(folder)!r} holds no Parquet and no CSV file. Name the files of the table.")
+
+
+def _only_table(path: str) -> str:
+    from dodona.engines.duckdb import only_table
+
+    return only_table(path)
+
+
+def _stem(path: Path) -> str:
+    """Return what the table may be called: the name of the file, or of the folder where the file is a pattern."""
+    named = _PATTERN.split(path.name)[0].removesuffix(path.suffix) if path.suffix else path.name
+    return named.strip("-_. ") or path.parent.name
+
+
+def _plain_table_name(text: str) -> str:
+    """Return a name like a text.
+
+    >>> _plain_table_name("hospital stays 2026"), _plain_table_name("2026"), _plain_table_name("*")
+    ('hospital_stays_2026', 't_2026', 't_')
+    """
+    plain = re.sub(r"\W+", "_", text).strip("_")[:LONGEST_NAME]
+    return plain if is_name(plain) else f"t_{re.sub('[^A-Za-z0-9_]', '', plain)}"

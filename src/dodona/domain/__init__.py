@@ -1,1 +1,0 @@
-"""What the data may look like. All of it is public."""

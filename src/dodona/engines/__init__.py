@@ -1,0 +1,1 @@
+"""Where the data lives: SQL out, the engines' adapters, and the owner's inspection of a table."""

@@ -1,0 +1,426 @@
+"""Exact answers from any SQL engine: plan histograms, run statements, combine limbs, and seal the result.
+
+Also fingerprints of the data files, which detect rows that changed under an old version.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dodona.engines.files import list_files
+from dodona.engines.render import (
+    Statement,
+    Table,
+    conditional_statement,
+    histogram_statement,
+    people_statement,
+    readings_with_outside,
+    sum_statement,
+    unread_statement,
+)
+from dodona.query.predicate import Among, Axes, Predicate, as_box, unpack_bits
+from dodona.query.query import Block, ConstantWeight, Key, PeopleWeight, Query, block_weights, group_numbers
+from dodona.schema.attributes import cell_count
+from dodona.schema.schema import Domain
+from dodona.trusted.source import Sealed
+
+# --- Totals: sums of whole numbers that are exact whatever their size. ---
+
+
+WholeNumbers = NDArray[np.int64] | list[int]
+"""Exact answers: an array, or Python's own whole numbers where one of them needs more than 64 bits."""
+_EXACT_DOUBLE = 2**53  # whole numbers up to here are doubles
+_WORD_LIMIT = 2**63
+
+
+def answer_block(block: Block, axes: Axes, *, counts: NDArray[np.int64] | None, rows: int) -> WholeNumbers:
+    """Return the sums of a block over rows, or over cells that each stand for `counts` rows; `rows` is their number."""
+    weights = block_weights(block, axes)
+    groups = group_numbers(block.keys, axes)
+    shape = np.broadcast_shapes(weights.shape, groups.shape, (rows,) if counts is None else counts.shape)
+    flat = np.broadcast_to(groups, shape).reshape(-1)
+    times = None if counts is None else np.broadcast_to(counts, shape).reshape(-1)
+    return group_sums(flat, np.broadcast_to(weights, shape).reshape(-1), number=block.values, counts=times, rows=rows)
+
+
+def group_sums(
+    groups: NDArray[np.int64], weights: NDArray[np.int64], *, number: int, counts: NDArray[np.int64] | None, rows: int
+) -> WholeNumbers:
+    """Return the sum of counts·weights of each group, exactly.
+
+    `bincount` adds doubles. Weights are cut into limbs so small that no sum of rows can pass 2^53: then every number
+    that is added or comes out is a whole number that a double holds, and nothing is ever rounded.
+    """
+    if rows >= _EXACT_DOUBLE // 2:
+        raise OverflowError("a table has fewer than 2^52 rows")
+    width = 53 - max(rows, 1).bit_length()
+    low, high = (int(weights.min()), int(weights.max())) if len(weights) else (0, 0)
+    if low >= -(1 << width) and high <= 1 << width:
+        return _bincount(groups, weights, number=number, counts=counts)
+    total: list[int] = [0] * number
+    scale = 1
+    while low < -1 or high > 0:
+        part = _bincount(groups, weights & ((1 << width) - 1), number=number, counts=counts)
+        total = [before + scale * int(own) for before, own in zip(total, part.tolist(), strict=True)]
+        weights, low, high, scale = weights >> width, low >> width, high >> width, scale << width
+    part = _bincount(groups, weights, number=number, counts=counts)  # the signs: 0 or -1
+    return fit_to_int64([before + scale * own for before, own in zip(total, part.tolist(), strict=True)])
+
+
+def fit_to_int64(total: Sequence[int]) -> WholeNumbers:
+    """Return whole numbers as an array where all of them fit into 64 bits."""
+    if all(-_WORD_LIMIT <= value < _WORD_LIMIT for value in total):
+        return np.array(total, dtype=np.int64)
+    return list(total)
+
+
+def join_answers(parts: Sequence[WholeNumbers]) -> WholeNumbers:
+    """Return the answers of blocks one after the other."""
+    arrays = [part for part in parts if isinstance(part, np.ndarray)]
+    if len(arrays) == len(parts):
+        return np.concatenate(arrays)
+    return [int(value) for part in parts for value in part]
+
+
+def _bincount(
+    groups: NDArray[np.int64], weights: NDArray[np.int64], *, number: int, counts: NDArray[np.int64] | None
+) -> NDArray[np.int64]:
+    """Return sums of counts·weights that are known to stay below 2^53."""
+    if counts is None and len(weights) and weights.strides[0] == 0 and weights[0] == 1:
+        return np.bincount(groups, minlength=number)
+    doubles = weights.astype(np.float64)
+    times = doubles if counts is None else doubles * counts
+    return np.bincount(groups, weights=times, minlength=number).astype(np.int64)
+
+
+# --- Histograms: many questions from one pass over the table. ---
+
+
+MOST_CELLS = 2**24
+_LEAST_CELLS = 2**16
+_WORD_BITS = 62  # sets of this many cells are shifted as whole numbers of 64 bits
+_ENTRIES_AT_ONCE = 2**22
+
+# What things cost, in nanoseconds, about, on one core: only the choice between two ways hangs on it, never an answer.
+_ROW_COUNTED = 120
+_CELL_SUMMED = 30
+_ROW_CONDITION = 1
+_ROW_GROUPED = 15
+_STATEMENT = 1_000_000
+_CONDITION = 20_000
+
+
+@dataclass(frozen=True, slots=True)
+class HistogramPlan:
+    """Which blocks are answered from which histogram, and which by themselves."""
+
+    histograms: tuple[tuple[tuple[str, ...], tuple[int, ...]], ...]
+    """Attributes, and the places of the blocks."""
+    single: tuple[int, ...]
+    looked_at: tuple[frozenset[str], ...] = ()
+    """The attributes of each block, where there are histograms."""
+
+
+def plan_histograms(query: Query, *, rows: int) -> HistogramPlan:
+    """Return the cheaper way for each block, from public facts: the query, its domain and the declared size."""
+    everyone = tuple(range(len(query.blocks)))
+    if len(query.blocks) == 1:
+        return HistogramPlan((), everyone)
+    places = defaultdict[frozenset[str], list[int]](list)
+    looked_at = tuple(block.attributes for block in query.blocks)
+    single = [place for place, block in enumerate(query.blocks) if isinstance(block.weight, PeopleWeight)]
+    for place, names in enumerate(looked_at):
+        if place not in single:  # who a row is of is not in its cell
+            places[names].append(place)
+    most = min(MOST_CELLS, max(_LEAST_CELLS, 4 * rows))
+    histograms = list[tuple[tuple[str, ...], tuple[int, ...]]]()
+    for names, sets in _pack_attributes(query.domain, places, most=most):
+        own = [place for each in sets for place in places[each]]
+        product = _product_size(query.domain, names)
+        apart = sum(_cost(query.blocks[place], rows=rows) for place in own)
+        if product <= most and _STATEMENT + rows * _ROW_COUNTED + product * _CELL_SUMMED < apart:
+            ordered = sorted(names, key=lambda name: (-cell_count(query.domain[name]), name))
+            histograms.append((tuple(ordered), tuple(own)))
+        else:
+            single += own
+    return HistogramPlan(tuple(histograms), tuple(sorted(single)), looked_at)
+
+
+def _pack_attributes(
+    domain: Domain, places: Mapping[frozenset[str], object], *, most: int
+) -> list[tuple[frozenset[str], list[frozenset[str]]]]:
+    """Return sets of attributes, put together as long as the product of each pack stays small; first fit."""
+    packs = list[tuple[frozenset[str], list[frozenset[str]]]]()
+    for own in sorted(places, key=lambda names: (-_product_size(domain, names), sorted(names))):
+        for number, (names, sets) in enumerate(packs):
+            if own <= names or _product_size(domain, names | own) <= most:
+                packs[number] = (names | own, [*sets, own]) if not own <= names else (names, sets)
+                if own <= names:
+                    sets.append(own)
+                break
+        else:
+            packs.append((own, [own]))
+    return packs
+
+
+def _product_size(domain: Domain, names: frozenset[str]) -> int:
+    return math.prod(cell_count(domain[name]) for name in names)
+
+
+def _cost(block: Block, *, rows: int) -> int:
+    if block.keys:
+        return _STATEMENT + rows * _ROW_GROUPED
+    return _CONDITION + rows * _ROW_CONDITION
+
+
+@dataclass(frozen=True)
+class Histogram:
+    """How many rows each cell of a product of attributes has."""
+
+    names: tuple[str, ...]
+    counts: NDArray[np.int64]
+    """One axis an attribute, in the order of the names."""
+
+    def __repr__(self) -> str:
+        return "<sealed>"
+
+    @cached_property
+    def rows(self) -> int:
+        """How many rows there are."""
+        return int(self.counts.sum())
+
+    def answers(self, query: Query, plan: HistogramPlan, places: Sequence[int]) -> dict[int, WholeNumbers]:
+        """Return the answers of some blocks, all over these attributes, by their places."""
+        wanted = defaultdict[int, list[int]](list)
+        bit = {name: 1 << axis for axis, name in enumerate(self.names)}
+        for place in places:
+            wanted[sum([bit[name] for name in plan.looked_at[place]])].append(place)
+        found = dict[int, WholeNumbers]()
+        for chosen, marginal in self._marginals(self.counts, 0, 0, list(wanted)):
+            names = tuple(name for name in self.names if chosen & bit[name])
+            blocks = [query.blocks[place] for place in wanted[chosen]]
+            own = _from_marginal(query.domain, names, marginal, blocks, rows=self.rows)
+            found.update(zip(wanted[chosen], own, strict=True))
+        return found
+
+    def _marginals(
+        self, counts: NDArray[np.int64], kept: int, axis: int, wanted: list[int]
+    ) -> Iterator[tuple[int, NDArray[np.int64]]]:
+        """Yield each wanted set of attributes with its counts; what sets have in common is summed once.
+
+        `counts` has the axes that were kept before `axis`, then all from there on.
+        """
+        if max(wanted) >> axis == 0:
+            shape = counts.shape[: kept.bit_count()]
+            yield kept, counts.reshape(math.prod(shape), -1).sum(axis=1).reshape(shape)
+            return
+        bit = 1 << axis
+        without = [own for own in wanted if not own & bit]
+        if without:
+            yield from self._marginals(counts.sum(axis=kept.bit_count()), kept, axis + 1, without)
+        if len(without) < len(wanted):
+            yield from self._marginals(counts, kept | bit, axis + 1, [own for own in wanted if own & bit])
+
+
+def _from_marginal(
+    domain: Domain, names: tuple[str, ...], counts: NDArray[np.int64], blocks: Sequence[Block], *, rows: int
+) -> list[WholeNumbers]:
+    """Return the answers of blocks that look at just these attributes."""
+    found: list[WholeNumbers] = [[]] * len(blocks)
+    boxes = {place: own for place, block in enumerate(blocks) if (own := _counted_box(block)) is not None}
+    if boxes:
+        numbers = np.array([_number(blocks[place]) for place in boxes], dtype=np.int64)
+        values = _box_counts(domain, names, counts, list(boxes.values())) * numbers
+        for turn, place in enumerate(boxes):
+            found[place] = values[turn : turn + 1]
+    axes = {
+        name: np.arange(cell_count(domain[name]), dtype=np.int64).reshape(
+            [-1 if other == name else 1 for other in names]
+        )
+        for name in names
+    }
+    for place, block in enumerate(blocks):
+        if place not in boxes:
+            found[place] = answer_block(block, axes, counts=counts, rows=rows)
+    return found
+
+
+def _counted_box(block: Block) -> tuple[Among, ...] | None:
+    """Return the sets of a count of a box; None for any other block."""
+    if block.keys or not isinstance(block.weight, ConstantWeight) or abs(block.weight.number) > 2**10:
+        return None
+    return as_box(block.where)
+
+
+def _number(block: Block) -> int:
+    return block.weight.number if isinstance(block.weight, ConstantWeight) else 0
+
+
+def _box_counts(
+    domain: Domain, names: tuple[str, ...], counts: NDArray[np.int64], boxes: Sequence[tuple[Among, ...]]
+) -> NDArray[np.int64]:
+    """Return how many rows each box has.
+
+    The products are of doubles, for their speed, and exact in any order of adding: every number that can come up is a
+    count of rows, so a whole number below 2^53.
+    """
+    if not names:
+        return np.full(len(boxes), int(counts), dtype=np.int64)
+    parts = [{part.attribute: part.codes for part in own} for own in boxes]
+    masks = [_masks([own[name] for own in parts], cell_count(domain[name])) for name in names]
+    table = counts.astype(np.float64).reshape(counts.shape[0], -1)
+    step = max(1, _ENTRIES_AT_ONCE // table.shape[1])
+    found = [
+        _contract(table, [mask[start : start + step] for mask in masks], counts.shape)
+        for start in range(0, len(boxes), step)
+    ]
+    return np.concatenate(found).astype(np.int64)
+
+
+def _contract(
+    table: NDArray[np.float64], masks: Sequence[NDArray[np.float64]], shape: tuple[int, ...]
+) -> NDArray[np.float64]:
+    """Return the sum over all axes of table·mask·mask..., one for each row of the masks."""
+    left = masks[0] @ table
+    for size, mask in zip(shape[1:], masks[1:], strict=True):
+        left = np.matmul(mask[:, None, :], left.reshape(len(mask), size, -1))[:, 0, :]
+    return left.reshape(-1)
+
+
+def _masks(codes: Sequence[int], number: int) -> NDArray[np.float64]:
+    """Return one row of zeros and ones for each set."""
+    if number <= _WORD_BITS:
+        found = np.array(codes, dtype=np.int64)[:, None] >> np.arange(number)
+        return (found & 1).astype(np.float64)
+    return np.array([unpack_bits(own, number) for own in codes], dtype=np.float64)
+
+
+# --- Answers from any engine that speaks SQL: what is asked in one pass, and what the columns that come back are worth.
+
+
+Fetch = Callable[[Statement], "list[NDArray[np.int64]]"]
+"""Runs a statement and returns the columns of its answer: the group, then the limbs. Raises SourceFailed."""
+_CONDITIONS_AT_ONCE = 200  # more of them in one statement cost more each
+_FEW_CONDITIONS = 2
+_WEIGHTS_AT_ONCE = 500  # each is two columns at most, and PostgreSQL gives back 1,664
+
+
+def answer_query(query: Query, table: Table, *, rows: int, fetch: Fetch) -> Sealed:
+    """Return all answers of a query, sealed; `rows` is the declared size."""
+    plan = plan_histograms(query, rows=rows)
+    found = dict[int, WholeNumbers]()
+    for names, places in plan.histograms:
+        found |= _fetch_histogram(query, names, table, fetch).answers(query, plan, places)
+    for answered, asked in _statements(table, query.blocks, plan.single):
+        found.update(zip(answered, _fetch_sums(asked, fetch), strict=True))
+    return Sealed(join_answers([found[place] for place in range(len(query.blocks))]))
+
+
+def unread_columns(table: Table, fetch: Fetch) -> tuple[str, ...]:
+    """Return the columns in which something stands in some row, and in no row a value that is declared."""
+    columns = readings_with_outside(table)
+    if not columns:
+        return ()
+    _, *figures = fetch(unread_statement(table))
+    counts = [int(column[0]) for column in figures]
+    pairs = zip(columns, counts[::2], counts[1::2], strict=True)
+    return tuple(own.attribute.name for own, within, beyond in pairs if within == 0 < beyond)
+
+
+def _fetch_histogram(query: Query, names: Sequence[str], table: Table, fetch: Fetch) -> Histogram:
+    shape = tuple(cell_count(query.domain[name]) for name in names)
+    columns = fetch(histogram_statement(table, names))
+    counts = np.zeros(int(np.prod(shape, dtype=np.int64)), dtype=np.int64)
+    counts[columns[0]] = columns[1]
+    return Histogram(tuple(names), counts.reshape(shape))
+
+
+def _fetch_sums(asked: Statement, fetch: Fetch) -> list[WholeNumbers]:
+    """Return the answers of each weight of a statement, for all of its groups."""
+    group, *columns = fetch(asked)
+    found = list[Any]()
+    for scales in asked.scales:
+        own, columns = columns[: len(scales)], columns[len(scales) :]
+        found.append(_combine_limbs(group, own, scales, groups=asked.groups))
+    return found
+
+
+def _statements(table: Table, blocks: Sequence[Block], places: Sequence[int]) -> list[tuple[list[int], Statement]]:
+    """Return statements for blocks, and which places each of them answers; what can be asked in one pass is."""
+    alike = defaultdict[tuple[Predicate, tuple[Key, ...]], list[int]](list)
+    found = list[tuple[list[int], Statement]]()
+    for place in places:
+        block = blocks[place]
+        if isinstance(block.weight, PeopleWeight):
+            found.append(([place], people_statement(table, block.where, block.keys)))
+        else:
+            alike[block.where, block.keys].append(place)
+    alone = [own for (_, keys), own in alike.items() if not keys]
+    for (where, keys), own in alike.items():
+        if keys or len(alone) <= _FEW_CONDITIONS:
+            for start in range(0, len(own), _WEIGHTS_AT_ONCE):
+                some = own[start : start + _WEIGHTS_AT_ONCE]
+                found.append((some, sum_statement(table, where, keys, [blocks[place].weight for place in some])))
+    if len(alone) > _FEW_CONDITIONS:
+        listed = [place for own in alone for place in own]
+        for start in range(0, len(listed), _CONDITIONS_AT_ONCE):
+            own = listed[start : start + _CONDITIONS_AT_ONCE]
+            found.append((own, conditional_statement(table, [blocks[place] for place in own])))
+    return found
+
+
+def _combine_limbs(
+    group: NDArray[np.int64], columns: Sequence[NDArray[np.int64]], scales: Sequence[int], *, groups: int
+) -> WholeNumbers:
+    """Return what limbs are worth together, one number a group; groups that did not come up have 0."""
+    *high, low = columns
+    if scales[-1] == 1 and not any(limb.any() for limb in high):
+        dense = np.zeros(groups, dtype=np.int64)
+        dense[group] = low
+        return dense
+    total = [0] * groups
+    limbs = zip(*(column.tolist() for column in columns), strict=True)
+    for place, parts in zip(group.tolist(), limbs, strict=True):
+        total[place] = sum(scale * part for scale, part in zip(scales, parts, strict=True))
+    return fit_to_int64(total)
+
+
+# --- Fingerprints: whether the rows are still those that a version was given to. ---
+
+
+_BYTES_AT_ONCE = 2**20
+
+
+def fingerprint_files(paths: str | Path | Iterable[str | Path], *, further: str = "") -> str:
+    """Return a digest of the contents of files, given by paths or patterns; their names and order do not matter.
+
+    Whatever else decides what is read from them is `further`.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     _ = Path(folder, "a").write_bytes(b"1"), Path(folder, "b").write_bytes(b"2")
+    ...     fingerprint_files([Path(folder, "a"), Path(folder, "b")]) == fingerprint_files([Path(folder, "b"), Path(folder, "a")])
+    True
+    """
+    listed = [paths] if isinstance(paths, str | Path) else list(paths)
+    files = {name for path in listed for name in list_files(path)}
+    digests = "".join(sorted(_file_digest(Path(name)) for name in files))
+    return hashlib.sha256(f"{digests}{further}".encode()).hexdigest()
+
+
+def _file_digest(path: Path) -> str:
+    found = hashlib.sha256()
+    with path.open("rb") as file:
+        while part := file.read(_BYTES_AT_ONCE):
+            found.update(part)
+    return found.hexdigest()

@@ -1,0 +1,289 @@
+"""The cap on rows per person: which rows count, in SQL and in numpy.
+
+If a person has more rows than the cap, those with the smallest keyed hashes count; both versions choose the same rows.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Mapping, Sequence
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dodona.engines.cells import ColumnForm, code_sql, read_column
+from dodona.engines.dialects import Dialect, number_literal
+from dodona.engines.errors import SourceUnfit
+from dodona.engines.render import Statement, Table
+from dodona.errors import InvalidArgument, InvariantBroken
+from dodona.schema.encoding import is_missing
+from dodona.schema.schema import Schema
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+# --- The cap on rows, in SQL: of each person who has more rows than count, the rows with the smallest keyed hashes do.
+
+
+PERSON_COLUMN = "p"
+"""The column of who a row is of, where rows are codes."""
+FRACTION = 2.0**32
+"""An id that is no whole number is written with this many parts of one."""
+FARTHEST = 2.0**63
+"""A double from here on is written as one word."""
+FAR = "far"
+_PLACE, _MANY, _EQUAL, _HASH = "place", "many", "equal", "hash"
+
+
+def coded_rows_sql(table: Table) -> str:
+    """Return SQL for all rows as codes: c0, c1 and so on in the order of the columns, and who each row is of."""
+    listed = [f"{code_sql(own)} AS c{place}" for place, own in enumerate(table.readings.values())]
+    if table.person is not None:
+        listed.append(f"{table.person} AS {PERSON_COLUMN}")
+    return f"SELECT {', '.join(listed) or '0 AS nothing'} FROM {table.source}"  # noqa: S608
+
+
+def capped_rows_sql(table: Table, rows: int, key: bytes) -> str:
+    """Return SQL for the rows that count, as codes: of each person so many. Rows of nobody do not count.
+
+    Theorem: people
+    """
+    _require_person(table)
+    columns = _columns(table)
+    kept = ", ".join([*columns, PERSON_COLUMN])
+    hashed = f"CASE WHEN {_MANY} > {rows} THEN {_hashed_rows_sql(table, columns, key)} ELSE '' END"
+    counted = (
+        f"SELECT {kept}, count(*) OVER (PARTITION BY {PERSON_COLUMN}) AS {_MANY}, {_repeat_number_sql(columns)} AS {_EQUAL} "  # noqa: S608
+        f"FROM ({coded_rows_sql(table)}) AS coded WHERE {PERSON_COLUMN} IS NOT NULL"
+    )
+    return _smallest_hashes_sql(f"SELECT {kept}, {hashed} AS {_HASH} FROM ({counted}) AS counted", columns, rows)  # noqa: S608
+
+
+def capped_codes_sql(table: Table, source: str, rows: int, key: bytes) -> str:
+    """Return SQL for the rows that count of a table that has the columns of `coded`: the same rows as `counting`.
+
+    Where it is cheap to read rows several times, only those of people who have more than count are sorted and hashed.
+
+    Theorem: people
+    """
+    _require_person(table)
+    columns = _columns(table)
+    kept = ", ".join([*columns, PERSON_COLUMN])
+    busy = f"SELECT {PERSON_COLUMN} FROM {source} WHERE {PERSON_COLUMN} IS NOT NULL GROUP BY 1 HAVING count(*) > {rows}"  # noqa: S608
+    others = f"SELECT {kept} FROM {source} WHERE {PERSON_COLUMN} IS NOT NULL AND {PERSON_COLUMN} NOT IN ({busy})"  # noqa: S608
+    counted = (
+        f"SELECT {kept}, {_repeat_number_sql(columns)} AS {_EQUAL} FROM {source} WHERE {PERSON_COLUMN} IN ({busy})"  # noqa: S608
+    )
+    hashed = f"SELECT {kept}, {_hashed_rows_sql(table, columns, key)} AS {_HASH} FROM ({counted}) AS counted"  # noqa: S608
+    return f"{others} UNION ALL {_smallest_hashes_sql(hashed, columns, rows)}"
+
+
+def _require_person(table: Table) -> None:
+    if table.person is None:
+        raise InvariantBroken("A cap on rows needs to know who a row is of.")
+
+
+def _columns(table: Table) -> list[str]:
+    return [f"c{place}" for place in range(len(table.readings))]
+
+
+def _repeat_number_sql(columns: Sequence[str]) -> str:
+    """Return SQL for the number of a row among the equal rows of one person: which of them has which makes no odds."""
+    alike = ", ".join([PERSON_COLUMN, *columns])
+    return f"row_number() OVER (PARTITION BY {alike} ORDER BY {PERSON_COLUMN})"
+
+
+def _hashed_rows_sql(table: Table, columns: Sequence[str], key: bytes) -> str:
+    text, small = table.dialect.text, table.dialect.small
+    parts = [f"'{key.hex()}'", *(text.format(small.format(own)) for own in (*columns, _EQUAL))]
+    return table.dialect.md5.format(" || ' ' || ".join([*parts, table.person_text.format(PERSON_COLUMN)]))
+
+
+def _smallest_hashes_sql(hashed: str, columns: Sequence[str], rows: int) -> str:
+    """Return SQL for the rows with the smallest hashes; equal hashes of different rows are ordered by their codes."""
+    kept, order = ", ".join([*columns, PERSON_COLUMN]), ", ".join([_HASH, *columns])
+    return (
+        f"SELECT {kept} FROM (SELECT {kept}, row_number() OVER (PARTITION BY {PERSON_COLUMN} ORDER BY {order}) AS {_PLACE} "  # noqa: S608
+        f"FROM ({hashed}) AS hashed) AS ranked WHERE {_PLACE} <= {rows}"
+    )
+
+
+def id_text_pattern(form: ColumnForm | None, dialect: Dialect) -> str:
+    """Return the pattern that writes an id of a form as text: the same for equal ids, and the same on all engines.
+
+    Different ids may be written alike, as times of one day are. It is for the hash: people are told apart by the id.
+    """
+    match form:
+        case ColumnForm.TEXT:
+            return "{0}"
+        case ColumnForm.DOUBLE | ColumnForm.DECIMAL:
+            own = dialect.double.format("({0})")
+            whole, part = f"floor({own})", f"floor(({own} - floor({own})) * {number_literal(FRACTION)})"
+            whole, part = (dialect.text.format(dialect.small.format(number)) for number in (whole, part))
+            edge = number_literal(FARTHEST)
+            return (
+                f"CASE WHEN {own} >= {edge} OR {own} <= -{edge} THEN '{FAR}' WHEN {own} = floor({own}) THEN {whole} "
+                f"ELSE {whole} || '.' || {part} END"
+            )
+        case ColumnForm.TIME:
+            return dialect.text.format(dialect.day_of_time)
+        case ColumnForm.ZONED:
+            return dialect.text.format(dialect.day_of_zoned)
+        case _:
+            return dialect.text
+
+
+def coded_table(table: Table, source: str) -> Table:
+    """Return the table whose rows are codes in a source that has the columns of `coded`."""
+    readings = {
+        name: read_column(own.attribute, f"c{place}", ColumnForm.CODE, table.dialect)
+        for place, (name, own) in enumerate(table.readings.items())
+    }
+    return Table(source, readings, table.dialect, None if table.person is None else PERSON_COLUMN, table.person_text)
+
+
+def kept_digest(schema: Schema, version: str, key: bytes) -> str:
+    """Return what rows that are kept belong to: a schema, a version and the key of a ledger, which it does not tell."""
+    return hashlib.sha256(b"\0".join([b"kept rows", schema.digest.encode(), version.encode(), key])).hexdigest()
+
+
+def kept_columns(table: Table) -> list[str]:
+    """Return the columns of a table that keeps the rows that count: codes, and who each row is of."""
+    return [*_columns(table), PERSON_COLUMN]
+
+
+def kept_table(schema: Schema, source: str, dialect: Dialect, text: str) -> Table:
+    """Return how rows that are kept are read; `text` is the pattern that writes an id."""
+    readings = {
+        own.name: read_column(own, f"c{place}", ColumnForm.CODE, dialect) for place, own in enumerate(schema.domain)
+    }
+    return Table(source, readings, dialect, PERSON_COLUMN, text)
+
+
+def largest_person_statement(table: Table) -> Statement:
+    """Return the statement for the largest number of rows that a person has, and for how many rows are nobody's."""
+    own = f"SELECT count({PERSON_COLUMN}) AS n, count(*) AS held FROM {table.source} GROUP BY {PERSON_COLUMN}"  # noqa: S608
+    figures = [table.dialect.small.format(f"coalesce({text}, 0)") for text in ("max(n)", "sum(held - n)")]
+    return Statement(f"SELECT 0 AS g, {figures[0]} AS s0, {figures[1]} AS s1 FROM ({own}) AS own", 1, ((1,), (1,)))  # noqa: S608
+
+
+def capped_table(table: Table, rows: int, key: bytes) -> Table:
+    """Return the table of the rows that count, as a part of each statement."""
+    return coded_table(table, f"({capped_rows_sql(table, rows, key)}) AS capped")
+
+
+# --- The cap on rows: which rows of a person count. `sql.render_cap` says the same in SQL. ---
+
+
+KEY_BYTES = 32
+
+
+def cap_key(schema: Schema, key: bytes | None) -> bytes:
+    """Return the key that chooses which rows of a person count; where people are protected there must be one."""
+    if schema.unit.id is None:
+        return b""
+    if key is None or len(key) != KEY_BYTES:
+        accepted = f"where people are protected, give {KEY_BYTES} bytes: the ledger has them as cap_key"
+        raise InvalidArgument("key", None if key is None else "<key>", accepted)
+    return key
+
+
+def rows_within_cap(
+    schema: Schema, codes: Mapping[str, NDArray[np.int64]], people: Sequence[object] | NDArray[Any], key: bytes
+) -> NDArray[np.bool_]:
+    """Return which rows count: all of a person who has no more than the cap, else those with the smallest hashes.
+
+    A hash is of the key, the codes of all declared columns, the number of the row among the equal rows of that person,
+    and the person as text. So it depends on the rows of that person alone, and which of two rows with the same codes
+    counts makes no difference to any answer. Rows that are of nobody do not count: a NULL, or a NaN, might stand for
+    anybody.
+
+    Theorem: people
+    """
+    number = number_people(people)
+    columns = [codes[name] for name in schema.domain.names]
+    rows = np.bincount(number[number >= 0], minlength=1)
+    kept = number >= 0
+    several = np.flatnonzero(kept & (rows[number] > schema.unit.rows))
+    texts = id_texts(number, people, several)
+    order = several[np.lexsort((*(own[several] for own in reversed(columns)), number[several]))]
+    hashes = _hashes(number[order], [own[order] for own in columns], texts, key)
+    order = order[np.lexsort((*(own[order] for own in reversed(columns)), hashes, number[order]))]
+    ranked = number[order]
+    first = np.flatnonzero(np.r_[True, ranked[1:] != ranked[:-1]]) if len(ranked) else np.zeros(0, dtype=np.int64)
+    place = np.arange(len(ranked)) - np.repeat(first, np.diff(np.r_[first, len(ranked)]))
+    kept[order] = place < schema.unit.rows
+    return kept
+
+
+def _hashes(
+    number: NDArray[np.int64], columns: Sequence[NDArray[np.int64]], texts: Mapping[int, str], key: bytes
+) -> NDArray[np.bytes_]:
+    """Return the hash of each row, where equal rows of a person follow each other."""
+    found, before, equal = list[str](), None, 0
+    for row in zip(number.tolist(), *(own.tolist() for own in columns), strict=True):
+        equal = equal + 1 if row == before else 1
+        before = row
+        text = " ".join([key.hex(), *map(str, row[1:]), str(equal), texts[row[0]]])
+        found.append(hashlib.md5(text.encode("utf-8", "surrogatepass"), usedforsecurity=False).hexdigest())
+    return np.array(found, dtype="S32")
+
+
+def id_texts(
+    number: NDArray[np.int64], people: Sequence[object] | NDArray[Any], rows: NDArray[np.int64]
+) -> dict[int, str]:
+    """Return each of these rows' people as text, one text for all that are equal: 1 and 1.0 are one person."""
+    found = dict[int, str]()
+    for place in rows.tolist():
+        own = id_text(people[place])
+        known = found.setdefault(int(number[place]), own)
+        if own < known:
+            found[int(number[place])] = own
+    return found
+
+
+def id_text(who: object) -> str:  # noqa: PLR0911  one for each kind
+    """Return an id as text, as `render_cap.person_text` writes it on every engine.
+
+    >>> id_text(7), id_text(7.0), id_text(-0.5), id_text("p7"), id_text(date(2024, 1, 31))
+    ('7', '7', '-1.2147483648', 'p7', '2024-01-31')
+    """
+    own = who.item() if isinstance(who, np.generic) else who
+    match own:
+        case bool():
+            return "true" if own else "false"
+        case float():
+            if not abs(own) < FARTHEST:
+                return FAR
+            whole = math.floor(own)
+            return str(whole) if own == whole else f"{whole}.{math.floor((own - whole) * FRACTION)}"
+        case Decimal():
+            whole_number = own == own.to_integral_value() and own.as_tuple().exponent == 0
+            return str(own) if whole_number else id_text(float(own))
+        case bytes():
+            return own.hex()
+        case datetime():
+            return (own if own.tzinfo is None else own.astimezone(UTC)).date().isoformat()
+        case date():
+            return own.isoformat()
+        case _:
+            return str(own)
+
+
+def number_people(people: Sequence[object] | NDArray[Any]) -> NDArray[np.int64]:
+    """Return a number for each different person; -1 for nobody."""
+    seen: dict[object, int] = {}
+    listed = people.tolist() if isinstance(people, np.ndarray) else list(people)
+    try:
+        numbers = [-1 if is_missing(who) else seen.setdefault(who, len(seen)) for who in listed]
+    except TypeError:
+        numbers = None
+    if numbers is None:
+        raise SourceUnfit(
+            "The column of people holds values that cannot be told apart, such as lists. Take one of numbers or texts."
+        )
+    return np.array(numbers, dtype=np.int64)

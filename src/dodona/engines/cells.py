@@ -1,0 +1,438 @@
+"""Cells in SQL: how a declared attribute is read from an engine's column, and the SQL for its code.
+
+The SQL gives the same code as `dodona.schema.encoding` for every value, on every engine.
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import date
+from enum import StrEnum
+from functools import lru_cache
+from typing import assert_never
+
+from dodona.engines.dialects import Dialect, number_literal, whole_literal
+from dodona.query.predicate import Among
+from dodona.schema.attributes import Attribute, Boolean, Category, Date, Integer, Number
+from dodona.schema.encoding import DATE_TEXT, DAY_TEXT, FALSE_TEXT, LONGEST_TEXT, NUMBER_TEXT, TRUE_TEXT
+
+# --- Columns as an engine holds them: how a declared attribute is read out of a column of some type. ---
+
+
+class ColumnForm(StrEnum):
+    """What the values of a column are to SQL."""
+
+    TEXT = "text"
+    WHOLE = "whole number"  # of 64 bits at most
+    DOUBLE = "double"
+    WIDE = "wide number"  # exact numbers that a double stands for well enough: they are drawn into bounds
+    DECIMAL = "decimal"  # exact numbers that are read as the nearest double, by way of their text
+    TRUTH = "truth"
+    DAY = "day"
+    TIME = "time"
+    ZONED = "time with a zone"
+    CODE = "code"  # the cell's code itself, put there by an encoder
+    NOTHING = "nothing"  # a column that can only hold NULL
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnReading:
+    """SQL for one column: where it is missing, and its value in the type that its bounds are written in."""
+
+    attribute: Attribute
+    dialect: Dialect
+    form: ColumnForm
+    """The type of `value`: TEXT, WHOLE, DOUBLE, TRUTH, DAY, TIME, ZONED or CODE."""
+    raw: str
+    value: str
+    """NULL where there is no such value; where `missing` holds it may be anything."""
+    missing: str
+    """True or false, never NULL."""
+    total: bool
+    """Whether everything that is not missing has a value."""
+
+
+def accepted_forms(attribute: Attribute) -> frozenset[ColumnForm]:
+    """Return the forms that a column may have to be read as the attribute; any other could only be a mistake."""
+    numbers = {ColumnForm.WHOLE, ColumnForm.DOUBLE, ColumnForm.WIDE, ColumnForm.DECIMAL, ColumnForm.TRUTH}
+    always = {ColumnForm.TEXT, ColumnForm.CODE, ColumnForm.NOTHING}
+    match attribute:
+        case Category():
+            return frozenset(always)
+        case Integer() | Number() | Boolean():
+            return frozenset(always | numbers)
+        case Date():
+            return frozenset(always | {ColumnForm.DAY, ColumnForm.TIME, ColumnForm.ZONED})
+        case _:
+            assert_never(attribute)
+
+
+def read_column(attribute: Attribute, raw: str, form: ColumnForm, dialect: Dialect) -> ColumnReading:
+    """Return how to read an attribute out of the SQL expression `raw`, whose values have this form."""
+    if form is ColumnForm.NOTHING:
+        code, missing = (attribute.size, "TRUE") if attribute.landing is None else (attribute.landing, "FALSE")
+        return ColumnReading(attribute, dialect, ColumnForm.CODE, raw, str(code), missing, total=True)
+    if form is ColumnForm.CODE:
+        missing = f"{raw} = {attribute.size}" if attribute.landing is None else "FALSE"
+        return ColumnReading(attribute, dialect, form, raw, raw, missing, total=True)
+    match attribute:
+        case Category():
+            return ColumnReading(attribute, dialect, form, raw, raw, f"{raw} IS NULL", total=True)
+        case Integer() | Number():
+            return _read_number(attribute, raw, form, dialect)
+        case Date():
+            return _read_date(attribute, raw, form, dialect)
+        case Boolean():
+            return _read_boolean(attribute, raw, form, dialect)
+        case _:
+            assert_never(attribute)
+
+
+def _read_number(attribute: Integer | Number, raw: str, form: ColumnForm, dialect: Dialect) -> ColumnReading:
+    if form in {ColumnForm.WHOLE, ColumnForm.TRUTH}:
+        value = raw if form is ColumnForm.WHOLE else dialect.small.format(raw)
+        return ColumnReading(attribute, dialect, ColumnForm.WHOLE, raw, value, f"{raw} IS NULL", total=True)
+    double = _double(raw, form, dialect)
+    missing = _missing(raw, double, form, dialect)
+    value = _double_or_null(double, form, dialect)
+    return ColumnReading(attribute, dialect, ColumnForm.DOUBLE, raw, value, missing, total=form is not ColumnForm.TEXT)
+
+
+def _double_or_null(double: str, form: ColumnForm, dialect: Dialect) -> str:
+    """Return the double, NULL where it is none.
+
+    Statistics of Parquet files leave NaN out, and an engine that believes them holds `x < 10` to be true of every row
+    where the largest number is 4. With NULL in its place, what is left of such a comparison is that there is a number.
+    """
+    if form not in {ColumnForm.DOUBLE, ColumnForm.TEXT}:
+        return double
+    return f"CASE WHEN {dialect.not_a_number.format(double)} THEN NULL ELSE {double} END"
+
+
+def _double(raw: str, form: ColumnForm, dialect: Dialect) -> str:
+    """Return the double nearest to the value; NULL where a text is no number."""
+    if form is ColumnForm.DECIMAL:
+        return dialect.read_double.format(dialect.text.format(raw))
+    if form is not ColumnForm.TEXT:
+        return dialect.double.format(raw)
+    match = _matches(raw, NUMBER_TEXT, dialect)
+    return f"CASE WHEN {match} THEN {dialect.read_double.format(raw)} END"
+
+
+def _matches(raw: str, rule: str, dialect: Dialect) -> str:
+    """Return whether a text follows a rule of `spelling`; NULL where it is too long to be looked at.
+
+    Theorem: reading-rows
+    """
+    short = f"CASE WHEN {dialect.bytes.format(raw)} <= {LONGEST_TEXT} THEN {raw} END"
+    return dialect.matches.format(short, dialect.literal(rule))
+
+
+def _missing(raw: str, value: str, form: ColumnForm, dialect: Dialect) -> str:
+    null = f"{raw} IS NULL"
+    if form in {ColumnForm.DOUBLE, ColumnForm.TEXT}:
+        return f"({null} OR coalesce({dialect.not_a_number.format(value)}, FALSE))"
+    return null
+
+
+def _read_date(attribute: Date, raw: str, form: ColumnForm, dialect: Dialect) -> ColumnReading:
+    null = f"{raw} IS NULL"
+    if form is not ColumnForm.TEXT:
+        return ColumnReading(attribute, dialect, form, raw, raw, null, total=True)
+    match = _matches(raw, DATE_TEXT, dialect)
+    day = dialect.read_day.format(dialect.found.format(raw, dialect.literal(DAY_TEXT)))
+    return ColumnReading(
+        attribute, dialect, ColumnForm.DAY, raw, f"CASE WHEN {match} THEN {day} END", null, total=False
+    )
+
+
+def _read_boolean(attribute: Boolean, raw: str, form: ColumnForm, dialect: Dialect) -> ColumnReading:
+    null = f"{raw} IS NULL"
+    match form:
+        case ColumnForm.TRUTH:
+            return ColumnReading(attribute, dialect, form, raw, raw, null, total=True)
+        case ColumnForm.TEXT:
+            yes, no = (_matches(raw, text, dialect) for text in (TRUE_TEXT, FALSE_TEXT))
+            missing = null
+        case _:
+            double = raw if form is ColumnForm.WHOLE else _double(raw, form, dialect)
+            number = double if form is ColumnForm.WHOLE else _double_or_null(double, form, dialect)
+            yes, no = f"{number} = 1", f"{number} = 0"
+            missing = _missing(raw, double, form, dialect)
+    value = f"CASE WHEN {yes} THEN TRUE WHEN {no} THEN FALSE END"
+    return ColumnReading(attribute, dialect, ColumnForm.TRUTH, raw, value, missing, total=False)
+
+
+# --- Cells in SQL: the condition that a column's cell is one of some, and the code of its cell. ---
+
+
+TRUE, FALSE = "TRUE", "FALSE"
+
+
+def among_sql(reading: ColumnReading, part: Among) -> str:
+    """Return SQL that is true exactly for rows whose cell is among these; false or NULL for the others."""
+    size, landing = reading.attribute.size, reading.attribute.landing
+    present = part.codes & ((1 << size) - 1)
+    if landing is not None and present >> landing & 1 and reading.form is not ColumnForm.CODE:
+        return _all_but(reading, ((1 << size) - 1) & ~present)
+    found = [_among_values(reading, present)] if present else []
+    if part.codes >> size & 1:
+        found.append(reading.missing)
+    if part.codes >> (size + 1) & 1:
+        found.append(outside_sql(reading))
+    kept = [text for text in found if text != FALSE]
+    if not kept:
+        return FALSE
+    return kept[0] if len(kept) == 1 else f"({' OR '.join(kept)})"
+
+
+def present_sql(reading: ColumnReading) -> str:
+    """Return SQL that is true exactly where a row has one of the attribute's values; false or NULL elsewhere."""
+    if reading.form is ColumnForm.CODE and reading.attribute.landing is not None:
+        return TRUE
+    return _among_values(reading, (1 << reading.attribute.size) - 1)
+
+
+def _all_but(reading: ColumnReading, codes: int) -> str:
+    """Return SQL that is true exactly where no value with one of these codes is, whatever else is there instead."""
+    return f"(({_among_values(reading, codes)}) IS NOT TRUE)" if codes else TRUE
+
+
+def outside_sql(reading: ColumnReading) -> str:
+    """Return SQL that is true exactly where a value is there and is none of the attribute's."""
+    attribute = reading.attribute
+    held = f"NOT ({reading.missing})"
+    if reading.form is ColumnForm.CODE:
+        return f"{reading.value} = {attribute.size + 1}"
+    match attribute:
+        case Category(labels=labels):
+            return f"({reading.raw} IS NOT NULL AND {reading.value} NOT IN ({reading.dialect.literals(labels)}))"
+        case Date():
+            first, after = bound_literal(reading, 0), bound_literal(reading, attribute.size)
+            unread = "" if reading.total else f"({reading.value}) IS NULL OR "
+            return f"({held} AND ({unread}{reading.value} < {first} OR {reading.value} >= {after}))"
+        case Integer() | Number() | Boolean():
+            return FALSE if reading.total else f"({held} AND ({reading.value}) IS NULL)"
+        case _:
+            assert_never(attribute)
+
+
+def code_sql(reading: ColumnReading) -> str:
+    """Return SQL for the code of the cell, a whole number of 64 bits."""
+    if reading.form is ColumnForm.CODE:
+        return reading.dialect.small.format(reading.value)
+    if reading.form is ColumnForm.DOUBLE and isinstance(reading.attribute, Integer | Number):
+        return _code_of_double(reading, reading.attribute)
+    size, landing = reading.attribute.size, reading.attribute.landing
+    if isinstance(reading.attribute, Category):  # the place among the labels is NULL outside: no second search
+        if landing is not None:
+            return f"coalesce({present_code_sql(reading)}, {landing})"
+        return f"CASE WHEN {reading.missing} THEN {size} ELSE coalesce({present_code_sql(reading)}, {size + 1}) END"
+    return cell_sql(reading, present_code_sql(reading), size=size, landing=landing)
+
+
+def _code_of_double(reading: ColumnReading, attribute: Integer | Number) -> str:
+    """Return SQL for the code of a double's cell; the usual case comes first, which halves the time."""
+    value, dialect, size = reading.value, reading.dialect, attribute.size
+    first, after = bound_literal(reading, 0), bound_literal(reading, size)
+    rest = f"ELSE {size}" if reading.total else f"WHEN {reading.missing} THEN {size} ELSE {size + 1}"
+    if attribute.landing is not None:
+        rest = f"ELSE {attribute.landing}"
+    return (
+        f"CASE WHEN {value} >= {first} AND {value} < {after} THEN {dialect.small.format(_steps(reading))} "
+        f"WHEN {value} < {first} THEN 0 WHEN NOT {dialect.not_a_number.format(value)} THEN {size - 1} {rest} END"
+    )
+
+
+def cell_sql(reading: ColumnReading, present: str, *, size: int, landing: int | None) -> str:
+    """Return SQL that is `present` where there is a value, `size` where it is missing and the next number outside.
+
+    Where there are no such cells, it is `landing` for both.
+    """
+    if landing is not None:
+        return f"CASE WHEN {present_sql(reading)} THEN {present} ELSE {landing} END"
+    apart = outside_sql(reading)
+    second = "" if apart == FALSE else f" WHEN {apart} THEN {size + 1}"
+    return f"CASE WHEN {reading.missing} THEN {size}{second} ELSE {present} END"
+
+
+def present_code_sql(reading: ColumnReading) -> str:
+    """Return SQL for the code where there is a value; it raises no error where there is none."""
+    attribute, value, dialect = reading.attribute, reading.value, reading.dialect
+    if reading.form is ColumnForm.CODE:
+        return dialect.small.format(value)
+    match attribute:
+        case Category(labels=labels):
+            return dialect.small.format(dialect.position.format(value, dialect.literals(labels)))
+        case Boolean():
+            return f"CASE WHEN {value} THEN 1 ELSE 0 END"
+        case Date(lower=lower):
+            return dialect.small.format(dialect.days_between.format(date_sql(reading), dialect.day.format(lower)))
+        case Integer(lower=least, upper=most) if reading.form is ColumnForm.WHOLE:
+            drawn = f"least(greatest({dialect.small.format(value)}, {whole_literal(least)}), {whole_literal(most)})"
+            return f"({drawn} - {whole_literal(least)})"
+        case Integer() | Number():
+            steps = _steps(reading)
+            top = number_literal(float(attribute.size - 1))
+            return dialect.small.format(f"least(greatest({steps}, {number_literal(0.0)}), {top})")
+        case _:
+            assert_never(attribute)
+
+
+def at_least_sql(reading: ColumnReading, number: int) -> str:
+    """Return SQL that says, of a column with a value, whether its code is at least this number."""
+    if reading.form is ColumnForm.CODE or isinstance(reading.attribute, Category | Boolean):
+        return f"{present_code_sql(reading)} >= {number}"
+    return f"{reading.value} >= {bound_literal(reading, number)}"
+
+
+def _steps(reading: ColumnReading) -> str:
+    """Return SQL for floor((x - lower)/step) in doubles, not yet drawn into the bounds."""
+    attribute, value = reading.attribute, reading.dialect.double.format(reading.value)
+    if isinstance(attribute, Integer):
+        return f"(floor({value}) - {number_literal(float(attribute.lower))})"
+    assert isinstance(attribute, Number)  # noqa: S101  the caller has matched it
+    lower, step = number_literal(float(attribute.lower)), number_literal(float(attribute.step))
+    none, fewer = (f"{reading.value} < {bound_literal(reading, number)}" for number in (1, attribute.size))
+    return reading.dialect.steps.format(value, lower, step, none, fewer)
+
+
+def date_sql(reading: ColumnReading) -> str:
+    """Return SQL for the day of a column of days or of moments."""
+    match reading.form:
+        case ColumnForm.TIME:
+            return reading.dialect.day_of_time.format(reading.value)
+        case ColumnForm.ZONED:
+            return reading.dialect.day_of_zoned.format(reading.value)
+        case _:
+            return reading.value
+
+
+def _among_values(reading: ColumnReading, codes: int) -> str:
+    """Return the condition for values alone: some bit of a code below the size is set."""
+    attribute = reading.attribute
+    every = codes == (1 << attribute.size) - 1
+    if reading.form is ColumnForm.CODE:
+        return _any_of(_between_codes(reading, first, last) for first, last in bit_runs(codes))
+    match attribute:
+        case Category(labels=labels):
+            chosen = (label for place, label in enumerate(labels) if codes >> place & 1)
+            return f"{reading.value} IN ({reading.dialect.literals(chosen)})"
+        case Boolean():
+            if every:
+                return f"({reading.value}) IS NOT NULL"
+            return f"({reading.value}) IS {TRUE if codes == 2 else FALSE}"  # noqa: PLR2004  bit 1 is true
+        case Integer() | Number() | Date():
+            return _any_of(_between(reading, first, last) for first, last in bit_runs(codes))
+        case _:
+            assert_never(attribute)
+
+
+def _any_of(parts: Iterator[str]) -> str:
+    found = list(parts)
+    return found[0] if len(found) == 1 else f"({' OR '.join(found)})"
+
+
+def _between_codes(reading: ColumnReading, first: int, last: int) -> str:
+    if first == last:
+        return f"{reading.value} = {first}"
+    return f"{reading.value} BETWEEN {first} AND {last}"
+
+
+def _between(reading: ColumnReading, first: int, last: int) -> str:
+    """Return the condition for codes from first to last; the outermost take in what is drawn into the bounds."""
+    attribute, value = reading.attribute, reading.value
+    drawn = not isinstance(attribute, Date)
+    open_below = drawn and first == 0
+    open_above = drawn and last == attribute.size - 1
+    parts = [] if open_below else [f"{value} >= {bound_literal(reading, first)}"]
+    if not open_above:
+        parts.append(f"{value} < {bound_literal(reading, last + 1)}")
+    elif reading.form is ColumnForm.DOUBLE:
+        parts.append(f"NOT {reading.dialect.not_a_number.format(value)}")  # engines hold NaN to be above all numbers
+    elif open_below:
+        parts.append(f"({value}) IS NOT NULL")
+    return parts[0] if len(parts) == 1 else f"({' AND '.join(parts)})"
+
+
+def bit_runs(codes: int) -> Iterator[tuple[int, int]]:
+    """Yield the first and last place of each run of set bits.
+
+    >>> list(bit_runs(0b110111))
+    [(0, 2), (4, 5)]
+    """
+    place = 0
+    while codes:
+        skipped = (codes & -codes).bit_length() - 1
+        codes >>= skipped
+        length = (~codes & (codes + 1)).bit_length() - 1
+        codes >>= length
+        yield place + skipped, place + skipped + length - 1
+        place += skipped + length
+
+
+def bound_literal(reading: ColumnReading, number: int) -> str:
+    """Return the literal t with: the code is at least `number` exactly where the value is at least t."""
+    attribute, dialect = reading.attribute, reading.dialect
+    match attribute:
+        case Date(lower=first):
+            literal = {ColumnForm.DAY: dialect.day, ColumnForm.TIME: dialect.time, ColumnForm.ZONED: dialect.zoned}[
+                reading.form
+            ]
+            return literal.format(_day_text(first, number))
+        case Integer(lower=least):
+            return (
+                whole_literal(least + number)
+                if reading.form is ColumnForm.WHOLE
+                else number_literal(float(least + number))
+            )
+        case Number():
+            found = grid_threshold(float(attribute.lower), float(attribute.step), number)
+            return whole_literal(math.ceil(found)) if reading.form is ColumnForm.WHOLE else number_literal(found)
+        case Category() | Boolean():
+            raise AssertionError(f"a {attribute.kind} has no bounds")
+        case _:
+            assert_never(attribute)
+
+
+def _day_text(first: date, number: int) -> str:
+    day = first.toordinal() + number
+    return "10000-01-01" if day > date.max.toordinal() else date.fromordinal(day).isoformat()
+
+
+@lru_cache(maxsize=1 << 14)
+def grid_threshold(lower: float, step: float, number: int) -> float:
+    """Return the least double x with floor((x - lower)/step) >= number, all in doubles.
+
+    Subtracting, dividing by a positive number and rounding each keep the order, so such an x parts the doubles in two.
+
+    >>> grid_threshold(0.0, 0.1, 3)  # 0.3/0.1 is below 3 in doubles
+    0.30000000000000004
+    """
+    return _least(lambda value: (value - lower) / step >= number)
+
+
+def _least(enough: Callable[[float], bool]) -> float:
+    """Return the least finite double that is enough, by halving the list of all doubles in their order."""
+    low, high = _double_rank(-math.inf), _double_rank(math.inf)
+    while high - low > 1:
+        middle = (low + high) // 2
+        if enough(_double_at_rank(middle)):
+            high = middle
+        else:
+            low = middle
+    return _double_at_rank(high)
+
+
+def _double_rank(value: float) -> int:
+    """Return the place of a double among all, counted from 0.0."""
+    bits = int(struct.unpack("<q", struct.pack("<d", value))[0])
+    return bits if bits >= 0 else -(bits & (2**63 - 1))
+
+
+def _double_at_rank(place: int) -> float:
+    bits = abs(place) | (0 if place >= 0 else 2**63)
+    return float(struct.unpack("<d", struct.pack("<Q", bits))[0])

@@ -1,0 +1,246 @@
+"""SQL dialects: the few places where DuckDB, Spark and PostgreSQL write the same thing differently.
+
+PostgreSQL raises errors where the other engines return NULL or infinity, so its patterns guard each such place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+# --- Dialects: the few places where engines spell the same thing differently. ---
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dialect:
+    """How an engine writes what rendering needs. Patterns take SQL in place of `{0}` and `{1}`."""
+
+    name: str
+    identifier_quote: str
+    backslash: str
+    """How a backslash is written inside a text literal."""
+    double: str
+    text: str
+    small: str
+    """A cast to whole numbers of 64 bits."""
+    wide: str
+    """A cast to exact whole numbers that hold 2^61 for each of 2^63 rows."""
+    read_double: str
+    """A text that `spelling` accepts as a number, as a double."""
+    read_day: str
+    """A text of the form 2024-01-31, as a day; NULL where the calendar does not have it."""
+    bytes: str
+    """How long the text {0} is in UTF-8; every engine has this at hand without looking at the text."""
+    matches: str
+    """Whether the whole text {0} is matched by the pattern {1}."""
+    found: str
+    """The first part of the text {0} that the pattern {1} matches."""
+    not_a_number: str
+    steps: str
+    """The whole steps of {2} from {1} to {0}, all doubles, rounded down.
+
+    {3} says that there is not one, {4} that there are fewer than the attribute has values: where an engine raises an
+    error for what is too large or too small for a double, it need not divide there.
+    """
+    day: str
+    time: str
+    zoned: str
+    """Literals of a day, of its first moment, and of its first moment in UTC."""
+    days_between: str
+    """Days from {1} to {0}."""
+    day_of_time: str
+    day_of_zoned: str
+    """The day of a moment; of one with a zone, in UTC."""
+    quotient: str
+    remainder: str
+    """Division of whole numbers towards zero, and what it leaves."""
+    position: str
+    """The place, from 0, of the text {0} among the listed literals {1}; NULL where it is none of them."""
+    bit: str
+    """Whether the digit at the place {1}, from 0, of the text {0} of zeros and ones is one."""
+    count_if: str
+    hashed: str
+    """64 bits of a text's MD5, as a whole number from 0."""
+    md5: str
+    """A text's MD5 in hexadecimal digits, which sort as bytes do."""
+
+    def identifier(self, name: str) -> str:
+        """Return a name in quotes, whatever is in it."""
+        quote = self.identifier_quote
+        return f"{quote}{name.replace(quote, quote * 2)}{quote}"
+
+    def literal(self, text: str) -> str:
+        """Return a text in quotes, whatever is in it."""
+        return "'" + text.replace("\\", self.backslash).replace("'", "''") + "'"
+
+    def literals(self, texts: Iterable[str]) -> str:
+        """Return texts in quotes, with commas between them."""
+        return ", ".join(map(self.literal, texts))
+
+
+def number_literal(value: float) -> str:
+    """Return a double exactly, in a spelling that every engine reads as a double: 17 digits tell doubles apart.
+
+    >>> number_literal(-0.5)
+    '(-5.0000000000000000e-01)'
+    """
+    return _signed(f"{value:.16e}")
+
+
+def whole_literal(value: int) -> str:
+    """Return a whole number; a negative one in parentheses, as 1--1 would be a comment."""
+    return _signed(str(value))
+
+
+def _signed(text: str) -> str:
+    return f"({text})" if text.startswith("-") else text
+
+
+DUCKDB = Dialect(
+    name="duckdb",
+    identifier_quote='"',
+    backslash="\\",
+    double="CAST({0} AS DOUBLE)",
+    text="CAST({0} AS VARCHAR)",
+    small="CAST({0} AS BIGINT)",
+    wide="CAST({0} AS HUGEINT)",
+    read_double="CAST({0} AS DOUBLE)",
+    read_day="TRY_CAST({0} AS DATE)",
+    bytes="strlen({0})",
+    matches="regexp_full_match({0}, {1})",
+    found="regexp_extract({0}, {1})",
+    not_a_number="isnan({0})",
+    steps="floor(({0} - {1}) / {2})",
+    day="DATE '{0}'",
+    time="TIMESTAMP '{0} 00:00:00'",
+    zoned="TIMESTAMPTZ '{0} 00:00:00+00'",
+    days_between="({0} - {1})",
+    day_of_time="CAST({0} AS DATE)",
+    day_of_zoned="CAST({0} AT TIME ZONE 'UTC' AS DATE)",
+    quotient="({0} // {1})",
+    remainder="({0} % {1})",
+    position="enum_code(TRY_CAST({0} AS ENUM({1})))",
+    bit="(get_bit(CAST({0} AS BIT), CAST({1} AS INTEGER)) = 1)",
+    count_if="coalesce(count_if({0}), 0)",
+    hashed="md5_number_lower({0})",
+    md5="md5({0})",
+)
+
+SPARK = Dialect(  # in a session with the settings of `backends.spark_session`
+    name="spark",
+    identifier_quote="`",
+    backslash="\\\\",
+    double="CAST({0} AS DOUBLE)",
+    text="CAST({0} AS STRING)",
+    small="CAST({0} AS BIGINT)",
+    steps="floor(({0} - {1}) / {2})",
+    wide="CAST({0} AS DECIMAL(38, 0))",
+    read_double=(  # Java does not read "-nan", the only number in the rules of `spelling` that it does not
+        "CASE WHEN {0} IS NOT NULL THEN coalesce(try_cast({0} AS DOUBLE), CAST('NaN' AS DOUBLE)) END"
+    ),
+    read_day="try_cast({0} AS DATE)",
+    bytes="octet_length({0})",
+    matches="({0} RLIKE concat('^(?:', {1}, ')', chr(92), 'z'))",  # a `$` would also match before a last line break
+    found="regexp_extract({0}, {1}, 0)",
+    not_a_number=(  # `= NaN` would be looked up in statistics of Parquet files, and isnan(NULL) would be false
+        "CASE WHEN {0} IS NOT NULL THEN isnan({0}) END"
+    ),
+    day="DATE '{0}'",
+    time="TIMESTAMP_NTZ '{0} 00:00:00'",
+    zoned="TIMESTAMP_LTZ '{0} 00:00:00Z'",
+    days_between="datediff({0}, {1})",
+    day_of_time="CAST({0} AS DATE)",
+    day_of_zoned=(  # a cast would take the day in the time zone of the session
+        "date_add(DATE '1970-01-01', CAST(unix_micros({0}) div 86400000000"
+        " - CASE WHEN unix_micros({0}) % 86400000000 < 0 THEN 1 ELSE 0 END AS INT))"
+    ),
+    quotient="({0} div {1})",
+    remainder="({0} % {1})",
+    position="(nullif(array_position(array({1}), {0}), 0) - 1)",
+    bit="(substring(CAST({0} AS BINARY), CAST({1} AS INT) + 1, 1) = X'31')",
+    count_if="count_if({0})",
+    hashed="conv(substring(md5(CAST({0} AS BINARY)), 1, 16), 16, 10)",
+    md5="md5(CAST({0} AS BINARY))",
+)
+
+
+# --- PostgreSQL's dialect. It raises errors where other engines give NULL or infinity, so each such place is guarded.
+
+
+_OVER = 2**1024 - 2**970
+"""The least number that rounds to infinity: half a step above the largest double."""
+_UNDER = 5**1075
+"""Times 10^-1075: 2^-1075, the largest number that rounds to 0. It is half of the least double."""
+_OVER_PLACE = len(str(_OVER))
+_UNDER_PLACE = len(str(_UNDER)) - 1075
+
+_SPACE = "[ \t\n\r\f\x0b]*"
+_MODEST = f"^{_SPACE}[+-]?[0-9.]{{{{1,200}}}}([eE][+-]?[0-9]{{{{1,2}}}})?{_SPACE}$"
+"""A number that is surely neither too large nor too small for a double; braces are doubled for `format`."""
+_DOUBLE = "double precision"
+_INFINITE = f"CAST(CASE WHEN minus THEN '-Infinity' ELSE 'Infinity' END AS {_DOUBLE})"
+_SPLIT = (  # the text, its sign, the digits before and after the point, and those of the exponent
+    f"SELECT {{0}} AS own, {{0}} ~ '^{_SPACE}-' AS minus, substring({{0}} from '[0-9.]+') AS digits, "  # noqa: S608
+    "{0} ~ '[eE]-' AS small, ltrim(coalesce(substring({0} from '[eE][+-]?([0-9]+)'), ''), '0') AS power"
+)
+_PLACED = (
+    "SELECT own, minus, ltrim(replace(digits, '.', ''), '0') AS kept, "  # noqa: S608
+    "strpos(digits || '.', '.') - 1 - length(replace(digits, '.', '')) + length(ltrim(replace(digits, '.', ''), '0')) "
+    "+ CASE WHEN small THEN -1 ELSE 1 END * CASE WHEN power = '' THEN 0 WHEN length(power) > 12 THEN 1000000000000 "
+    f"ELSE CAST(power AS bigint) END AS place FROM ({_SPLIT}) AS split"
+)
+_FAR = (
+    "(SELECT CASE "  # noqa: S608
+    f"WHEN own ~ '[aA]' THEN CAST('NaN' AS {_DOUBLE}) "
+    f"WHEN own ~ '[iI]' THEN {_INFINITE} "
+    "WHEN kept = '' THEN 0 "
+    f"WHEN place > {_OVER_PLACE} OR place = {_OVER_PLACE} AND "
+    f"rtrim(kept, '0') COLLATE \"C\" >= '{str(_OVER).rstrip('0')}' THEN {_INFINITE} "
+    f"WHEN place < {_UNDER_PLACE} OR place = {_UNDER_PLACE} AND "
+    f"rtrim(kept, '0') COLLATE \"C\" <= '{str(_UNDER).rstrip('0')}' THEN 0 "
+    f"ELSE CAST(own AS {_DOUBLE}) END FROM ({_PLACED}) AS placed)"
+)
+_CALENDAR = (
+    "^([0-9]{{4}}-((0[1-9]|1[0-2])-(0[1-9]|1[0-9]|2[0-8])|(0[13-9]|1[0-2])-(29|30)|(0[13578]|1[02])-31)"
+    "|([0-9][0-9](0[48]|[2468][048]|[13579][26])|([02468][048]|[13579][26])00)-02-29)$"
+)
+
+DOUBLE_OF_NUMERIC = (
+    f"CASE WHEN {{0}} = 'NaN' THEN CAST('NaN' AS {_DOUBLE}) "
+    f"WHEN {{0}} >= {_OVER} THEN CAST('Infinity' AS {_DOUBLE}) "
+    f"WHEN {{0}} <= -{_OVER} THEN CAST('-Infinity' AS {_DOUBLE}) "
+    f"WHEN abs({{0}}) <= {_UNDER}e-1075 THEN 0 ELSE CAST({{0}} AS {_DOUBLE}) END"
+)
+"""The double nearest to a `numeric` of any size."""
+
+POSTGRES = Dialect(
+    name="postgres",
+    identifier_quote='"',
+    backslash="\\",  # standard_conforming_strings is on in every session
+    double=f"CAST({{0}} AS {_DOUBLE})",
+    text="CAST({0} AS text)",
+    small="CAST({0} AS bigint)",
+    wide="CAST({0} AS numeric)",
+    read_double=f"CASE WHEN {{0}} ~ '{_MODEST}' THEN CAST({{0}} AS {_DOUBLE}) ELSE {_FAR} END",
+    read_day=f"CASE WHEN {{0}} ~ '{_CALENDAR}' AND {{0}} !~ '^0000' THEN CAST({{0}} AS date) END",
+    bytes="octet_length({0})",
+    matches="({0} ~ ('^(' || {1} || ')$'))",
+    found="substring({0} from {1})",
+    not_a_number=f"({{0}} = CAST('NaN' AS {_DOUBLE}))",
+    steps=(
+        f"CASE WHEN {{3}} THEN 0 WHEN {{4}} THEN floor(({{0}} - {{1}}) / {{2}}) ELSE CAST('Infinity' AS {_DOUBLE}) END"
+    ),
+    day="DATE '{0}'",
+    time="TIMESTAMP '{0} 00:00:00'",
+    zoned="TIMESTAMPTZ '{0} 00:00:00+00'",
+    days_between="({0} - {1})",
+    day_of_time="CAST({0} AS date)",
+    day_of_zoned="CAST(({0}) AT TIME ZONE 'UTC' AS date)",
+    quotient="CAST(div({0}, {1}) AS bigint)",
+    remainder="mod({0}, {1})",
+    position="(array_position(ARRAY[{1}], {0}) - 1)",
+    bit="(get_bit(CAST({0} AS bit varying), CAST({1} AS integer)) = 1)",
+    count_if="count(*) FILTER (WHERE {0})",
+    hashed="(CAST(CAST('x' || left(md5({0}), 16) AS bit(64)) AS bigint) + 9223372036854775808)",
+    md5='(md5({0}) COLLATE "C")',
+)

@@ -1,0 +1,310 @@
+"""Tables in DuckDB: Parquet files and database tables are queried in place, CSV files and frames are loaded.
+
+A connection can read the files of its table and nothing else: no extensions, no writes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Self
+
+import duckdb
+import numpy as np
+
+from dodona.engines.answers import answer_query, unread_columns
+from dodona.engines.cells import ColumnForm
+from dodona.engines.dialects import DUCKDB, Dialect
+from dodona.engines.duckdb_session import (
+    COARSE_TIMESTAMPS,
+    DAY_OF_NANOSECONDS,
+    Connection,
+    attach_table,
+    column_types,
+    connect,
+    declared_table,
+    form_of_type,
+    frame_table,
+    list_tables,
+    load_codes,
+    parquet_sql,
+    raw_column_sql,
+    register_table,
+    require_readable,
+    require_same_files_in_duckdb,
+    restrict_to_files,
+)
+from dodona.engines.errors import SourceUnfit
+from dodona.engines.files import PLAIN_CSV, CsvFormat, Utf8Files, csv_sql, list_files, pattern_base, single_file
+from dodona.engines.inspection import FetchedRow, SourceColumn
+from dodona.engines.render import Statement, Table, digest_statement
+from dodona.query.query import Query
+from dodona.schema.schema import Schema
+from dodona.trusted.source import Sealed, SourceFailed
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+# --- A table of DuckDB, open for its owner: every column as it is, nothing capped and nothing taken in. ---
+
+
+class DuckDBInspection:
+    """An inspection. Open one with `parquet`, `csv` or `held`."""
+
+    def __init__(
+        self,
+        connection: Connection,
+        source: str,
+        form: CsvFormat = PLAIN_CSV,
+        *,
+        close: Callable[[], None] | None = None,
+    ) -> None:
+        """Take a connection and SQL for its rows; fields of CSV files have a form, and may be copies to let go of."""
+        self._close = close
+        self._connection = connection
+        self._source = source
+        self._form = form
+        self._columns = {
+            name: _source_column(name, kind, source, form) for name, kind in column_types(connection, source).items()
+        }
+
+    def __repr__(self) -> str:
+        return "DuckDBInspection()"
+
+    @classmethod
+    def parquet(cls, path: str | Path) -> Self:
+        """Open Parquet files: a path, or a pattern with `*`."""
+        files = list_files(path)
+        connection = _connect_to_files(files)
+        return cls(connection, parquet_sql(connection, files, pattern_base(Path(path))))
+
+    @classmethod
+    def csv(cls, path: str | Path, form: CsvFormat = PLAIN_CSV) -> Self:
+        """Open CSV files: a path, or a pattern."""
+        files = list_files(path)
+        require_same_files_in_duckdb(connect(threads=None), files)
+        rows = Utf8Files(files, form)
+        try:
+            return cls(_connect_to_files(rows.names), csv_sql(rows.names, rows.form), form, close=rows.close)
+        except BaseException:
+            rows.close()
+            raise
+
+    @classmethod
+    def held(cls, path: str | Path, *, table: str) -> Self:
+        """Open a table, or a view, of a database file, read only."""
+        connection = connect(threads=None)
+        return cls(connection, attach_table(connection, single_file(path), table))
+
+    @property
+    def dialect(self) -> Dialect:
+        """How DuckDB writes SQL."""
+        return DUCKDB
+
+    @property
+    def source(self) -> str:
+        """SQL that can stand after FROM."""
+        return self._source
+
+    @property
+    def columns(self) -> Mapping[str, SourceColumn]:
+        """All columns, in the order of the table."""
+        return self._columns
+
+    def fetch(self, sql: str) -> Sequence[FetchedRow]:
+        """Return the rows of a statement."""
+        try:
+            return self._connection.execute(sql).fetchall()
+        except duckdb.Error:
+            pass
+        raise SourceUnfit(
+            "The rows of the table cannot be read. Check that its text is UTF-8, that each line of a CSV file has as "
+            "many fields as the first, and that no time is out of range."
+        )
+
+    def fetched(self, asked: Statement) -> list[NDArray[np.int64]]:
+        """Return the columns of a rendered statement's answer."""
+        rows = self.fetch(asked.sql)
+        return [np.asarray(column, dtype=np.int64) for column in zip(*rows, strict=True)]
+
+    def table(self, schema: Schema) -> Table:
+        """Return how the declared columns are read."""
+        found = declared_table(self._connection, schema, self._source, self._form)
+        require_readable(self._connection, schema, self._source)
+        return found
+
+    def close(self) -> None:
+        """Let go of the table."""
+        self._connection.close()
+        if self._close is not None:
+            self._close()
+
+
+def only_table(path: str | Path) -> str:
+    """Return the name of the one table, or view, of a database file."""
+    with connect(threads=None) as connection:
+        names = list_tables(connection, single_file(path))
+    if len(names) == 1:
+        return names[0]
+    raise SourceUnfit(f"Name a table of the database. It has {', '.join(names) or 'none'}.")
+
+
+def _connect_to_files(files: Sequence[str]) -> Connection:
+    """Return a connection that can read these files and nothing else."""
+    connection = connect(threads=None)
+    require_same_files_in_duckdb(connection, files)
+    restrict_to_files(connection, files)
+    return connection
+
+
+def _source_column(name: str, kind: str, source: str, form: CsvFormat) -> SourceColumn:
+    raw = raw_column_sql(name, kind, source)
+    if kind in COARSE_TIMESTAMPS:
+        return SourceColumn(f"TRY_CAST({raw} AS TIMESTAMP)", ColumnForm.TIME, kind)
+    if kind == "TIMESTAMP_NS":
+        return SourceColumn(DAY_OF_NANOSECONDS.format(raw), ColumnForm.DAY, kind)
+    return SourceColumn(raw, form_of_type(kind), kind, number=form.number_sql(raw), day=form.day_sql(raw))
+
+
+# --- A table behind DuckDB: Parquet files and tables of a database are asked where they are, CSV and frames are taken
+# in.
+
+
+class DuckDBSource:
+    """Exact answers from DuckDB. Open one with `parquet`, `csv`, `table` or `frame`.
+
+    Where people are protected, each of these takes the key of the ledger, which chooses the rows that count.
+    """
+
+    def __init__(self, connection: Connection, schema: Schema, table: Table, *, version: str) -> None:
+        """Take a connection that is closed to the outside, and how its table is read."""
+        self.version = version
+        self._schema = schema
+        self._connection = connection
+        self._table = table
+        self._lock = threading.Lock()
+
+    def __repr__(self) -> str:
+        return f"DuckDBSource({self._schema.table})"
+
+    @classmethod
+    def parquet(
+        cls,
+        schema: Schema,
+        path: str | Path,
+        *,
+        version: str = "1",
+        threads: int | None = None,
+        key: bytes | None = None,
+    ) -> Self:
+        """Open Parquet files: a path, or a pattern with `*`. They are read anew for each question."""
+        files = list_files(path)
+        connection = connect(threads=threads)
+        require_same_files_in_duckdb(connection, files)
+        restrict_to_files(connection, files)
+        source = parquet_sql(connection, files, pattern_base(Path(path)))
+        return cls._opened(connection, schema, source, version=version, key=key)
+
+    @classmethod
+    def csv(  # noqa: PLR0913  what a file of rows has
+        cls,
+        schema: Schema,
+        path: str | Path,
+        *,
+        form: CsvFormat = PLAIN_CSV,
+        version: str = "1",
+        threads: int | None = None,
+        key: bytes | None = None,
+    ) -> Self:
+        """Open CSV files: a path, or a pattern. Unless the form says otherwise, an empty field is missing."""
+        files = list_files(path)
+        connection = connect(threads=threads)
+        require_same_files_in_duckdb(connection, files)
+        rows = Utf8Files(files, form)
+        try:
+            source = csv_sql(rows.names, rows.form)
+            taken = load_codes(connection, schema, declared_table(connection, schema, source, form), key)
+        finally:
+            rows.close()
+        restrict_to_files(connection, [])
+        return cls(connection, schema, taken, version=version)
+
+    @classmethod
+    def table(  # noqa: PLR0913  each is named
+        cls,
+        schema: Schema,
+        path: str | Path,
+        *,
+        table: str | None = None,
+        version: str = "1",
+        threads: int | None = None,
+        key: bytes | None = None,
+    ) -> Self:
+        """Open a table, or a view of tables, of a database file, read only.
+
+        Its name is the schema's if none is given.
+        """
+        connection = connect(threads=threads)
+        source = attach_table(connection, single_file(path), schema.table if table is None else table)
+        return cls._opened(connection, schema, source, version=version, key=key)
+
+    @classmethod
+    def frame(
+        cls, schema: Schema, frame: object, *, version: str = "1", threads: int | None = None, key: bytes | None = None
+    ) -> Self:
+        """Take in a table of pandas, polars or Arrow; what happens to it later makes no difference."""
+        from dodona.engines.files import arrow_table  # loads pyarrow, which files do without
+
+        taken, coded = arrow_table(schema, frame)
+        connection = connect(threads=threads)
+        register_table(connection, "frame", taken)
+        own = load_codes(connection, schema, frame_table(connection, schema, "frame", coded=coded), key)
+        connection.unregister("frame")
+        restrict_to_files(connection, [])
+        return cls(connection, schema, own, version=version)
+
+    @classmethod
+    def _opened(cls, connection: Connection, schema: Schema, source: str, *, version: str, key: bytes | None) -> Self:
+        """Return the source of a table over a connection that is shut already: what is looked at may be hostile."""
+        table = declared_table(connection, schema, source)
+        require_readable(connection, schema, source)
+        if table.person is not None:  # which rows count is found once, not with every question
+            table = load_codes(connection, schema, table, key)
+        return cls(connection, schema, table, version=version)
+
+    def exact(self, query: Query) -> Sealed:
+        """Return all answers of a query, sealed."""
+        return answer_query(query, self._table, rows=self._schema.unit.size, fetch=self._fetched)
+
+    def fingerprint(self) -> str:
+        """Return a digest of all that an answer can depend on: the cells of the rows, in any order.
+
+        A row's cells are written as text and hashed; the hashes are added up, so that rows may come in any order. This
+        notices changes that happen by mistake. Where the table is files, `fingerprint.fingerprint` of them is stronger.
+        """
+        group, *limbs = self._fetched(digest_statement(self._table, self._schema.domain.names))
+        del group
+        return hashlib.sha256(repr([int(limb[0]) for limb in limbs]).encode("ascii")).hexdigest()
+
+    def unread(self) -> tuple[str, ...]:
+        """Return the columns of which no row has a declared value, though there are others: for the owner alone."""
+        return unread_columns(self._table, self._fetched)
+
+    def close(self) -> None:
+        """Let go of the table."""
+        with self._lock:
+            self._connection.close()
+
+    def _fetched(self, asked: Statement) -> list[NDArray[np.int64]]:
+        """Return the columns of a statement's answer."""
+        with self._lock:
+            try:
+                columns = self._connection.execute(asked.sql).fetchnumpy()
+            except duckdb.Error:
+                columns = None
+        if columns is None:  # raised here and not above, so that the engine's own words do not travel with it
+            raise SourceFailed
+        return [np.asarray(column, dtype=np.int64) for column in columns.values()]

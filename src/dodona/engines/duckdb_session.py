@@ -1,0 +1,314 @@
+"""Open a table in DuckDB: connect, find names and types, load what is not queried in place, then lock the connection."""
+
+from __future__ import annotations
+
+import glob
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import duckdb
+
+from dodona.engines import cap
+from dodona.engines.cap import cap_key
+from dodona.engines.cells import ColumnForm, ColumnReading, accepted_forms, read_column
+from dodona.engines.dialects import DUCKDB
+from dodona.engines.errors import SourceUnfit, describe_attribute, missing_column_error, unfit_type_error
+from dodona.engines.files import PLAIN_CSV, CsvFormat, require_same_files
+from dodona.engines.render import Table
+from dodona.schema.attributes import Attribute, cell_count, source_column_name
+from dodona.schema.schema import Schema
+
+Connection = duckdb.DuckDBPyConnection
+ATTACHED_DATABASE = DUCKDB.identifier("held")
+"""The name that a database file is attached under."""
+COARSE_TIMESTAMPS = frozenset({"TIMESTAMP_S", "TIMESTAMP_MS"})
+"""Times that reach further than TIMESTAMP."""
+DAY_OF_NANOSECONDS = (  # a cast to TIMESTAMP would round, and put the last nanoseconds of a day into the next
+    "(DATE '1970-01-01' + CAST(epoch_ns({0}) // 86400000000000"
+    " - CASE WHEN epoch_ns({0}) % 86400000000000 < 0 THEN 1 ELSE 0 END AS INTEGER))"
+)
+_PARTITION = re.compile(r"([^=]+)=(.*)")
+_BY_STATISTICS = "statistics_propagation,filter_pushdown"
+_DOUBLES = frozenset({"FLOAT", "DOUBLE"})
+_FORMS = {
+    "VARCHAR": ColumnForm.TEXT,
+    "BOOLEAN": ColumnForm.TRUTH,
+    "DATE": ColumnForm.DAY,
+    "TIMESTAMP": ColumnForm.TIME,
+    "TIMESTAMP WITH TIME ZONE": ColumnForm.ZONED,
+    '"NULL"': ColumnForm.NOTHING,
+    **dict.fromkeys(_DOUBLES, ColumnForm.DOUBLE),
+    **dict.fromkeys(
+        ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER"), ColumnForm.WHOLE
+    ),
+    **dict.fromkeys(("UBIGINT", "HUGEINT", "UHUGEINT"), ColumnForm.WIDE),
+    **dict.fromkeys((*COARSE_TIMESTAMPS, "TIMESTAMP_NS"), ColumnForm.TIME),
+}
+_EXACT_DIGITS = 15  # a decimal of this many digits is a quotient of two whole numbers that are doubles
+
+
+def connect(*, threads: int | None) -> Connection:
+    """Return a connection to an empty database in memory, which fetches no extensions and writes no files.
+
+    Nothing is concluded from the least and the largest value of a part of a table. One row with a large number would
+    make the engine read a part that it skips without that row, which shows in the time that an answer takes. And the
+    statistics of Parquet files leave NaN out: DuckDB would hold `x < 10` to be true, and `isnan(x)` to be false, of all
+    rows of a file whose largest number is 4.
+
+    Theorem: reading-rows
+    """
+    config: dict[str, str | bool | int | float | list[str]] = {
+        "autoinstall_known_extensions": False,
+        "autoload_known_extensions": False,
+        "temp_directory": "",  # rows that do not fit into memory are not spilled to a disk
+    }
+    if threads is not None:
+        config["threads"] = threads
+    connection = duckdb.connect(":memory:", config=config)
+    connection.execute("SET TimeZone = 'UTC'")
+    connection.execute(f"SET disabled_optimizers = '{_BY_STATISTICS}'")
+    return connection
+
+
+def restrict_to_files(connection: Connection, files: Sequence[str]) -> None:
+    """Leave a connection nothing to read but these files, for good."""
+    connection.execute(f"SET allowed_paths = [{DUCKDB.literals(files)}]")
+    connection.execute("SET enable_external_access = false")
+    connection.execute("SET lock_configuration = true")
+
+
+def require_same_files_in_duckdb(connection: Connection, files: Sequence[str]) -> None:
+    """Refuse files that DuckDB would find other files under."""
+    require_same_files(
+        files, [str(name) for (name,) in connection.execute(f"FROM glob([{DUCKDB.literals(files)}])").fetchall()]
+    )
+
+
+def parquet_sql(connection: Connection, files: Sequence[str], base: Path) -> str:
+    """Return SQL for the rows of Parquet files; columns are matched by name.
+
+    A folder below the base that is called year=2024 gives its files a column, as texts: `partitions`.
+    """
+    together = ", union_by_name = true" if len(files) > 1 else ""
+    plain = f"read_parquet([{DUCKDB.literals(files)}], hive_partitioning = false{together})"
+    if not any(folder_partitions(name, base) for name in files):
+        return plain
+    keys = {key.casefold() for name in files for key, _ in folder_partitions(name, base)}
+    if keys & {name.casefold() for name in column_types(connection, plain)}:
+        raise SourceUnfit(
+            "A folder is called by a column that is in its files too, such as year=2024. Name the files without their "
+            "folders, or take the column out of the files."
+        )
+    return plain.replace("hive_partitioning = false", "hive_partitioning = true, hive_types_autocast = false")
+
+
+def folder_partitions(file: str, base: Path) -> tuple[tuple[str, str], ...]:
+    """Return the columns that the folders of a file give it, below a base.
+
+    >>> folder_partitions("/data/year=2024/a.parquet", Path("/data"))
+    (('year', '2024'),)
+    """
+    folders = Path(file).relative_to(base).parent.parts
+    return tuple((found[1], found[2]) for part in folders if (found := _PARTITION.fullmatch(part)))
+
+
+def attach_table(connection: Connection, file: str, table: str) -> str:
+    """Return SQL for a table, or a view, of a database file that is attached, read only; its name may have dots."""
+    _attach(connection, file)
+    return ".".join((ATTACHED_DATABASE, *map(DUCKDB.identifier, table.split("."))))
+
+
+def list_tables(connection: Connection, file: str) -> list[str]:
+    """Return the names of the tables and views of a database file."""
+    _attach(connection, file)
+    rows = connection.execute(
+        "SELECT schema_name, table_name FROM duckdb_tables() WHERE database_name = 'held' UNION ALL "
+        "SELECT schema_name, view_name FROM duckdb_views() WHERE database_name = 'held' AND NOT internal ORDER BY ALL"
+    ).fetchall()
+    return [str(name) if schema == "main" else f"{schema}.{name}" for schema, name in rows]
+
+
+def _attach(connection: Connection, file: str) -> None:
+    """Attach a database file, and leave the connection nothing else to read: a view may name any file there is."""
+    if any(Path(file).parent.glob(f"{glob.escape(Path(file).name)}.*wal*")) or Path(f"{file}.wal").exists():
+        raise SourceUnfit(
+            f"There is a write-ahead log beside the database {Path(file).name}: rows in it are no part of the file. "
+            "Close what writes to it, or open it with DuckDB and run CHECKPOINT."
+        )
+    try:
+        connection.execute(f"ATTACH IF NOT EXISTS {DUCKDB.literal(file)} AS {ATTACHED_DATABASE} (READ_ONLY)")
+    except duckdb.Error:
+        pass
+    else:
+        restrict_to_files(connection, [])
+        return
+    raise SourceUnfit("The file cannot be opened as a DuckDB database. Check its path and its version.")
+
+
+def register_table(connection: Connection, name: str, table: object) -> None:
+    """Let a connection see an Arrow table under a name."""
+    try:
+        connection.register(name, table)
+    except duckdb.Error:
+        pass
+    else:
+        return
+    raise SourceUnfit(
+        "The frame has a column of a type that DuckDB cannot read. Use columns of numbers, texts, days or truths."
+    )
+
+
+def column_types(connection: Connection, source: str) -> dict[str, str]:
+    """Return the name of each column and its type."""
+    try:
+        return {str(row[0]): str(row[1]) for row in connection.execute(f"DESCRIBE FROM {source}").fetchall()}
+    except duckdb.PermissionException:
+        outside = True
+    except duckdb.Error:
+        outside = False
+    if outside:
+        raise SourceUnfit(
+            "The table is a view that reads files outside of its database, and these are no part of what is digested. "
+            "Write the rows into a table: CREATE TABLE t AS FROM the_view."
+        )
+    raise SourceUnfit("The table cannot be opened. Check that its files are of the declared kind, and its name.")
+
+
+def require_readable(connection: Connection, schema: Schema, source: str) -> None:
+    """Read every declared column once, so that a value that cannot be read is the owner's to see, and nobody else's.
+
+    Text in Parquet may not be UTF-8, and a time may be beyond what an engine counts to. Found only when a question is
+    asked, such a row would make answers fail, and so tell that it is there.
+    """
+    names = [*map(source_column_name, schema.domain), *([] if schema.unit.id is None else [schema.unit.id])]
+    columns = ", ".join(f"max(hash({DUCKDB.identifier(name)}))" for name in names)
+    try:
+        connection.execute(f"SELECT {columns} FROM {source}").fetchall()  # noqa: S608  quoted names alone
+    except duckdb.Error:
+        pass
+    else:
+        return
+    raise SourceUnfit(
+        "The table holds values that cannot be read: text that is not UTF-8, or times out of range. Write its files "
+        "anew without them."
+    )
+
+
+def declared_table(connection: Connection, schema: Schema, source: str, form: CsvFormat = PLAIN_CSV) -> Table:
+    """Return how each declared column of a table is read, and who a row is of; fields of CSV files have a form."""
+    columns = column_types(connection, source)
+    readings = {own.name: _reading(own, source_column_name(own), columns, source, fields=form) for own in schema.domain}
+    return _with_people(schema, Table(source, readings, DUCKDB), columns)
+
+
+def frame_table(connection: Connection, schema: Schema, source: str, *, coded: frozenset[str]) -> Table:
+    """Return how the columns of a frame are read, which have their declared names by now; some of them are codes."""
+    columns = column_types(connection, source)
+    readings = {own.name: _reading(own, own.name, columns, source, coded) for own in schema.domain}
+    return _with_people(schema, Table(source, readings, DUCKDB), columns, coded=coded)
+
+
+def _with_people(
+    schema: Schema, table: Table, columns: Mapping[str, str], *, coded: frozenset[str] = frozenset()
+) -> Table:
+    person = schema.unit.id
+    if person is None:
+        return table
+    kind = _column_type(columns, person, "who a row is of")
+    raw = raw_column_sql(person, kind, table.source)
+    if kind in _DOUBLES:
+        raw = f"CASE WHEN isnan({raw}) THEN NULL ELSE {raw} END"
+    return replace(table, person=raw, person_text=_person_text(kind, coded=person in coded))
+
+
+def _person_text(kind: str, *, coded: bool) -> str:
+    """Return the pattern that writes an id as text; one that a frame holds as objects comes with its text."""
+    if coded:
+        return "struct_extract({0}, 'text')"
+    if kind == "BLOB":
+        return "lower(hex({0}))"
+    whole = kind.startswith("DECIMAL(") and kind.endswith(",0)")
+    return cap.id_text_pattern(ColumnForm.WHOLE if whole else _form_of_id_type(kind), DUCKDB)
+
+
+def _form_of_id_type(kind: str) -> ColumnForm | None:
+    return ColumnForm.DECIMAL if kind.startswith("DECIMAL(") else form_of_type(kind)
+
+
+def load_codes(connection: Connection, schema: Schema, table: Table, key: bytes | None) -> Table:
+    """Return the table as codes in memory, with the rows that count: where people are protected, the key chooses."""
+    own_key = cap_key(schema, key)
+    narrow = [
+        f"CAST(c{place} AS {_code_type(own.attribute)}) AS c{place}"
+        for place, own in enumerate(table.readings.values())
+    ]
+    if table.person is not None:
+        narrow.append(cap.PERSON_COLUMN)
+    rows, listed = cap.coded_rows_sql(table), ", ".join(narrow) or "nothing"
+    try:
+        connection.execute(f"CREATE TABLE coded AS SELECT {listed} FROM ({rows}) AS taken")  # noqa: S608
+        if table.person is None:
+            return cap.coded_table(table, "coded")
+        kept = cap.capped_codes_sql(table, "coded", schema.unit.rows, own_key)
+        connection.execute(f"CREATE TABLE counting AS {kept}")
+        connection.execute("DROP TABLE coded")
+        return cap.coded_table(table, "counting")
+    except duckdb.Error:
+        pass
+    raise SourceUnfit(
+        "The rows of the table cannot be read. Check that each line has as many fields as the first, that the text is "
+        "UTF-8, and that there is memory for one number a row and column."
+    )
+
+
+def _code_type(attribute: Attribute) -> str:
+    number = cell_count(attribute)
+    return "UTINYINT" if number <= 2**8 else "USMALLINT" if number <= 2**16 else "UINTEGER"
+
+
+def _reading(  # noqa: PLR0913  what a column is, and where
+    attribute: Attribute,
+    name: str,
+    columns: Mapping[str, str],
+    source: str,
+    coded: frozenset[str] = frozenset(),
+    *,
+    fields: CsvFormat = PLAIN_CSV,
+) -> ColumnReading:
+    kind = _column_type(columns, name, describe_attribute(attribute))
+    raw = fields.raw_sql(attribute, raw_column_sql(name, kind, source))
+    form = ColumnForm.CODE if attribute.name in coded else form_of_type(kind)
+    if form is None or form not in accepted_forms(attribute):
+        raise unfit_type_error(attribute, kind.partition("(")[0])
+    own = read_column(attribute, raw, form, DUCKDB)
+    if kind in COARSE_TIMESTAMPS:  # they reach further than TIMESTAMP: a time without one is outside, not missing
+        return replace(own, value=f"TRY_CAST({raw} AS TIMESTAMP)", total=False)
+    if kind == "TIMESTAMP_NS":
+        return replace(own, value=DAY_OF_NANOSECONDS.format(raw), form=ColumnForm.DAY, total=False)
+    return own
+
+
+def _column_type(columns: Mapping[str, str], name: str, declared: str) -> str:
+    if name not in columns:
+        raise missing_column_error(name, declared, columns)
+    return columns[name]
+
+
+def raw_column_sql(name: str, kind: str, source: str) -> str:
+    """Return SQL for a column; texts are compared byte by byte, whatever collation a database's table has."""
+    own = DUCKDB.identifier(name)
+    if kind == "VARCHAR" and source.startswith(ATTACHED_DATABASE):
+        return f'({own} COLLATE "binary")'
+    return f"CAST({own} AS VARCHAR)" if kind.startswith("ENUM(") else own
+
+
+def form_of_type(kind: str) -> ColumnForm | None:
+    """Return what the values of a type are to SQL; None where no attribute can be read out of them."""
+    if kind.startswith("ENUM("):
+        return ColumnForm.TEXT
+    if kind.startswith("DECIMAL("):
+        digits = int(kind.removeprefix("DECIMAL(").partition(",")[0])
+        return ColumnForm.WIDE if digits <= _EXACT_DIGITS else ColumnForm.DECIMAL
+    return _FORMS.get(kind)

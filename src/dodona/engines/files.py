@@ -1,0 +1,514 @@
+"""Files and frames as tables: path patterns, CSV formats, and pandas, polars and Arrow frames.
+
+Each file is read once, however many names it has. A CSV format is declared in full: nothing is guessed when rows
+are read.
+"""
+
+from __future__ import annotations
+
+import csv
+import fnmatch
+import gzip
+import io
+import json
+import os
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+import pyarrow as pa
+
+from dodona.engines.cap import id_texts, number_people
+from dodona.engines.dialects import DUCKDB
+from dodona.engines.errors import SourceUnfit
+from dodona.errors import InvalidArgument
+from dodona.schema.attributes import Attribute, Boolean, Category, Date, Integer, Number, source_column_name
+from dodona.schema.encoding import LONGEST_TEXT, encode
+from dodona.schema.schema import Schema
+
+# --- Files of a table: which they are, each of them once. ---
+
+
+GLOB_CHARACTERS = re.compile(r"[*?\[]")
+"""What makes a pattern out of a path."""
+
+
+def list_files(path: str | Path) -> list[str]:
+    """Return the files of a path or a pattern, as absolute paths in a fixed order; a file with two names is there once.
+
+    Theorem: reading-rows
+    """
+    place = Path(path)
+    base = pattern_base(place)
+    if place.is_file():
+        listed = [base / place.name]
+    else:
+        listed = list(_match_pattern(base, place.absolute().relative_to(_fixed_part(place)).parts))
+    return _require_files(path, listed)
+
+
+def list_folder_files(path: str | Path) -> list[str]:
+    """Return the data files of a folder and of all folders in it; names that begin with a point or `_` are none.
+
+    Theorem: reading-rows
+    """
+    root = Path(path).resolve()
+    return _require_files(path, (own for own in _match_pattern(root, ["**", "*"]) if _is_data(own, root)))
+
+
+def single_file(path: str | Path) -> str:
+    """Return the only file of a path or a pattern."""
+    files = list_files(path)
+    if len(files) > 1:
+        raise SourceUnfit(f"{str(path)!r} names {len(files)} files, and a database is one. Write its path.")
+    return files[0]
+
+
+def pattern_base(path: Path) -> Path:
+    """Return the folder that a path or a pattern starts from, free of links: the last one without `*`, `?` or `[`."""
+    return (path.parent if path.is_file() else _fixed_part(path)).resolve()
+
+
+def require_same_files(expected: Iterable[str], read: Iterable[str]) -> None:
+    """Refuse a table of which an engine would read other files than those that were listed, or one of them twice.
+
+    Theorem: reading-rows
+    """
+    if sorted(expected) != sorted(read):
+        raise SourceUnfit(
+            "The engine would read other files than those that the path names. Write the path of the files without "
+            "special characters, and let nothing change them meanwhile."
+        )
+
+
+def _fixed_part(path: Path) -> Path:
+    whole = path.absolute()
+    place = next((n for n, part in enumerate(whole.parts) if GLOB_CHARACTERS.search(part)), len(whole.parts) - 1)
+    return Path(*whole.parts[:place])
+
+
+def _require_files(path: str | Path, listed: Iterable[Path]) -> list[str]:
+    different = dict[tuple[int, int], str]()
+    for name in sorted(str(own) for own in listed if own.is_file()):
+        status = Path(name).stat()
+        different.setdefault((status.st_dev, status.st_ino), name)  # a link, hard or symbolic, is the same file again
+    chosen = list(different.values())
+    if not chosen:
+        raise SourceUnfit(f"No file is at {str(path)!r}. Write the path of the table's files; * stands for any name.")
+    for name in chosen:
+        if GLOB_CHARACTERS.search(name):
+            raise SourceUnfit(
+                f"The path {name!r} has *, ? or [ in it, which engines read as a pattern for other files. Rename the "
+                "file, or the folder that it is in."
+            )
+        try:
+            name.encode()
+        except UnicodeEncodeError:
+            raise SourceUnfit(f"The path {name!r} is not UTF-8. Rename the file, or its folder.") from None
+    return chosen
+
+
+def _match_pattern(folder: Path, parts: Sequence[str]) -> Iterator[Path]:
+    """Yield what a pattern matches below a folder, as `glob` does; but each folder once, however many links lead to it.
+
+    `glob` follows two links that lead upwards 2^40 times.
+    """
+    if not parts:
+        yield folder
+        return
+    first, *rest = parts
+    if first == "**":
+        for inner in _folders(folder, set()):
+            yield from _match_pattern(inner, rest or ["*"])
+    elif GLOB_CHARACTERS.search(first):
+        for name in fnmatch.filter(_names(folder), first):
+            if first.startswith(".") or not name.startswith("."):
+                yield from _match_pattern(folder / name, rest)
+    else:
+        yield from _match_pattern(folder / first, rest)
+
+
+def _folders(folder: Path, seen: set[tuple[int, int]]) -> Iterator[Path]:
+    """Yield a folder and all folders in it, each once; those whose names begin with a point are left out."""
+    status = folder.stat()
+    if (status.st_dev, status.st_ino) not in seen:
+        seen.add((status.st_dev, status.st_ino))
+        yield folder
+        for name in _names(folder):
+            if not name.startswith(".") and (folder / name).is_dir():
+                yield from _folders(folder / name, seen)
+
+
+def _names(folder: Path) -> list[str]:
+    try:
+        return sorted(os.listdir(folder))  # noqa: PTH208  names alone
+    except OSError:
+        return []
+
+
+def _is_data(path: Path, root: Path) -> bool:
+    """Return whether Spark takes a file below a folder for data: no part of its path may be hidden."""
+    parts = path.relative_to(root).parts
+    return not any(part.startswith(".") or (part.startswith("_") and "=" not in part) for part in parts)
+
+
+# --- CSV files: how they are written, all of it declared. Nothing is guessed from the rows when they are read. ---
+
+
+SEPARATORS = (",", ";", "\t", "|", ":", " ", "^", "~")
+CODECS = {
+    "utf-8": "utf-8-sig",
+    "utf-16": "utf-16",
+    "latin-1": "latin-1",
+    "windows-1252": "cp1252",
+    "windows-1250": "cp1250",
+    "windows-1251": "cp1251",
+    "iso-8859-2": "iso8859-2",
+    "iso-8859-15": "iso8859-15",
+    "mac-roman": "mac-roman",
+    "koi8-r": "koi8-r",
+    "shift-jis": "shift-jis",
+    "gb18030": "gb18030",
+    "big5": "big5",
+    "euc-kr": "euc-kr",
+}
+"""The encodings that a file may have, and what Python calls them; a mark of the byte order is no part of the text."""
+THOUSANDS = (",", ".", " ", "'", "\u2019", "\u00a0", "\u202f")
+DATE_ORDERS = ("year-first", "day-first", "month-first")
+MOST_NULLS = 100
+UNREADABLE_NUMBER = "?"
+"""What stands for a text that is no number as numbers are declared to be written."""
+_AT_ONCE = 2**20
+_SPACE = "[ \t\n\r\f\x0b]*"
+_EXPONENT = "([eE][+-]?[0-9]+)?"
+_WORDS = "[iI][nN][fF]([iI][nN][iI][tT][yY])?|[nN][aA][nN]"
+_PARTS = "([0-9]{1,2})[./-]([0-9]{1,2})[./-]([0-9]{4})"
+_PATTERN = re.compile("(?:%[dmY]|[^\\W\\d]|[ .,/_'-]){3,40}")
+_PART = re.compile("%[dmY]")
+_CLOCK = "([T ]([01][0-9]|2[0-3]):[0-5][0-9](:[0-5][0-9]([.][0-9]+)?)?Z?)?"
+
+
+def day_rule(parts: str) -> str:
+    """Return the regular expression of a whole text that holds a day, and perhaps a time."""
+    return f"{_SPACE}{parts}{_CLOCK}{_SPACE}"
+
+
+DAY_RULE = day_rule(_PARTS)
+"""A day whose year comes last."""
+
+
+def _is_pattern(text: str) -> bool:
+    parts = _PART.findall(text)
+    return _PATTERN.fullmatch(text) is not None and sorted(parts) == ["%Y", "%d", "%m"]
+
+
+def _shorten(raw: str) -> str:
+    return f"CASE WHEN {DUCKDB.bytes.format(raw)} <= {LONGEST_TEXT} THEN {raw} END"
+
+
+def _require_one_of(argument: str, value: str, accepted: Sequence[str]) -> None:
+    if value not in accepted:
+        raise InvalidArgument(argument, value, f"write one of {', '.join(map(repr, accepted))}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CsvFormat:
+    """How CSV files are written; fields may stand in double quotes, and a quote in such a field is written twice.
+
+    >>> CsvFormat(separator=";", decimal=",", thousands=".").number_text("1.234,50")
+    '1234.50'
+
+    Theorem: reading-rows
+    """
+
+    separator: str = ","
+    header: bool = True
+    """Whether the first line has names; where it does not, columns are called column1, column2 and so on."""
+    encoding: str = "utf-8"
+    decimal: str = "."
+    thousands: str | None = None
+    """What stands between groups of three digits."""
+    dates: str = "year-first"
+    """One of `DATES`, or a pattern with %d, %m and %Y, each once, and letters and signs around them."""
+    null: tuple[str, ...] = ("",)
+    """Fields that say that there is no value."""
+
+    def __post_init__(self) -> None:
+        """Refuse what no file is written in, or what would read a text in two ways."""
+        _require_one_of("separator", self.separator, SEPARATORS)
+        _require_one_of("encoding", self.encoding, tuple(CODECS))
+        _require_one_of("decimal", self.decimal, (".", ","))
+        if self.dates not in DATE_ORDERS and not _is_pattern(self.dates):
+            accepted = (
+                f"write one of {', '.join(map(repr, DATE_ORDERS))}, or a pattern with %d, %m and %Y such as '%Y%m%d'"
+            )
+            raise InvalidArgument("dates", self.dates, accepted)
+        if self.thousands is not None:
+            _require_one_of("thousands", self.thousands, tuple(sign for sign in THOUSANDS if sign != self.decimal))
+        fits = len(self.null) <= MOST_NULLS and len(set(self.null)) == len(self.null)
+        if not fits or any(len(text) > LONGEST_TEXT or "\0" in text for text in self.null):
+            raise InvalidArgument("null", self.null, f"write at most {MOST_NULLS} texts that differ, such as 'NA'")
+
+    @property
+    def digest(self) -> str:
+        """What must not change under one version; nothing where all is as usual."""
+        return "" if self == CsvFormat() else json.dumps(asdict(self), sort_keys=True)
+
+    @property
+    def number_rule(self) -> str:
+        """The regular expression of a number, for the whole text."""
+        point, group = f"[{self.decimal}]", "[0-9]+"
+        if self.thousands is not None:
+            group = f"([0-9]{{1,3}}([{self.thousands}][0-9]{{3}})+|[0-9]+)"
+        return f"{_SPACE}[+-]?(({group}({point}[0-9]*)?|{point}[0-9]+){_EXPONENT}|{_WORDS}){_SPACE}"
+
+    @property
+    def plain_numbers(self) -> bool:
+        """Whether numbers are written as `domain.spelling` has them."""
+        return self.decimal == "." and self.thousands is None
+
+    def number_text(self, text: str) -> str:
+        """Return a text as `domain.spelling` writes numbers; `?` where it is none."""
+        if self.plain_numbers:
+            return text
+        if len(text.encode()) > LONGEST_TEXT or re.fullmatch(self.number_rule, text) is None:
+            return UNREADABLE_NUMBER
+        whole = text if self.thousands is None else text.replace(self.thousands, "")
+        return whole.replace(self.decimal, ".")
+
+    def day_text(self, text: str) -> str:
+        """Return a text with its day as `domain.spelling` writes it; one that is written otherwise stays as it is."""
+        if self.dates == "year-first" or len(text.encode()) > LONGEST_TEXT:
+            return text
+        parts, order = self._day_parts
+        if re.fullmatch(day_rule(parts), text) is None:
+            return text
+        found = re.search(parts, text)
+        day, month, year = ("" if found is None else found[order.index(part) + 1] for part in "dmY")
+        return f"{year}-{month.rjust(2, '0')}-{day.rjust(2, '0')}"
+
+    @property
+    def _day_parts(self) -> tuple[str, str]:
+        """The regular expression of a day, and what its three groups are, such as dmY."""
+        match self.dates:
+            case "day-first":
+                return _PARTS, "dmY"
+            case "month-first":
+                return _PARTS, "mdY"
+            case pattern:
+                close = "" in _PART.split(pattern)[1:-1]  # nothing tells where one part ends: each has all its digits
+                width = {"Y": "{4}"} | dict.fromkeys("dm", "{2}" if close else "{1,2}")
+                pieces = re.findall("%[dmY]|.", pattern)
+                rule = "".join(f"([0-9]{width[own[1]]})" if _PART.match(own) else f"[{own}]" for own in pieces)
+                return rule, "".join(own[1] for own in _PART.findall(pattern))
+
+    def number_sql(self, raw: str) -> str:
+        """Return SQL for `number_text` of a field."""
+        if self.plain_numbers:
+            return raw
+        whole = raw if self.thousands is None else f"replace({raw}, {DUCKDB.literal(self.thousands)}, '')"
+        plain = f"replace({whole}, {DUCKDB.literal(self.decimal)}, '.')"
+        fits = DUCKDB.matches.format(_shorten(raw), DUCKDB.literal(self.number_rule))
+        return f"CASE WHEN {raw} IS NULL THEN NULL WHEN {fits} THEN {plain} ELSE '{UNREADABLE_NUMBER}' END"
+
+    def day_sql(self, raw: str) -> str:
+        """Return SQL for `day_text` of a field."""
+        if self.dates == "year-first":
+            return raw
+        parts, order = self._day_parts
+        day, month, year = (f"regexp_extract({raw}, {DUCKDB.literal(parts)}, {order.index(own) + 1})" for own in "dmY")
+        fits = DUCKDB.matches.format(_shorten(raw), DUCKDB.literal(day_rule(parts)))
+        return (
+            f"CASE WHEN {fits} THEN {year} || '-' || lpad({month}, 2, '0') || '-' || lpad({day}, 2, '0') ELSE {raw} END"
+        )
+
+    def raw_sql(self, attribute: Attribute, raw: str) -> str:
+        """Return SQL for the text that an attribute is read from."""
+        match attribute:
+            case Integer() | Number():
+                return self.number_sql(raw)
+            case Date():
+                return self.day_sql(raw)
+            case Category() | Boolean():
+                return raw
+
+
+PLAIN_CSV = CsvFormat()
+"""Commas, a line of names, UTF-8, decimal points, and an empty field for no value."""
+
+
+class Utf8Files:
+    """CSV files in UTF-8: the files themselves, or copies in memory where they have another encoding."""
+
+    def __init__(self, files: Sequence[str], form: CsvFormat) -> None:
+        """Copy what has another encoding; nothing of it is written to a disk."""
+        self._copies: list[IO[bytes]] = []
+        self.form = replace(form, encoding="utf-8")
+        self.names = list(files)
+        if form.encoding != "utf-8":
+            self.names = [self._copied(name, form.encoding) for name in files]
+
+    def close(self) -> None:
+        """Let go of the copies."""
+        for copy in self._copies:
+            copy.close()
+
+    def _copied(self, name: str, encoding: str) -> str:
+        if not hasattr(os, "memfd_create"):
+            raise SourceUnfit("Files of this encoding are read on Linux alone. Write them as UTF-8.")
+        copy = os.fdopen(os.memfd_create("rows"), "wb")
+        self._copies.append(copy)
+        try:
+            with open_text(name, encoding) as text:
+                while part := text.read(_AT_ONCE):
+                    copy.write(part.encode())
+            copy.flush()
+        except (OSError, EOFError, UnicodeError):
+            pass
+        else:
+            return f"/proc/{os.getpid()}/fd/{copy.fileno()}"
+        self.close()
+        raise SourceUnfit(f"A CSV file cannot be read as {encoding}. Write the encoding that it has.")
+
+
+def csv_sql(files: Sequence[str], form: CsvFormat) -> str:
+    """Return SQL for the rows of CSV files in UTF-8 as texts: no type and no separator is guessed from the rows."""
+    listed = [first_line_fields(name, form) for name in files]
+    if form.header:
+        if any(names != listed[0] for names in listed):
+            raise SourceUnfit("The CSV files differ in their first lines. Give all of them the same column names.")
+        names = listed[0]
+    else:
+        if len({len(names) for names in listed}) > 1:
+            raise SourceUnfit("The CSV files differ in how many fields their first lines have.")
+        names = [f"column{place + 1}" for place in range(len(listed[0]))]
+    if len({name.casefold() for name in names}) != len(names):
+        raise SourceUnfit(
+            "A column name is twice in the first line of the CSV file; capitals make no difference. Give each column "
+            "its own name, or write header = false if the first line has no names."
+        )
+    columns = ", ".join(f"{DUCKDB.literal(name)}: 'VARCHAR'" for name in names)
+    packed = {name.endswith(".gz") for name in files}
+    if len(packed) > 1:
+        raise SourceUnfit("Some of the CSV files are packed by gzip and some are not. Pack all of them, or none.")
+    options = {
+        "auto_detect": "false",
+        "header": str(form.header).lower(),
+        "delim": DUCKDB.literal(form.separator),
+        "quote": "'\"'",
+        "escape": "'\"'",
+        "nullstr": f"[{DUCKDB.literals(form.null)}]" if form.null else "[]",
+        "encoding": "'utf-8'",
+        "compression": "'gzip'" if True in packed else "'none'",
+        "strict_mode": "true",
+        "ignore_errors": "false",
+        "null_padding": "false",
+        "columns": f"{{{columns}}}",
+    }
+    return f"read_csv([{DUCKDB.literals(files)}], {', '.join(f'{key} = {text}' for key, text in options.items())})"
+
+
+def first_line_fields(path: str, form: CsvFormat) -> list[str]:
+    """Return the fields of the first line."""
+    try:
+        with open_text(path, form.encoding) as file:
+            found = next(csv.reader(file, delimiter=form.separator), [])
+    except (OSError, EOFError, UnicodeError, csv.Error):
+        found = []
+    if not any(name.strip() for name in found):
+        raise SourceUnfit(
+            "The first line of a CSV file cannot be read. Write column names, in the declared encoding, with the "
+            "declared separator between them."
+        )
+    return found
+
+
+def open_text(path: str, encoding: str) -> IO[str]:
+    """Return a file of text, open, packed by gzip or not."""
+    raw = gzip.open(path) if path.endswith(".gz") else Path(path).open("rb")  # noqa: SIM115  closed by the wrapper
+    return io.TextIOWrapper(raw, encoding=CODECS[encoding], newline="")
+
+
+# --- Frames: tables of pandas, polars and Arrow, brought into one shape. ---
+
+
+def arrow_table(schema: Schema, frame: Any) -> tuple[pa.Table, frozenset[str]]:  # noqa: ANN401  of three libraries
+    """Return the columns that a schema needs, under their declared names, and which of them hold codes already.
+
+    A column of Python objects has no type of its own, and none is guessed from its values: they are encoded here.
+    """
+    library = type(frame).__module__.partition(".")[0]
+    person = schema.unit.id
+    needed = {own.name: source_column_name(own) for own in schema.domain} | ({} if person is None else {person: person})
+    coded = set[str]()
+    found = dict[str, Any]()
+    for name, own_name in needed.items():
+        column = _column(frame, library, own_name)
+        if library == "pandas" and str(column.dtype) == "object":
+            if name == person:
+                found[name] = _id_column(column.tolist())
+            else:
+                found[name] = pa.array(encode(schema.domain[name], column.to_numpy()))
+            coded.add(name)
+            continue
+        own = _typed(column, library)
+        if pa.types.is_decimal256(own.type) and name != person:  # wider than DuckDB's decimals
+            own = pa.array(encode(schema.domain[name], own.to_pylist()))
+            coded.add(name)
+        found[name] = own.cast(pa.string()) if pa.types.is_decimal256(own.type) else own
+    return pa.table(found), frozenset(coded)
+
+
+def _id_column(listed: list[object]) -> pa.StructArray:
+    """Return ids that may be any Python objects: a number that tells them apart, and the text that they are hashed as.
+
+    The number depends on the order of the rows, so nothing but whether two are equal may depend on it.
+    """
+    numbers = number_people(listed)
+    texts = id_texts(numbers, listed, np.flatnonzero(numbers >= 0))
+    try:
+        text = pa.array([texts.get(number) for number in numbers.tolist()], pa.string())
+        return pa.StructArray.from_arrays([pa.array(numbers), text], ["number", "text"], mask=pa.array(numbers < 0))
+    except (pa.ArrowException, ValueError):
+        pass
+    raise SourceUnfit("The column of who a row is of holds text that is not UTF-8. Use numbers or texts.")
+
+
+def _column(frame: Any, library: str, name: str) -> Any:  # noqa: ANN401  of three libraries
+    if library == "polars" and not hasattr(frame, "get_column"):
+        raise SourceUnfit("The data are a lazy frame, which has no rows yet. Give frame.collect().")
+    names = {"pandas": "columns", "polars": "columns", "pyarrow": "column_names"}.get(library)
+    if names is None:
+        raise SourceUnfit("The data are no frame. Give a table of pandas, polars or Arrow.")
+    match list(getattr(frame, names)).count(name):
+        case 0:
+            raise SourceUnfit(f"The column {name} is declared, and the table does not have it. Add it to the table.")
+        case 1:
+            return frame.column(name) if library == "pyarrow" else frame[name]
+        case _:
+            raise SourceUnfit(f"The table has the column {name} more than once. Give each column its own name.")
+
+
+def _typed(column: Any, library: str) -> Any:  # noqa: ANN401  of three libraries
+    try:
+        match library:
+            case "pandas":
+                found = pa.chunked_array([pa.Array.from_pandas(column)])
+            case "polars":
+                found = column.to_arrow()
+            case _:
+                found = column
+        if pa.types.is_dictionary(found.type):
+            found = found.cast(found.type.value_type)
+        if pa.types.is_float16(found.type):  # DuckDB has no such type; all of its values are floats
+            found = found.cast(pa.float32())
+        if pa.types.is_timestamp(found.type) and found.type.unit == "ns":
+            found = found.cast(pa.timestamp("ns"))  # in UTC; with a zone, DuckDB would round to microseconds
+    except (pa.ArrowException, ValueError, TypeError):
+        found = None
+    if found is None:
+        raise SourceUnfit("A column of the frame cannot be read. Use columns of numbers, texts, days or truths.")
+    return found

@@ -1,0 +1,106 @@
+"""A table in memory: the reference implementation that every other engine is tested against."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dodona.engines.answers import Histogram, WholeNumbers, answer_block, join_answers, plan_histograms
+from dodona.engines.cap import cap_key, number_people, rows_within_cap
+from dodona.engines.errors import SourceUnfit
+from dodona.errors import InvariantBroken
+from dodona.query.predicate import evaluate_predicate
+from dodona.query.query import Block, PeopleWeight, Query, group_numbers
+from dodona.schema.attributes import cell_count, source_column_name
+from dodona.schema.encoding import encode
+from dodona.schema.schema import Schema
+from dodona.trusted.source import Sealed
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+class MemorySource:
+    """Columns of values, encoded once.
+
+    >>> from dodona.schema.attributes import Boolean
+    >>> schema = Schema.of("stays", Boolean("emergency"), size=3)
+    >>> MemorySource(schema, {"emergency": [True, False, None]}).exact(Query.count(schema.domain))
+    <sealed>
+    """
+
+    def __init__(
+        self,
+        schema: Schema,
+        columns: Mapping[str, Sequence[object] | NDArray[Any]],
+        *,
+        version: str = "1",
+        key: bytes | None = None,
+    ) -> None:
+        """Take all declared columns, and the column of people where the unit has one; all of one length.
+
+        Where people are protected, the key of the ledger chooses which of their rows count.
+        """
+        own_key = cap_key(schema, key)
+        self.version = version
+        self._schema = schema
+        person = schema.unit.id
+        needed = [*map(source_column_name, schema.domain), *([] if person is None else [person])]
+        for name in needed:
+            if name not in columns:
+                raise SourceUnfit(
+                    f"The column {name} is declared, and the table does not have it. Add it to the table."
+                )
+        if len({len(columns[name]) for name in needed}) > 1:
+            raise SourceUnfit("The columns differ in length. Give each of them one value for each row.")
+        self._people: NDArray[np.int64] | None = None
+        codes = {
+            attribute.name: encode(attribute, columns[source_column_name(attribute)]) for attribute in schema.domain
+        }
+        if person is not None:
+            kept = rows_within_cap(schema, codes, columns[person], own_key)
+            codes = {name: own[kept] for name, own in codes.items()}
+            self._people = number_people(columns[person])[kept]
+        self._codes = codes
+        self._rows = len(next(iter(codes.values()))) if codes else 0
+
+    def __repr__(self) -> str:
+        return f"MemorySource({self._schema.table})"
+
+    def exact(self, query: Query) -> Sealed:
+        """Return all answers of a query, sealed."""
+        plan = plan_histograms(query, rows=self._schema.unit.size)
+        found = dict[int, WholeNumbers]()
+        for names, places in plan.histograms:
+            found |= self._histogram(query, names).answers(query, plan, places)
+        for place in plan.single:
+            block = query.blocks[place]
+            if isinstance(block.weight, PeopleWeight):
+                found[place] = self._counted(block)
+            else:
+                found[place] = answer_block(block, self._codes, counts=None, rows=self._rows)
+        return Sealed(join_answers([found[place] for place in range(len(query.blocks))]))
+
+    def close(self) -> None:
+        """Let go of the table."""
+        self._codes = {}
+
+    def _counted(self, block: Block) -> NDArray[np.int64]:
+        """Return how many people have a row in each group."""
+        if self._people is None:
+            raise InvariantBroken("People are counted where the table does not tell them apart.")
+        meant = np.broadcast_to(evaluate_predicate(block.where, self._codes), (self._rows,))
+        groups = np.broadcast_to(group_numbers(block.keys, self._codes), (self._rows,))
+        pairs = np.unique(np.stack([groups[meant], self._people[meant]]), axis=1)
+        return np.bincount(pairs[0], minlength=block.values).astype(np.int64)
+
+    def _histogram(self, query: Query, names: Sequence[str]) -> Histogram:
+        shape = tuple(cell_count(query.domain[name]) for name in names)
+        number = np.zeros(self._rows, dtype=np.int64)
+        for name, size in zip(names, shape, strict=True):
+            number *= size
+            number += self._codes[name]
+        counts = np.bincount(number, minlength=int(np.prod(shape, dtype=np.int64)))
+        return Histogram(tuple(names), counts.reshape(shape))

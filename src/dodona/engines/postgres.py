@@ -1,0 +1,247 @@
+"""Tables in PostgreSQL, queried in place over a read-only session. Only sums leave the database."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from dodona.engines.answers import answer_query, unread_columns
+from dodona.engines.cap import PERSON_COLUMN, cap_key, capped_table, kept_digest, largest_person_statement
+from dodona.engines.dialects import POSTGRES, Dialect
+from dodona.engines.errors import SourceUnfit
+from dodona.engines.inspection import FetchedRow, SourceColumn
+from dodona.engines.postgres_session import (
+    KEPT_ROWS_COMMENT,
+    Connection,
+    ResultT,
+    Session,
+    describe_column,
+    fetch_columns,
+    find_relation,
+    kept_rows_table,
+    needed_columns,
+    relation_table,
+    run_with_write_access,
+    split_table_name,
+    table_comment,
+    types_unchanged,
+    write_kept_rows,
+)
+from dodona.engines.render import Statement, Table, digest_statement
+from dodona.errors import InvalidArgument
+from dodona.query.query import Query
+from dodona.schema.schema import Schema
+from dodona.trusted.source import Sealed, SourceFailed
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+
+# --- A table of PostgreSQL, open for its owner: every column as it is, nothing capped. ---
+
+
+class PostgresInspection:
+    """An inspection of a table, a view or a materialised view, in a session that can only read."""
+
+    def __init__(self, url: str, *, table: str, timeout: float = 3600.0) -> None:
+        """Connect, and look at names and types."""
+        space, name = split_table_name(table)
+        self._session = Session(url, timeout=timeout)
+        try:
+            self._relation = self._run(lambda connection: find_relation(connection, (), space, name))
+        except BaseException:
+            self._session.close()
+            raise
+
+    def __repr__(self) -> str:
+        return "PostgresInspection()"
+
+    @property
+    def dialect(self) -> Dialect:
+        """How PostgreSQL writes SQL."""
+        return POSTGRES
+
+    @property
+    def source(self) -> str:
+        """SQL that can stand after FROM."""
+        return self._relation.sql
+
+    @property
+    def columns(self) -> Mapping[str, SourceColumn]:
+        """All columns that the role may read, in the order of the table."""
+        return {name: describe_column(name, kind) for name, kind in self._relation.kinds.items() if kind.readable}
+
+    def fetch(self, sql: str) -> Sequence[FetchedRow]:
+        """Return the rows of a statement."""
+        return self._run(lambda connection: connection.execute(sql.encode()).fetchall())
+
+    def fetched(self, asked: Statement) -> list[NDArray[np.int64]]:
+        """Return the columns of a rendered statement's answer."""
+        return self._run(lambda connection: fetch_columns(connection, asked))
+
+    def table(self, schema: Schema) -> Table:
+        """Return how the declared columns are read."""
+        return relation_table(schema, self._relation)
+
+    def close(self) -> None:
+        """Let go of the connection."""
+        self._session.close()
+
+    def _run(self, work: Callable[[Connection], ResultT]) -> ResultT:
+        try:
+            return self._session.run(work, charged=False)
+        except SourceFailed:
+            pass
+        raise SourceUnfit(
+            "The rows of the table cannot be read: the connection was lost, a view fails on a row, or it takes longer "
+            "than an hour. Look into the server's log."
+        )
+
+
+# --- A table behind PostgreSQL: asked where it is, over a session that can only read. Sums alone come back. ---
+
+
+TIMEOUT = 300.0
+"""Seconds that a statement may take, where nothing else is written."""
+_LONGEST = 7 * 24 * 3600.0
+
+
+class PostgresSource:
+    """Exact answers from a table, a view or a materialised view of a PostgreSQL database."""
+
+    def __init__(  # noqa: PLR0913  what is opened once
+        self,
+        schema: Schema,
+        url: str,
+        *,
+        table: str | None = None,
+        version: str = "1",
+        timeout: float = TIMEOUT,
+        key: bytes | None = None,
+        kept: str | None = None,
+    ) -> None:
+        """Connect, and look at names and types; the name of the table is the schema's if none is given.
+
+        `url` may hold a password: it is never shown. Where people are protected, the key of the ledger chooses which of
+        their rows count, which is found anew with each question; or, with `kept`, was found once by `keep_rows`, which
+        wrote them into a table of that name.
+        """
+        own_key = cap_key(schema, key)
+        if not 0 < timeout <= _LONGEST:
+            raise InvalidArgument("timeout", timeout, "write a number of seconds, up to a week")
+        self.version = version
+        self._schema = schema
+        space, name = split_table_name(kept or (schema.table if table is None else table))
+        self._kept = None if kept is None else kept_digest(schema, version, own_key)
+        self._session = Session(url, timeout=timeout)
+        try:
+            self._columns = needed_columns(schema) if kept is None else kept_names(schema)
+            self._relation = self._session.run(
+                lambda connection: find_relation(connection, self._columns, space, name), charged=False
+            )
+            if self._kept is None:
+                table_as_it_is = relation_table(schema, self._relation)
+                people = table_as_it_is.person is not None
+                self._table = capped_table(table_as_it_is, schema.unit.rows, own_key) if people else table_as_it_is
+            else:
+                self._table = self._session.run(self._opened_kept, charged=False)
+            if self._relation.viewed:
+                self._hold_readable()
+        except BaseException:
+            self._session.close()
+            raise
+
+    def __repr__(self) -> str:
+        return f"PostgresSource({self._schema.table})"
+
+    def exact(self, query: Query) -> Sealed:
+        """Return all answers of a query, sealed: all of its statements see the same rows."""
+
+        def asked(connection: Connection) -> Sealed:
+            self._hold_types(connection)
+            rows = self._schema.unit.size
+            return answer_query(
+                query, self._table, rows=rows, fetch=lambda statement: fetch_columns(connection, statement)
+            )
+
+        return self._session.run(asked)
+
+    def fingerprint(self) -> str:
+        """Return a digest of all that an answer can depend on: the cells of the rows that count, in any order.
+
+        A row's cells are written as text and hashed by the server; the hashes are added up. This notices changes that
+        happen by mistake. It reads every declared column of the whole table.
+        """
+
+        def asked(connection: Connection) -> list[int]:
+            self._hold_types(connection)
+            _, *limbs = fetch_columns(connection, digest_statement(self._table, self._schema.domain.names))
+            return [int(limb[0]) for limb in limbs]
+
+        found = self._session.run(asked, charged=False)
+        return hashlib.sha256(repr(found).encode("ascii")).hexdigest()
+
+    def unread(self) -> tuple[str, ...]:
+        """Return the columns of which no row has a declared value, though there are others: for the owner alone."""
+
+        def asked(connection: Connection) -> tuple[str, ...]:
+            self._hold_types(connection)
+            return unread_columns(self._table, lambda statement: fetch_columns(connection, statement))
+
+        return self._session.run(asked, charged=False)
+
+    def keep_rows(self, url: str, kept: str, *, key: bytes, timeout: float = TIMEOUT) -> None:
+        """Write the rows that count into a table, by an address whose role may: for this version, schema and key."""
+        space, name = split_table_name(kept)
+        own = f"{KEPT_ROWS_COMMENT}{kept_digest(self._schema, self.version, key)}"
+        wrong = run_with_write_access(
+            url, timeout=timeout, work=lambda connection: (write_kept_rows(connection, self._table, space, name, own),)
+        )
+        if wrong is None:
+            raise SourceUnfit(
+                f"The rows cannot be written to {space}.{name}. Check that the schema is there and that the role may "
+                "create tables in it, or name the variable of an address whose role may: --url."
+            )
+        if wrong[0] is not None:
+            raise SourceUnfit(wrong[0])
+
+    def _opened_kept(self, connection: Connection) -> Table:
+        """Return how rows that are kept are read; they must belong here, and be within the cap."""
+        table = kept_rows_table(connection, self._schema, self._relation, str(self._kept))
+        _, most, nobody = fetch_columns(connection, largest_person_statement(table))
+        if most[0] > self._schema.unit.rows or nobody[0]:
+            raise SourceUnfit("The rows that are kept were changed: more of a person than count. Run `dodona keep`.")
+        return table
+
+    def close(self) -> None:
+        """Let go of the connection."""
+        self._session.close()
+
+    def _hold_types(self, connection: Connection) -> None:
+        """Refuse a table whose columns are no longer what they were when it was opened: they are read as that."""
+        if not types_unchanged(connection, self._columns, self._relation):
+            raise SourceFailed
+        if self._kept is not None and table_comment(connection, self._relation) != f"{KEPT_ROWS_COMMENT}{self._kept}":
+            raise SourceFailed  # kept anew, for another version
+
+    def _hold_readable(self) -> None:
+        """Read a view once, so that a row on which it fails is the owner's to see, and nobody else's."""
+        try:
+            self.fingerprint()
+        except SourceFailed:
+            pass
+        else:
+            return
+        raise SourceUnfit(
+            "The view cannot be read within the time-out: it fails on a row, or takes too long. Mend it, or "
+            "raise timeout."
+        )
+
+
+def kept_names(schema: Schema) -> list[str]:
+    """Return the columns of a table that keeps the rows that count."""
+    return [*(f"c{place}" for place in range(len(schema.domain.names))), PERSON_COLUMN]

@@ -1,0 +1,432 @@
+"""Read-only PostgreSQL sessions, and how the declared columns of a table are found and read in them.
+
+One transaction per query, with a timeout; the session reconnects after a failure.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+import psycopg
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
+
+from dodona.engines.cap import PERSON_COLUMN, id_text_pattern, kept_columns, kept_table
+from dodona.engines.cells import ColumnForm, ColumnReading, accepted_forms, read_column
+from dodona.engines.dialects import DOUBLE_OF_NUMERIC, POSTGRES
+from dodona.engines.errors import SourceUnfit, describe_attribute, missing_column_error, unfit_type_error
+from dodona.engines.inspection import SourceColumn
+from dodona.engines.render import Statement, Table
+from dodona.schema.attributes import Attribute, Boolean, source_column_name
+from dodona.schema.schema import Schema
+from dodona.trusted.source import SourceFailed
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+# --- A session with PostgreSQL: read only, bounded in time, one transaction a question, connected anew after a failure.
+
+
+Connection = psycopg.Connection[tuple[Any, ...]]
+ResultT = TypeVar("ResultT")
+
+_SETTINGS = {
+    "default_transaction_read_only": "on",
+    "search_path": "pg_catalog, pg_temp",  # temporary tables come first where they are not named
+    "standard_conforming_strings": "on",
+    "client_encoding": "UTF8",
+    "TimeZone": "UTC",
+    "DateStyle": "ISO, YMD",
+    # All rows are read whatever is asked: an index would make the time of an answer tell how many there are of a kind,
+    # and one of ranges of blocks would show a single row.
+    "enable_indexscan": "off",
+    "enable_indexonlyscan": "off",
+    "enable_bitmapscan": "off",
+    "jit": "off",  # a statement has hundreds of small expressions: compiling them takes longer than they do
+}
+_KEEPALIVE = {  # a server that is gone without a word is noticed within two minutes
+    "connect_timeout": "10",
+    "keepalives_idle": "60",
+    "keepalives_interval": "10",
+    "keepalives_count": "6",
+    "application_name": "dodona source",
+}
+_BEGIN = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"  # all statements of a question see the same rows
+_SIGNATURE = b"PGCOPY\n\xff\r\n\0" + bytes(8)
+_TRAILER = b"\xff\xff"
+_WORD = 8
+
+
+class Session:
+    """One connection at a time, for one question at a time."""
+
+    def __init__(self, url: str, *, timeout: float) -> None:
+        """Connect; no statement may take more seconds than `timeout`."""
+        self._url = url
+        self._timeout = timeout
+        self._lock = threading.Lock()
+        self._closed = False
+        self._connection: Connection | None = None
+        reason = self._reached()
+        if reason is not None:  # raised here, so that the address does not travel with it
+            raise SourceUnfit(reason)
+
+    def __repr__(self) -> str:
+        return "Session"
+
+    def run(self, work: Callable[[Connection], ResultT], *, charged: bool = True) -> ResultT:
+        """Return what the work returns, in one transaction that reads; it is never tried twice.
+
+        A connection that was lost since the last question is replaced before this one begins. A failure on the way
+        closes the connection, and the next question gets a new one.
+        """
+        with self._lock:
+            found = self._tried(work)
+        if found is None:  # raised here and not where it failed, so that the server's own words do not travel with it
+            raise SourceFailed(charged=charged)
+        return found[0]
+
+    def close(self) -> None:
+        """Let go of the connection, for good."""
+        with self._lock:
+            self._closed = True
+            self._drop()
+
+    def _tried(self, work: Callable[[Connection], ResultT]) -> tuple[ResultT] | None:
+        if self._closed:
+            return None
+        try:
+            connection = self._begun()
+            found = work(connection)
+            connection.execute("COMMIT")
+        except psycopg.Error:
+            self._drop()
+            return None
+        except BaseException:
+            self._drop()
+            raise
+        return (found,)
+
+    def _begun(self) -> Connection:
+        if self._connection is not None:
+            try:
+                self._connection.execute(_BEGIN)
+            except psycopg.OperationalError:  # it was lost while nothing was asked
+                self._drop()
+        if self._connection is None:
+            self._connection = _connect(self._url, self._timeout)
+            self._connection.execute(_BEGIN)
+        return self._connection
+
+    def _drop(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.close()
+
+    def _reached(self) -> str | None:
+        """Connect for the first time, and return what is wrong where it fails."""
+        try:
+            self._connection = _connect(self._url, self._timeout)
+        except psycopg.ProgrammingError:
+            return (
+                "The address of the database cannot be read. Write it as postgresql://role:password@host:5432/database."
+            )
+        except psycopg.Error as fault:
+            refused = fault.pgconn is not None and bool(fault.pgconn.used_password or fault.pgconn.needs_password)
+            if refused:
+                return "The server does not let this role in with this password. Check both in the address."
+            return (
+                "The server cannot be reached, or does not let this role in. Check host, port, database and role in "
+                "the address, and that the server is running."
+            )
+        return None
+
+
+def fetch_columns(connection: Connection, asked: Statement) -> list[NDArray[np.int64]]:
+    """Return the columns of a statement's answer; they come as whole numbers of 64 bits, one row a group.
+
+    More rows than the statement has groups are refused: so much never leaves the server's answer.
+    """
+    names = ["g", *(f"s{place}" for place in range(sum(map(len, asked.scales))))]
+    listed = ", ".join(f"CAST({name} AS bigint)" for name in names)
+    raw = bytearray()
+    with connection.cursor() as cursor:
+        sql = f"COPY (SELECT {listed} FROM ({asked.sql}) AS asked) TO STDOUT (FORMAT binary)"  # noqa: S608
+        with cursor.copy(sql) as copy:
+            for part in copy:
+                raw += part
+    columns = _parse_binary_columns(raw, len(names))
+    if columns is None or len(columns[0]) > asked.groups:
+        raise SourceFailed
+    return columns
+
+
+def _parse_binary_columns(raw: bytearray, number: int) -> list[NDArray[np.int64]] | None:
+    """Return the columns of PostgreSQL's binary format, where all fields are whole numbers and none is NULL."""
+    row = np.dtype([("fields", ">i2"), ("held", [("size", ">i4"), ("value", ">i8")], (number,))])
+    body = len(raw) - len(_SIGNATURE) - len(_TRAILER)
+    if not raw.startswith(_SIGNATURE) or not raw.endswith(_TRAILER) or body % row.itemsize:
+        return None
+    rows = np.frombuffer(raw, dtype=row, count=body // row.itemsize, offset=len(_SIGNATURE))
+    if np.any(rows["fields"] != number) or np.any(rows["held"]["size"] != _WORD):
+        return None
+    return list(rows["held"]["value"].astype(np.int64).T.copy())
+
+
+def run_with_write_access(url: str, *, timeout: float, work: Callable[[Connection], ResultT]) -> ResultT | None:
+    """Return what the work of an owner returns, who may write; None where it fails."""
+    try:
+        connection = _connect(url, timeout)
+        with connection:
+            connection.execute("SET default_transaction_read_only = off")
+            return work(connection)
+    except psycopg.Error:
+        return None
+
+
+def _connect(url: str, timeout: float) -> Connection:
+    """Return a connection that can only read, and only what is named with its schema."""
+    address = make_conninfo("", **(_KEEPALIVE | conninfo_to_dict(url)))
+    connection = psycopg.connect(address, autocommit=True, prepare_threshold=None)
+    settings = _SETTINGS | {"statement_timeout": str(max(1, round(timeout * 1000)))}
+    try:
+        listed = ", ".join(["pg_catalog.set_config(%s, %s, false)"] * len(settings))
+        connection.execute(f"SELECT {listed}", [text for pair in settings.items() for text in pair])
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+# --- Opening a table in PostgreSQL: find it in the catalogue, and say how each declared column is read. ---
+
+
+_FORMS = {
+    "bool": ColumnForm.TRUTH,
+    "date": ColumnForm.DAY,
+    "timestamp": ColumnForm.TIME,
+    "timestamptz": ColumnForm.ZONED,
+    **dict.fromkeys(("text", "varchar", "bpchar", "name", "citext", "enum"), ColumnForm.TEXT),
+    **dict.fromkeys(("int2", "int4", "int8"), ColumnForm.WHOLE),
+    **dict.fromkeys(("float4", "float8", "numeric"), ColumnForm.DOUBLE),
+}
+_EQUALITY_ONLY_TYPES = frozenset({"uuid", "bytea"})
+"""Types of which nothing is asked but whether two values are the same."""
+_HOLDS_NAN = frozenset({"float4", "float8", "numeric"})
+_MODEST_DIGITS = 250  # a numeric with so many digits at most on either side of its point is within the range of doubles
+_LOCKED = frozenset("rpv")
+_RELATIONS = frozenset("rpvmf")
+_NAME_PARTS = 2
+KEPT_ROWS_COMMENT = "dodona kept rows "
+"""The comment of a table that `keep` wrote begins so."""
+
+_TABLE = """
+SELECT c.relkind::text, c.relname, n.nspname, has_schema_privilege(n.oid, 'USAGE'),
+       has_table_privilege(c.oid, 'SELECT')
+FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+WHERE lower(n.nspname) = lower(%s) AND lower(c.relname) = lower(%s)
+"""
+_COLUMNS = """
+WITH RECURSIVE held AS (
+    SELECT attname, attnum, atttypid AS type, atttypmod AS mod FROM pg_attribute
+    WHERE attrelid = %(table)s::regclass AND attnum > 0 AND NOT attisdropped
+    UNION ALL
+    SELECT attname, attnum, typbasetype, typtypmod FROM held JOIN pg_type ON pg_type.oid = type WHERE typtype = 'd'
+)
+SELECT attname, CASE WHEN typtype = 'e' THEN 'enum' WHEN typname = 'citext' AND typcategory = 'S' THEN typname
+                     WHEN typnamespace = 'pg_catalog'::regnamespace THEN typname ELSE '' END,
+       format_type(type, mod), has_column_privilege(%(table)s::regclass, attnum, 'SELECT')
+FROM held JOIN pg_type ON pg_type.oid = type WHERE typtype <> 'd' ORDER BY attnum
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class PostgresType:
+    """The type of a column: a short name for its family, how it is written in full, and whether it may be read."""
+
+    family: str
+    shown: str
+    readable: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Relation:
+    """A table or a view as it was found: what to lock, and the types that its columns must go on having."""
+
+    space: str
+    name: str
+    locked: bool
+    viewed: bool
+    kinds: Mapping[str, PostgresType]
+
+    @property
+    def sql(self) -> str:
+        """Its name in full, in quotes."""
+        return _quote_name(self.space, self.name)
+
+
+def split_table_name(table: str) -> tuple[str, str]:
+    """Return the schema and the name of a table in the database; `public` where only a name is written."""
+    parts = table.split(".")
+    if len(parts) > _NAME_PARTS or not all(parts):
+        raise SourceUnfit(
+            "The name of a table in the database is written as public.stays: the schema, a point, the name. Where one "
+            "of them has a point in it, ask a view."
+        )
+    return ("public", parts[0]) if len(parts) == 1 else (parts[0], parts[1])
+
+
+def find_relation(connection: Connection, needed: Iterable[str], space: str, name: str) -> Relation:
+    """Return the table as the catalogue has it; the columns that are needed must be readable."""
+    ((encoding,),) = connection.execute("SHOW server_encoding").fetchall()
+    if encoding != "UTF8":
+        raise SourceUnfit(
+            "The database is not encoded in UTF8, so that texts could not be compared. Ask a copy that is."
+        )
+    found = connection.execute(_TABLE, (space, name)).fetchall()
+    exact = [row for row in found if row[1:3] == (name, space)]
+    if not exact:
+        hint = f" It has {found[0][2]}.{found[0][1]}: write the name as it is there." if found else ""
+        raise SourceUnfit(f"The database has no table {space}.{name}. Check the name and the database.{hint}")
+    ((kind, _, _, entered, readable),) = exact
+    if kind not in _RELATIONS:
+        raise SourceUnfit(f"{space}.{name} is neither a table nor a view. Write the name of one.")
+    if not entered:
+        raise SourceUnfit(f"The role may not use the schema {space}. Grant it: GRANT USAGE ON SCHEMA.")
+    kinds = _column_types(connection, _quote_name(space, name))
+    unread = [own for own in needed if own in kinds and not kinds[own].readable]
+    if unread:
+        raise SourceUnfit(f"The role may not read the column {unread[0]}. Grant it: GRANT SELECT ON {space}.{name}.")
+    return Relation(space, name, readable and kind in _LOCKED, kind in "vf", kinds)
+
+
+def types_unchanged(connection: Connection, names: Iterable[str], known: Relation) -> bool:
+    """Return whether the columns still have their types; a table is locked first, so that they keep them.
+
+    The lock comes before anything is read, as a snapshot that is older than a rewritten table sees it empty.
+    """
+    if known.locked:
+        connection.execute(f"LOCK TABLE {known.sql} IN ACCESS SHARE MODE")
+    kinds = _column_types(connection, known.sql)
+    return all(name in kinds and kinds[name].shown == known.kinds[name].shown for name in names)
+
+
+def relation_table(schema: Schema, found: Relation) -> Table:
+    """Return how each declared column is read, and who a row is of; no row is cut."""
+    readings = {attribute.name: _reading(attribute, found.kinds) for attribute in schema.domain}
+    who = schema.unit.id
+    if who is None:
+        return Table(found.sql, readings, POSTGRES)
+    kind = _column_type(found.kinds, who, "who a row is of")
+    if kind.family not in _FORMS and kind.family not in _EQUALITY_ONLY_TYPES:
+        raise SourceUnfit(
+            f"The column {who} is declared as who a row is of, and the table holds {kind.shown} in it. Take a column "
+            "of numbers, texts or uuids, or ask a view that casts it."
+        )
+    own = POSTGRES.identifier(who)
+    person = f"nullif({own}, 'NaN')" if kind.family in _HOLDS_NAN else _raw_column_sql(own, kind)
+    return Table(found.sql, readings, POSTGRES, person, _person_text(kind))
+
+
+def _person_text(kind: PostgresType) -> str:
+    """Return the pattern that writes an id as text."""
+    if kind.family == "bytea":
+        return "encode({0}, 'hex')"
+    if kind.family == "numeric" and kind.shown.endswith(",0)"):
+        return POSTGRES.text
+    double = replace(POSTGRES, double=DOUBLE_OF_NUMERIC) if kind.family == "numeric" else POSTGRES
+    return id_text_pattern(_FORMS.get(kind.family), double)
+
+
+def kept_rows_table(connection: Connection, schema: Schema, found: Relation, digest: str) -> Table:
+    """Return how the rows that `keep` wrote are read; raises SourceUnfit where they belong to something else."""
+    if table_comment(connection, found) != f"{KEPT_ROWS_COMMENT}{digest}" or PERSON_COLUMN not in found.kinds:
+        raise SourceUnfit(
+            f"The rows in {found.space}.{found.name} were not kept for this version, schema and ledger. "
+            "Run `dodona keep`."
+        )
+    return kept_table(schema, found.sql, POSTGRES, _person_text(found.kinds[PERSON_COLUMN]))
+
+
+def table_comment(connection: Connection, found: Relation) -> str | None:
+    """Return the comment of a table, by which one of ours is known."""
+    row = connection.execute("SELECT obj_description(%s::regclass, 'pg_class')", [found.sql]).fetchone()
+    return None if row is None else row[0]
+
+
+def write_kept_rows(connection: Connection, table: Table, space: str, name: str, label_of: str) -> str | None:
+    """Write the rows that count, as codes, in one transaction; return what is wrong where it cannot be done.
+
+    A table of this name is replaced only where it is one of ours.
+    """
+    own = _quote_name(space, name)
+    with connection.transaction():
+        known = connection.execute(_TABLE, (space, name)).fetchall()
+        if any(row[1:3] == (name, space) for row in known):
+            ((held,),) = connection.execute("SELECT obj_description(%s::regclass, 'pg_class')", [own]).fetchall()
+            if not str(held or "").startswith(KEPT_ROWS_COMMENT):
+                return (
+                    f"{space}.{name} is a table that `dodona keep` did not write, and is left alone. Name another one."
+                )
+            connection.execute(f"DROP TABLE {own}")
+        *columns, person = kept_columns(table)
+        listed = ", ".join([*(f"CAST({code} AS integer) AS {code}" for code in columns), person])
+        connection.execute(f"CREATE TABLE {own} AS SELECT {listed} FROM {table.source}")  # noqa: S608
+        connection.execute(f"COMMENT ON TABLE {own} IS {POSTGRES.literal(label_of)}")
+    connection.execute(f"ANALYZE {own}")
+    return None
+
+
+def describe_column(name: str, kind: PostgresType) -> SourceColumn:
+    """Return a column as an owner's tools look at it."""
+    own, form = POSTGRES.identifier(name), _FORMS.get(kind.family)
+    if kind.family == "numeric":
+        return SourceColumn((POSTGRES.double if _is_modest(kind) else DOUBLE_OF_NUMERIC).format(own), form, kind.shown)
+    return SourceColumn(_raw_column_sql(own, kind), form, kind.shown)
+
+
+def _quote_name(space: str, name: str) -> str:
+    return f"{POSTGRES.identifier(space)}.{POSTGRES.identifier(name)}"
+
+
+def _column_types(connection: Connection, table: str) -> dict[str, PostgresType]:
+    return {row[0]: PostgresType(*row[1:]) for row in connection.execute(_COLUMNS, {"table": table}).fetchall()}
+
+
+def needed_columns(schema: Schema) -> Iterable[str]:
+    """Return the columns that are read."""
+    return [*map(source_column_name, schema.domain), *([] if schema.unit.id is None else [schema.unit.id])]
+
+
+def _column_type(kinds: Mapping[str, PostgresType], name: str, declared: str) -> PostgresType:
+    if name not in kinds:
+        raise missing_column_error(name, declared, kinds)
+    return kinds[name]
+
+
+def _reading(attribute: Attribute, kinds: Mapping[str, PostgresType]) -> ColumnReading:
+    kind = _column_type(kinds, source_column_name(attribute), describe_attribute(attribute))
+    own, form = POSTGRES.identifier(source_column_name(attribute)), _FORMS.get(kind.family)
+    if form is None or form not in accepted_forms(attribute):
+        raise unfit_type_error(attribute, kind.shown)
+    if form is ColumnForm.TRUTH and not isinstance(attribute, Boolean):  # there is no cast from a truth to 64 bits
+        return read_column(attribute, f"CAST({own} AS integer)", ColumnForm.WHOLE, POSTGRES)
+    if kind.family == "numeric":
+        pattern = POSTGRES.double if _is_modest(kind) else DOUBLE_OF_NUMERIC
+        return read_column(attribute, pattern.format(own), ColumnForm.DOUBLE, POSTGRES)
+    return read_column(attribute, _raw_column_sql(own, kind), form, POSTGRES)
+
+
+def _raw_column_sql(own: str, kind: PostgresType) -> str:
+    """Return SQL for a column; texts are compared byte by byte, without the blanks that fill up a character(n)."""
+    return f'(CAST({own} AS text) COLLATE "C")' if _FORMS.get(kind.family) is ColumnForm.TEXT else own
+
+
+def _is_modest(kind: PostgresType) -> bool:
+    found = re.fullmatch(r"numeric\((\d+),(\d+)\)", kind.shown)
+    return found is not None and all(int(digits) <= _MODEST_DIGITS for digits in found.groups())

@@ -1,0 +1,375 @@
+"""Render the blocks of a query as SQL statements whose results are the exact sums.
+
+Sums too large for 64 bits are split into limbs, so no engine rounds or overflows. Also renders the data owner's checks.
+
+Theorem: rendering
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import assert_never
+
+import numpy as np
+
+from dodona.engines.cells import (
+    FALSE,
+    TRUE,
+    ColumnForm,
+    ColumnReading,
+    among_sql,
+    at_least_sql,
+    bound_literal,
+    cell_sql,
+    code_sql,
+    outside_sql,
+    present_code_sql,
+    present_sql,
+)
+from dodona.engines.dialects import Dialect, whole_literal
+from dodona.errors import InvariantBroken
+from dodona.query.predicate import EVERYTHING, Among, And, Jointly, Or, Predicate, unpack_bits
+from dodona.query.query import ONE, Block, CaseWeight, ConstantWeight, Key, PeopleWeight, ValueWeight, Weight
+from dodona.schema.attributes import Boolean, Category, Date, Integer, Number
+from dodona.schema.partition import Partition
+
+# --- Rendering: from a query's blocks to SQL whose answers are the exact sums. ---
+
+
+LIMB = 2**62
+_FEW = 32  # numbers that stand in a list
+_ZERO = np.uint8(ord("0"))
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """What a query is asked of: SQL that can stand after FROM, and how each column is read."""
+
+    source: str = field(repr=False)  # it may hold the key of the cap
+    readings: Mapping[str, ColumnReading]
+    dialect: Dialect
+    person: str | None = None
+    """SQL for who a row is of, NULL where it is nobody's; None where each row is protected by itself."""
+    person_text: str = "{0}"
+    """A pattern that writes `person` as text, the same for equal people: for hashes, never to tell people apart."""
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """SQL with one row a group: its number, then for each weight the limbs of the sum.
+
+    Groups without rows may be left out.
+    """
+
+    sql: str = field(repr=False)  # it may hold the key of the cap
+    groups: int
+    scales: tuple[tuple[int, ...], ...]
+    """For each weight, what one unit of each of its columns is worth."""
+
+
+def sum_statement(table: Table, where: Predicate, keys: Sequence[Key], weights: Sequence[Weight]) -> Statement:
+    """Return the statement that answers blocks with one condition and the same keys, one sum for each weight."""
+    totals = [_weight_sum(table, weight, where=None) for weight in weights]
+    scales = tuple(total.scales for total in totals)
+    chosen = f" WHERE {predicate_sql(table, where)}" if where != EVERYTHING else ""
+    if not keys:
+        columns = [column for total in totals for column in total.columns(total.sql, table.dialect)]
+        return Statement(f"SELECT 0 AS g, {_name_columns(columns)} FROM {table.source}{chosen}", 1, scales)  # noqa: S608
+    groups = math.prod(key.groups for key in keys)
+    # Texts are grouped as they are, and the few different ones are mapped to codes after that; so are whole numbers of
+    # which each is a group of its own, where nothing else is grouped by.
+    later = [_by_text(table, key) or (len(keys) == 1 and _by_number(table, key)) for key in keys]
+    inner = [_raw_key_sql(table, key) if own else _group_sql(table, key) for key, own in zip(keys, later, strict=True)]
+    outer = [
+        _outer_group_sql(table, key, f"k{place}") if later[place] else f"k{place}" for place, key in enumerate(keys)
+    ]
+    if not any(later):
+        inner, outer = [_product_index_sql([key.groups for key in keys], inner)], ["k0"]
+        keys = keys[:1]
+    parts = ", ".join(f"{text} AS k{place}" for place, text in enumerate(inner))
+    by = ", ".join(str(place + 1) for place in range(len(keys)))  # by place: the table may have a column named k0
+    listed = ", ".join(f"{total.sql} AS t{place}" for place, total in enumerate(totals))
+    grouped = f"SELECT {parts}, {listed} FROM {table.source}{chosen} GROUP BY {by}"  # noqa: S608
+    if len(outer) == 1 and outer[0] == "k0":
+        columns = [text for place, total in enumerate(totals) for text in total.columns(f"t{place}", table.dialect)]
+        return Statement(f"SELECT k0 AS g, {_name_columns(columns)} FROM ({grouped}) AS grouped", groups, scales)  # noqa: S608
+    columns = [text for place, total in enumerate(totals) for text in total.columns(f"sum(t{place})", table.dialect)]
+    number = _product_index_sql([key.groups for key in keys], outer)
+    sql = f"SELECT {number} AS g, {_name_columns(columns)} FROM ({grouped}) AS grouped GROUP BY 1"  # noqa: S608
+    return Statement(sql, groups, scales)
+
+
+def people_statement(table: Table, where: Predicate, keys: Sequence[Key]) -> Statement:
+    """Return the statement that counts in each group the different people who have a row there."""
+    if table.person is None:
+        raise InvariantBroken("People are counted where the table does not tell them apart.")
+    chosen = f" WHERE {predicate_sql(table, where)}" if where != EVERYTHING else ""
+    groups = math.prod(key.groups for key in keys)
+    number = _product_index_sql([key.groups for key in keys], [_group_sql(table, key) for key in keys]) if keys else "0"
+    rows = f"SELECT {number} AS g, {table.person} AS who FROM {table.source}{chosen}"  # noqa: S608
+    counted = table.dialect.small.format("count(DISTINCT who)")
+    by = " GROUP BY g" if keys else ""
+    first = "g" if keys else "0 AS g"
+    return Statement(f"SELECT {first}, {counted} AS s0 FROM ({rows}) AS meant{by}", groups, ((1,),))  # noqa: S608
+
+
+def conditional_statement(table: Table, blocks: Sequence[Block]) -> Statement:
+    """Return one statement for many blocks without keys, each with its own condition."""
+    totals = [_weight_sum(table, block.weight, where=predicate_sql(table, block.where)) for block in blocks]
+    scales = tuple(total.scales for total in totals)
+    columns = [column for total in totals for column in total.columns(total.sql, table.dialect)]
+    return Statement(f"SELECT 0 AS g, {_name_columns(columns)} FROM {table.source}", 1, scales)  # noqa: S608
+
+
+def predicate_sql(table: Table, where: Predicate) -> str:
+    """Return SQL that is true exactly for the rows meant; false or NULL for the others."""
+    match where:
+        case Among(name):
+            return among_sql(table.readings[name], where)
+        case Jointly():
+            return _combinations_sql(table, where)
+        case And(parts):
+            return f"({' AND '.join(predicate_sql(table, part) for part in parts)})" if parts else TRUE
+        case Or(parts):
+            return f"({' OR '.join(predicate_sql(table, part) for part in parts)})" if parts else FALSE
+        case _:
+            assert_never(where)
+
+
+def _combinations_sql(table: Table, where: Jointly) -> str:
+    """Return that the number of a row's combination of cells is in a list, or that its bit is set where there are many.
+
+    The code of a cell is never NULL, so neither is the number.
+    """
+    number = _product_index_sql(where.shape, [code_sql(table.readings[name]) for name in where.names])
+    members = unpack_bits(where.codes, math.prod(where.shape))
+    chosen = np.flatnonzero(members).tolist()
+    if len(chosen) <= _FEW:
+        return f"({number} IN ({', '.join(map(str, chosen))}))" if chosen else FALSE
+    return table.dialect.bit.format(f"'{(members + _ZERO).tobytes().decode('ascii')}'", number)
+
+
+def histogram_statement(table: Table, names: Sequence[str]) -> Statement:
+    """Return the statement that counts rows by their cell in the product of attributes, row-major in this order."""
+    keys = [Partition.every(table.readings[name].attribute, 1) for name in names]
+    return sum_statement(table, EVERYTHING, keys, [ONE])
+
+
+def digest_statement(table: Table, names: Sequence[str]) -> Statement:
+    """Return the statement that counts rows and adds up a hash of each: of its cells, and of who it is of."""
+    dialect = table.dialect
+    parts = [dialect.text.format(code_sql(table.readings[name])) for name in names]
+    if table.person is not None:
+        parts.append(f"coalesce({table.person_text.format(table.person)}, '')")
+    cells = " || ',' || ".join(parts) or "''"
+    total = _Sum(f"coalesce(sum({dialect.wide.format(dialect.hashed.format(cells))}), 0)", 1, wide=True)
+    columns = ["count(*)", *total.columns(total.sql, dialect)]
+    return Statement(f"SELECT 0 AS g, {_name_columns(columns)} FROM {table.source}", 1, ((1,), total.scales))  # noqa: S608
+
+
+def _name_columns(columns: Sequence[str]) -> str:
+    return ", ".join(f"{text} AS s{place}" for place, text in enumerate(columns))
+
+
+def _product_index_sql(sizes: Sequence[int], own: Sequence[str]) -> str:
+    """Return SQL for the place in a product of some sizes, row-major."""
+    found = f"({own[0]})"
+    for size, text in zip(sizes[1:], own[1:], strict=True):
+        found = f"({found} * {size} + ({text}))"
+    return found
+
+
+def _by_text(table: Table, key: Key) -> bool:
+    if not isinstance(key, Partition):
+        return False
+    own = table.readings[key.attribute]
+    return isinstance(own.attribute, Category) and own.form is ColumnForm.TEXT
+
+
+def _by_number(table: Table, key: Key) -> bool:
+    if not isinstance(key, Partition) or not key.single:
+        return False
+    own = table.readings[key.attribute]
+    return isinstance(own.attribute, Integer) and own.form is ColumnForm.WHOLE and own.value == own.raw
+
+
+def _raw_key_sql(table: Table, key: Key) -> str:
+    return table.readings[key.attribute].raw if isinstance(key, Partition) else _group_sql(table, key)
+
+
+def _outer_group_sql(table: Table, key: Key, name: str) -> str:
+    """Return SQL for the group of a value that was grouped under a name."""
+    if not isinstance(key, Partition):
+        return name
+    own = table.readings[key.attribute]
+    return _partition_sql(
+        ColumnReading(own.attribute, own.dialect, own.form, name, name, f"{name} IS NULL", total=True), key
+    )
+
+
+def _group_sql(table: Table, key: Key) -> str:
+    """Return SQL for the number of the group that a key puts a row into."""
+    if isinstance(key, Partition):
+        return _partition_sql(table.readings[key.attribute], key)
+    branches = (f"WHEN {predicate_sql(table, part)} THEN {place}" for place, (_, part) in enumerate(key.branches))
+    return f"CASE {' '.join(branches)} ELSE {len(key.branches)} END" if key.branches else "0"
+
+
+def _partition_sql(reading: ColumnReading, key: Partition) -> str:
+    if key.single:
+        return code_sql(reading)
+    width = key.cuts[1] if len(key.cuts) > 1 else key.size
+    if key.cuts == tuple(range(0, key.size, width)):
+        own = reading.dialect.quotient.format(present_code_sql(reading), width)
+    else:
+        own = _binary_search_sql(reading, key.cuts, 0, len(key.cuts))
+    return _code_group_sql(reading, own, key)
+
+
+def _code_group_sql(reading: ColumnReading, own: str, key: Partition) -> str:
+    size, groups, landing = reading.attribute.size, len(key.cuts), reading.attribute.landing
+    if landing is not None:
+        return cell_sql(reading, own, size=groups, landing=bisect(key.cuts, landing) - 1)
+    if reading.form is ColumnForm.CODE:
+        return f"CASE WHEN {reading.value} < {size} THEN {own} ELSE {reading.value} - {size} + {groups} END"
+    return cell_sql(reading, own, size=groups, landing=None)
+
+
+def _binary_search_sql(reading: ColumnReading, cuts: Sequence[int], first: int, after: int) -> str:
+    """Return a tree of comparisons for the group among those from first up to after: as deep as the logarithm."""
+    if after - first == 1:
+        return str(first)
+    middle = (first + after) // 2
+    upper, lower = _binary_search_sql(reading, cuts, middle, after), _binary_search_sql(reading, cuts, first, middle)
+    return f"CASE WHEN {at_least_sql(reading, cuts[middle])} THEN {upper} ELSE {lower} END"
+
+
+@dataclass(frozen=True, slots=True)
+class _Sum:
+    """One aggregate: SQL for a whole number, what it is worth, and whether it may be too large for 64 bits."""
+
+    sql: str
+    worth: int
+    wide: bool
+
+    @property
+    def scales(self) -> tuple[int, ...]:
+        return (self.worth * LIMB, self.worth) if self.wide else (self.worth,)
+
+    def columns(self, total: str, dialect: Dialect) -> list[str]:
+        """Return the total, or a sum of totals, as columns of 64 bits."""
+        if not self.wide:
+            return [dialect.small.format(total)]
+        limb = dialect.wide.format(str(LIMB))
+        return [dialect.small.format(part.format(total, limb)) for part in (dialect.quotient, dialect.remainder)]
+
+
+def _weight_sum(table: Table, weight: Weight, *, where: str | None) -> _Sum:
+    """Return the sum of a weight, over the rows of a condition where there is one."""
+    dialect = table.dialect
+    if isinstance(weight, ConstantWeight):
+        return _Sum("count(*)" if where is None else dialect.count_if.format(where), weight.number, wide=False)
+    text = _weight_sql(table, weight)
+    if where is not None:
+        text = f"CASE WHEN {where} THEN {text} ELSE 0 END"
+    return _Sum(f"coalesce(sum({dialect.wide.format(text)}), 0)", 1, wide=True)
+
+
+def _weight_sql(table: Table, weight: Weight) -> str:
+    """Return SQL for a row's weight. A query holds no weight above 2^61, so all steps to it fit into 64 bits."""
+    cast = table.dialect.small
+    match weight:
+        case ConstantWeight(number):
+            return cast.format(whole_literal(number))
+        case ValueWeight(name, _, offset, factor, power):
+            reading = table.readings[name]
+            own = cast.format(f"({present_code_sql(reading)})")
+            base = f"({cast.format(whole_literal(offset))} + {cast.format(whole_literal(factor))} * {own})"
+            product = " * ".join([base] * power) if power else cast.format("1")
+            landing = reading.attribute.landing
+            rest = 0 if landing is None else (offset + factor * landing) ** power
+            return f"CASE WHEN {present_sql(reading)} THEN {product} ELSE {cast.format(whole_literal(rest))} END"
+        case CaseWeight(branches, otherwise):
+            parts = (f"WHEN {predicate_sql(table, part)} THEN {_weight_sql(table, own)}" for part, own in branches)
+            last = _weight_sql(table, otherwise)
+            return f"CASE {' '.join(parts)} ELSE {last} END" if branches else last
+        case PeopleWeight():
+            raise InvariantBroken("People are counted by a statement of their own.")
+        case _:
+            assert_never(weight)
+
+
+# --- What an owner may want to know of the rows before they are served, in one statement that every engine runs. ---
+
+
+COLUMN_FIGURES = ("missing", "outside", "below", "above")
+"""What is counted of each column, in this order."""
+
+
+def check_statement(table: Table, rows: int) -> Statement:
+    """Return the statement: all rows, those of nobody, people, rows that count, then the figures of each column.
+
+    Where rows are protected by themselves, nobody has no rows, there are no people, and all rows count.
+    """
+    dialect = table.dialect
+    figures = ["count(*)", *_people_figures(table, rows)]
+    for own in table.readings.values():
+        figures += [dialect.count_if.format(text) for text in _column_conditions(own)]
+    counts = (dialect.small.format(f"coalesce({text}, 0)") for text in figures)  # NULL where there is nothing to count
+    listed = ", ".join(f"{text} AS s{place}" for place, text in enumerate(counts))
+    return Statement(f"SELECT 0 AS g, {listed} FROM {table.source}", 1, ((1,),) * len(figures))  # noqa: S608
+
+
+def unread_statement(table: Table) -> Statement:
+    """Return the statement that tells, of each column with `<outside>`, how many rows have a value and how many none.
+
+    Columns without `<outside>` are left out: there nothing tells the two apart.
+    """
+    figures = list[str]()
+    for own in readings_with_outside(table):
+        figures += [table.dialect.count_if.format(present_sql(own)), table.dialect.count_if.format(outside_sql(own))]
+    counts = (table.dialect.small.format(f"coalesce({text}, 0)") for text in figures)
+    listed = ", ".join(f"{text} AS s{place}" for place, text in enumerate(counts))
+    return Statement(f"SELECT 0 AS g, {listed} FROM {table.source}", 1, ((1,),) * len(figures))  # noqa: S608
+
+
+def readings_with_outside(table: Table) -> list[ColumnReading]:
+    """Return the columns that have a cell for what is outside."""
+    return [own for own in table.readings.values() if own.attribute.landing is None]
+
+
+def _people_figures(table: Table, rows: int) -> list[str]:
+    if table.person is None:
+        return ["0", "0", "count(*)"]
+    crowds = f"SELECT count(*) AS n FROM {table.source} WHERE ({table.person}) IS NOT NULL GROUP BY {table.person}"  # noqa: S608
+    kept = f"(SELECT sum(CASE WHEN n > {rows} THEN {rows} ELSE n END) FROM ({crowds}) AS crowds)"  # noqa: S608
+    return [table.dialect.count_if.format(f"({table.person}) IS NULL"), f"count(DISTINCT {table.person})", kept]
+
+
+def left_out_sql(table: Table, rows: int, most: int) -> str:
+    """Return SQL for a table with one row for each person: how many of their rows a cap leaves out, up to `most`."""
+    own = f"SELECT count(*) AS n FROM {table.source} WHERE ({table.person}) IS NOT NULL GROUP BY {table.person}"  # noqa: S608
+    cut = f"CASE WHEN n <= {rows} THEN 0 WHEN n - {rows} < {most} THEN n - {rows} ELSE {most} END"
+    return f"(SELECT {table.dialect.small.format(cut)} AS c0 FROM ({own}) AS crowds) AS left_out"  # noqa: S608
+
+
+def _column_conditions(reading: ColumnReading) -> tuple[str, str, str, str]:
+    """Return where a value is missing, where it is none of the attribute's, and where it is below or above its bounds.
+
+    A number below or above is drawn to the bound; a day below or above is outside.
+    """
+    if reading.form is ColumnForm.CODE:  # a column that can only hold NULL
+        return f"{reading.raw} IS NULL", FALSE, FALSE, FALSE
+    attribute = reading.attribute
+    match attribute:
+        case Category() | Boolean():
+            return reading.missing, outside_sql(reading), FALSE, FALSE
+        case Integer() | Number() | Date():
+            below = f"{reading.value} < {bound_literal(reading, 0)}"
+            above = f"{reading.value} >= {bound_literal(reading, attribute.size)}"
+            if reading.form is ColumnForm.DOUBLE:  # engines hold NaN to be above all numbers
+                above = f"({above} AND NOT {reading.dialect.not_a_number.format(reading.value)})"
+            return reading.missing, outside_sql(reading), below, above

@@ -1,0 +1,315 @@
+"""Tables in Spark: Parquet folders, tables of a session, and Spark Connect, queried in place."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Self
+
+import numpy as np
+
+from dodona.engines.answers import answer_query, unread_columns
+from dodona.engines.cap import cap_key, capped_table
+from dodona.engines.dialects import SPARK, Dialect
+from dodona.engines.errors import SourceUnfit
+from dodona.engines.inspection import FetchedRow, SourceColumn
+from dodona.engines.render import Statement, Table, digest_statement
+from dodona.engines.spark_session import (
+    LOCAL_ENGINE,
+    connect,
+    create_view,
+    current_session,
+    describe_columns,
+    drop_view,
+    fresh_name,
+    is_connect_session,
+    kept_rows_folder,
+    kept_rows_view,
+    read_parquet,
+    read_table,
+    release_session,
+    require_readable,
+    sibling_session,
+    silence_logging,
+    view_table,
+    write_kept_rows,
+)
+from dodona.query.query import Query
+from dodona.schema.schema import Schema
+from dodona.trusted.source import Sealed, SourceFailed
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+    from pyspark.sql import DataFrame, SparkSession
+
+
+# --- A table of Spark, open for its owner: every column as it is, nothing capped. ---
+
+
+class SparkInspection:
+    """An inspection. Open one with `parquet` or `remote`."""
+
+    def __init__(self, session: SparkSession, rows: DataFrame, leave: Callable[[], None]) -> None:
+        """Take a session of ours, rows that it can ask, and how the session is left."""
+        self._session, self._rows, self._leave = session, rows, leave
+        self._names = [fresh_name()]
+        self._view = create_view(rows, session, self._names[0])
+        self._columns = describe_columns(rows)
+
+    def __repr__(self) -> str:
+        return "SparkInspection()"
+
+    @classmethod
+    def parquet(cls, path: str | Path) -> Self:
+        """Open Parquet files: a folder, a file, a pattern with `*`, or an address that Spark knows."""
+        given, leave = current_session(), _leave_running
+        if given is None or given is LOCAL_ENGINE.session:
+            given, leave = LOCAL_ENGINE.take(), LOCAL_ENGINE.leave
+        return cls._opened(lambda: sibling_session(given), lambda own: read_parquet(own, path), leave)
+
+    @classmethod
+    def remote(cls, address: str, *, table: str) -> Self:
+        """Open a table of a Spark Connect server."""
+        session = connect(address)
+        return cls._opened(lambda: session, lambda own: read_table(own, table), _leave_running)
+
+    @property
+    def dialect(self) -> Dialect:
+        """How Spark writes SQL."""
+        return SPARK
+
+    @property
+    def source(self) -> str:
+        """SQL that can stand after FROM."""
+        return self._view
+
+    @property
+    def columns(self) -> Mapping[str, SourceColumn]:
+        """All columns, in the order of the table."""
+        return self._columns
+
+    def fetch(self, sql: str) -> Sequence[FetchedRow]:
+        """Return the rows of a statement."""
+        with silence_logging(), suppress(Exception):  # pyspark has no one family of errors
+            return [tuple(row) for row in self._session.sql(sql).collect()]
+        raise SourceUnfit("The rows of the table cannot be read. Look into Spark's own log.")
+
+    def fetched(self, asked: Statement) -> list[NDArray[np.int64]]:
+        """Return the columns of a rendered statement's answer."""
+        rows = self.fetch(asked.sql)
+        return [np.asarray(column, dtype=np.int64) for column in zip(*rows, strict=True)]
+
+    def table(self, schema: Schema) -> Table:
+        """Return how the declared columns are read."""
+        self._names.append(fresh_name())
+        return view_table(self._rows, schema, self._session, self._names[-1])
+
+    def close(self) -> None:
+        """Let go of the table; a session that was running before goes on."""
+        for name in self._names:
+            drop_view(self._session, name)
+        self._leave()
+
+    @classmethod
+    def _opened(
+        cls, session: Callable[[], SparkSession], rows: Callable[[SparkSession], DataFrame], leave: Callable[[], None]
+    ) -> Self:
+        own: SparkSession | None = None
+        try:
+            own = session()
+            return cls(own, rows(own), leave)
+        except BaseException:
+            if own is not None and is_connect_session(own):
+                release_session(own)
+            leave()
+            raise
+
+
+def _leave_running() -> None:
+    """Leave a session that somebody else started as it is."""
+
+
+# --- A table behind Spark: Parquet folders, tables of a session, and Spark Connect are asked where they are. ---
+
+
+class SparkSource:
+    """Exact answers from Spark. Open one with `parquet`, `table` or `remote`.
+
+    Where people are protected, each of these takes the key of the ledger, which chooses the rows that count; with
+    `kept` they were chosen once, by `keep_rows`.
+    """
+
+    def __init__(  # noqa: PLR0913  what is opened once
+        self,
+        session: SparkSession,
+        schema: Schema,
+        table: Table,
+        *,
+        view: str,
+        version: str,
+        leave: Callable[[], None],
+    ) -> None:
+        """Take a session with the settings of `spark_session`, how its view is read, and how the session is left."""
+        self.version = version
+        self._schema = schema
+        self._session = session
+        self._table = table
+        self._view = view
+        self._leave = leave
+        self._closed = False
+
+    def __repr__(self) -> str:
+        return f"SparkSource({self._schema.table})"
+
+    @classmethod
+    def parquet(  # noqa: PLR0913  what is opened once
+        cls,
+        schema: Schema,
+        path: str | Path,
+        *,
+        session: SparkSession | None = None,
+        version: str = "1",
+        key: bytes | None = None,
+        kept: str | None = None,
+    ) -> Self:
+        """Open Parquet files: a folder, a file, a pattern with `*`, or an address that Spark knows.
+
+        Without a session it uses the one that is running, or starts a local one, which it stops when it is closed.
+        """
+        given, leave = session or current_session(), _leave_running
+        if given is None or given is LOCAL_ENGINE.session:
+            given, leave = LOCAL_ENGINE.take(), LOCAL_ENGINE.leave
+        return cls._opened(
+            schema,
+            lambda: sibling_session(given),
+            lambda own: read_parquet(own, path),
+            version=version,
+            key=key,
+            kept=kept,
+            leave=leave,
+        )
+
+    @classmethod
+    def table(  # noqa: PLR0913  what is opened once
+        cls,
+        schema: Schema,
+        session: SparkSession | None,
+        name: str | None = None,
+        *,
+        version: str = "1",
+        key: bytes | None = None,
+        kept: str | None = None,
+    ) -> Self:
+        """Open a table or a view of a session, None for the one that is running, by the name that it knows.
+
+        It is the schema's name if none is given.
+        """
+        given = session or current_session()
+        if given is None:
+            raise SourceUnfit("No Spark session is running that could know the table. Start one, or give a path.")
+        known = SPARK.identifier(schema.table) if name is None else name
+
+        def rows(own: SparkSession) -> DataFrame:
+            return read_table(own if is_connect_session(given) else given, known)
+
+        return cls._opened(
+            schema, lambda: sibling_session(given), rows, version=version, key=key, kept=kept, leave=_leave_running
+        )
+
+    @classmethod
+    def remote(  # noqa: PLR0913  what is opened once
+        cls,
+        schema: Schema,
+        address: str,
+        name: str | None = None,
+        *,
+        version: str = "1",
+        key: bytes | None = None,
+        kept: str | None = None,
+    ) -> Self:
+        """Open a table of a Spark Connect server, whose address is such as sc://host:15002."""
+        session = connect(address)
+        known = SPARK.identifier(schema.table) if name is None else name
+        return cls._opened(
+            schema,
+            lambda: session,
+            lambda own: read_table(own, known),
+            version=version,
+            key=key,
+            kept=kept,
+            leave=_leave_running,
+        )
+
+    @classmethod
+    def _opened(  # noqa: PLR0913  what is opened once
+        cls,
+        schema: Schema,
+        session: Callable[[], SparkSession],
+        rows: Callable[[SparkSession], DataFrame],
+        *,
+        version: str,
+        key: bytes | None,
+        kept: str | None,
+        leave: Callable[[], None],
+    ) -> Self:
+        view = fresh_name()
+        own: SparkSession | None = None
+        try:
+            own = session()
+            own_key = cap_key(schema, key)
+            if kept is None:
+                found = view_table(rows(own), schema, own, view)
+                table = found if found.person is None else capped_table(found, schema.unit.rows, own_key)
+                require_readable(own, found, table)
+            else:
+                table = kept_rows_view(own, schema, kept_rows_folder(kept, schema, version, own_key), view)
+        except BaseException:
+            if own is not None:
+                drop_view(own, view)
+            leave()
+            raise
+        return cls(own, schema, table, view=view, version=version, leave=leave)
+
+    def exact(self, query: Query) -> Sealed:
+        """Return all answers of a query, sealed."""
+        return answer_query(query, self._table, rows=self._schema.unit.size, fetch=self._fetched)
+
+    def fingerprint(self) -> str:
+        """Return a digest of all that an answer can depend on: the cells of the rows that count, in any order.
+
+        As with any table that is no file of ours, it notices changes that happen by mistake.
+        """
+        group, *limbs = self._fetched(digest_statement(self._table, self._schema.domain.names))
+        del group
+        return hashlib.sha256(repr([int(limb[0]) for limb in limbs]).encode("ascii")).hexdigest()
+
+    def unread(self) -> tuple[str, ...]:
+        """Return the columns of which no row has a declared value, though there are others: for the owner alone."""
+        return unread_columns(self._table, self._fetched)
+
+    def keep_rows(self, kept: str, *, key: bytes) -> None:
+        """Write the rows that count into a folder of Parquet, for this version, schema and key."""
+        write_kept_rows(self._session, self._table, kept_rows_folder(kept, self._schema, self.version, key))
+
+    def close(self) -> None:
+        """Let go of the table; a session that was given goes on."""
+        if not self._closed:
+            self._closed = True
+            drop_view(self._session, self._view)
+            self._leave()
+
+    def _fetched(self, asked: Statement) -> list[NDArray[np.int64]]:
+        """Return the columns of a statement's answer."""
+        columns: list[NDArray[np.int64]] | None = None
+        with silence_logging():
+            try:
+                if not self._closed:
+                    found = self._session.sql(asked.sql).toArrow()
+                    columns = [np.asarray(column.to_numpy(), dtype=np.int64) for column in found.columns]
+            except Exception:  # noqa: BLE001  pyspark has no one family of errors
+                columns = None
+        if columns is None:  # raised here and not above, so that the engine's own words do not travel with it
+            raise SourceFailed
+        return columns

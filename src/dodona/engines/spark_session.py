@@ -1,0 +1,454 @@
+"""Spark sessions with the settings that the dialect relies on, and how a table's columns are read in them.
+
+Dodona uses a session of its own beside the user's, and never stops an engine that it did not start.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import re
+import shutil
+import tempfile
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+from urllib.parse import unquote, urlsplit
+
+from pyspark.logger import PySparkLogger
+from pyspark.sql import SparkSession
+
+from dodona.engines.cap import (
+    PERSON_COLUMN,
+    id_text_pattern,
+    kept_columns,
+    kept_digest,
+    kept_table,
+    largest_person_statement,
+)
+from dodona.engines.cells import ColumnForm, ColumnReading, accepted_forms, read_column
+from dodona.engines.dialects import SPARK
+from dodona.engines.errors import SourceUnfit
+from dodona.engines.files import list_files, list_folder_files, pattern_base, require_same_files
+from dodona.engines.inspection import SourceColumn
+from dodona.engines.render import Table, digest_statement
+from dodona.schema.attributes import source_column_name
+from dodona.schema.schema import Schema
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+    from pyspark.sql.types import StructField
+
+
+# --- Sessions of Spark: one of our own beside the user's, with the settings that the dialect counts on. ---
+
+
+SETTINGS = {
+    # No statement fails because of a value.
+    "spark.sql.ansi.enabled": "false",
+    # Literals and names are read as they stand.
+    "spark.sql.variable.substitute": "false",
+    "spark.sql.parser.escapedStringLiterals": "false",
+    "spark.sql.legacy.consecutiveStringLiterals.enabled": "false",
+    "spark.sql.legacy.exponentLiteralAsDecimal.enabled": "false",
+    "spark.sql.groupByAliases": "true",
+    # Days are days in UTC and in the calendar of today, also before 1582.
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.parquet.datetimeRebaseModeInRead": "CORRECTED",
+    "spark.sql.parquet.int96RebaseModeInRead": "CORRECTED",
+    "spark.sql.parquet.inferTimestampNTZ.enabled": "true",
+    # Nothing is skipped by the least and the largest value of a part: one row would show in the time of an answer.
+    "spark.sql.parquet.filterPushdown": "false",
+    "spark.sql.parquet.aggregatePushdown": "false",
+    "spark.sql.orc.filterPushdown": "false",
+    "spark.sql.orc.aggregatePushdown": "false",
+    "spark.sql.csv.filterPushdown.enabled": "false",
+    "spark.sql.json.filterPushdown.enabled": "false",
+    "spark.sql.avro.filterPushdown.enabled": "false",
+    "spark.sql.inMemoryColumnarStorage.partitionPruning": "false",
+    "spark.databricks.delta.stats.skipping": "false",
+    # Types are those of the files; nothing is guessed and no file is left out.
+    "spark.sql.sources.partitionColumnTypeInference.enabled": "false",
+    "spark.sql.parquet.binaryAsString": "false",
+    "spark.sql.legacy.parquet.nanosAsLong": "false",
+    "spark.sql.files.ignoreCorruptFiles": "false",
+    "spark.sql.files.ignoreMissingFiles": "false",
+}
+_STARTED = {
+    "spark.app.name": "dodona",
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.authenticate": "true",  # nobody else on this machine may fetch blocks of rows
+    "spark.io.encryption.enabled": "true",  # rows that are sorted or regrouped pass through files
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.sql.catalogImplementation": "in-memory",
+    "spark.sql.shuffle.partitions": "16",
+}
+_NO_LOG = (  # a message of the engine may hold a value; without an appender Spark would bring its own settings
+    "status = off\nappender.none.type = Null\nappender.none.name = none\n"
+    "rootLogger.level = off\nrootLogger.appenderRef.none.ref = none\n"
+)
+_LOGGERS = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
+_thread_state = threading.local()
+
+
+class _LocalEngine:
+    """The one local engine that this process may have started, and how many sources hold it."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._holders = 0
+        self.session: SparkSession | None = None
+        self._folder = ""
+
+    def take(self) -> SparkSession:
+        """Return a session of it; start it if it is not running."""
+        with self._lock:
+            if self.session is None:
+                self._folder = tempfile.mkdtemp(prefix="dodona-spark-")
+                self.session = _start_engine(Path(self._folder))
+            self._holders += 1
+            return self.session
+
+    def leave(self) -> None:
+        """Stop it when its last holder leaves."""
+        with self._lock:
+            self._holders -= 1
+            if self._holders == 0 and self.session is not None:
+                self.session.stop()
+                self.session = None
+                shutil.rmtree(self._folder, ignore_errors=True)
+
+
+LOCAL_ENGINE = _LocalEngine()
+
+
+def current_session() -> SparkSession | None:
+    """Return the session that this process works with, if there is one.
+
+    The first one that was made comes before the active one, which may be one of ours beside it.
+    """
+    first = getattr(SparkSession, "_instantiatedSession", None)
+    with silence_logging(), suppress(Exception):
+        return SparkSession.active() if first is None or first._jsc.sc().isStopped() else first  # noqa: SLF001
+    return None
+
+
+def sibling_session(session: SparkSession) -> SparkSession:
+    """Return a new session that shares the engine of another one and none of its settings.
+
+    Over Spark Connect it is a copy that knows the other's temporary views; else it does not know them.
+    """
+    if is_connect_session(session) and not hasattr(session, "cloneSession"):
+        raise SourceUnfit("The session cannot be copied. Give the address of the server instead: remote=.")
+    if is_connect_session(session):
+        return _apply_settings(_limit_retries(session.cloneSession()))  # type: ignore[attr-defined]
+    return _apply_settings(session.newSession())
+
+
+def connect(address: str) -> SparkSession:
+    """Return a session of a Spark Connect server."""
+    with silence_logging(), suppress(Exception):  # the address may hold a token, and so may the words of an error
+        from pyspark.sql.connect.session import SparkSession as Remote
+
+        return _apply_settings(_limit_retries(Remote(address)))  # type: ignore[arg-type]
+    raise SourceUnfit(
+        "The Spark Connect server does not answer. Check its address, such as sc://host:15002, and that grpcio is "
+        "there: pip install 'dodona[spark]'."
+    )
+
+
+def _limit_retries(session: SparkSession) -> SparkSession:
+    """Let a session of Spark Connect give up after seconds; else it asks a server that is gone for ten minutes."""
+    from pyspark.sql.connect.client.retries import DefaultPolicy
+
+    _client(session).set_retry_policies([DefaultPolicy(max_retries=4)])
+    return session
+
+
+def release_session(session: SparkSession) -> None:
+    """Let a server forget a session of ours, and hang up; `stop` might end a server that a user has started."""
+    with silence_logging(), suppress(Exception):
+        _client(session).release_session()
+    with silence_logging(), suppress(Exception):
+        _client(session).close()
+
+
+def _client(session: Any) -> Any:  # noqa: ANN401  only sessions of Spark Connect have one
+    return session.client
+
+
+def is_connect_session(session: object) -> bool:
+    """Return whether a session is one of Spark Connect."""
+    return type(session).__module__.startswith("pyspark.sql.connect")
+
+
+@contextmanager
+def silence_logging() -> Iterator[None]:
+    """Keep what pyspark would log of this thread's failures to itself: an engine's words may hold a value."""
+    for name in _LOGGERS:
+        logger = PySparkLogger.getLogger(name)
+        if _may_log not in logger.filters:
+            logger.addFilter(_may_log)
+    before = getattr(_thread_state, "quiet", False)
+    _thread_state.quiet = True
+    try:
+        yield
+    finally:
+        _thread_state.quiet = before
+
+
+def _may_log(_: object) -> bool:
+    return not getattr(_thread_state, "quiet", False)
+
+
+def _apply_settings(session: SparkSession) -> SparkSession:
+    for name, value in SETTINGS.items():
+        if _setting(session, name) != value:  # to set what is set already may bring a warning
+            session.conf.set(name, value)
+    ((well,),) = session.sql(_PROBE).collect()
+    if not well:
+        raise SourceUnfit("This version of Spark reads SQL in another way than Spark 4. Use Spark 4.0 or newer.")
+    return session
+
+
+def _setting(session: SparkSession, name: str) -> str | None:
+    with silence_logging(), suppress(Exception):
+        return session.conf.get(name)
+    return None  # this version of Spark does not know it
+
+
+_AWKWARD = "'\\${a}\\n"
+_PROBE = (
+    f"SELECT {SPARK.literal(_AWKWARD)} = concat(chr(39), chr(92), chr(36), '{{a}}', chr(92), 'n') "
+    "AND typeof(1e0) = 'double' AND try_cast('x' AS INT) IS NULL AND CAST('NaN' AS DOUBLE) = CAST('NaN' AS DOUBLE)"
+)
+
+
+def _start_engine(folder: Path) -> SparkSession:
+    """Return a session of a new local engine that listens to this machine alone, and keeps its files in a folder."""
+    if shutil.which("java") is None and "JAVA_HOME" not in os.environ:
+        raise SourceUnfit("Spark needs Java 17, and there is no `java`. Install it, or set JAVA_HOME.")
+    log = folder / "log4j2.properties"
+    log.write_text(_NO_LOG, encoding="ascii")
+    settings = _STARTED | {
+        "spark.local.dir": str(folder / "blocks"),
+        "spark.sql.warehouse.dir": str(folder / "warehouse"),
+        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={log.as_uri()}",
+    }
+    builder = SparkSession.builder.master("local[*]")
+    for name, value in settings.items():
+        builder = builder.config(name, value)
+    with silence_logging(), suppress(Exception):
+        return builder.getOrCreate()
+    raise SourceUnfit("Spark does not start. It needs Java 17 or newer, and a loopback address.")
+
+
+# --- Opening a table in Spark: find out names and types, and give the declared columns names of our own. ---
+
+
+_PERSON_COLUMN = "who"
+_FORMS = {
+    "string": ColumnForm.TEXT,
+    "boolean": ColumnForm.TRUTH,
+    "date": ColumnForm.DAY,
+    "timestamp_ntz": ColumnForm.TIME,
+    "timestamp": ColumnForm.ZONED,
+    "void": ColumnForm.NOTHING,
+    **dict.fromkeys(("float", "double"), ColumnForm.DOUBLE),
+    **dict.fromkeys(("tinyint", "smallint", "int", "bigint"), ColumnForm.WHOLE),
+}
+_EXACT_DIGITS = 15  # a decimal of this many digits is a quotient of two whole numbers that are doubles
+_PADDED_TYPE_KEY = "__CHAR_VARCHAR_TYPE_STRING"  # where Spark says that texts have a width of their own
+_PATTERN = re.compile(r"([\\{}\[\]*?])")
+_view_numbers = itertools.count()
+_ResultT = TypeVar("_ResultT")
+
+
+def read_parquet(session: SparkSession, path: str | Path) -> DataFrame:
+    """Return the rows of Parquet files: of a folder, a file, a pattern with `*`, or an address such as s3a://.
+
+    Files of this machine are listed here and handed on one by one; of an address, or of the machine of a server, the
+    engine makes the list.
+    """
+    text = str(path)
+    reader = session.read.option("mergeSchema", "true")
+    if is_connect_session(session) or ("://" in text and not text.startswith("file:")):
+        return _read_or_refuse(lambda: reader.parquet(text))
+    place = Path(unquote(urlsplit(text).path) if text.startswith("file:") else text)
+    files = list_folder_files(place) if place.is_dir() else list_files(place)
+    root = place.resolve() if place.is_dir() else pattern_base(place)
+    rows = _read_or_refuse(lambda: reader.option("basePath", f"file:{root}").parquet(*map(_local_path, files)))
+    require_same_files(files, (unquote(urlsplit(name).path) for name in _read_or_refuse(rows.inputFiles)))
+    return rows
+
+
+def read_table(session: SparkSession, name: str) -> DataFrame:
+    """Return the rows of a table or a view that a session knows."""
+    return _read_or_refuse(lambda: session.table(name))
+
+
+def fresh_name() -> str:
+    """Return a name for a view that no other source of this process has."""
+    return f"dodona_{next(_view_numbers)}"
+
+
+def view_table(rows: DataFrame, schema: Schema, session: SparkSession, name: str) -> Table:
+    """Return how the declared columns are read, and whose each row is, from a view that a session of ours can ask.
+
+    The view holds the declared columns alone, as v0, v1 and so on, so that no name in a table is one of ours. It holds
+    all rows.
+    """
+    fields = {field.name: field for field in _read_or_refuse(lambda: rows.schema).fields}
+    listed, readings = list[str](), dict[str, ColumnReading]()
+    for place, attribute in enumerate(schema.domain):
+        declared = f"{'an' if attribute.kind == 'integer' else 'a'} {attribute.kind}"
+        field = _field(fields, source_column_name(attribute), declared)
+        form = _form(field)
+        if form is None or form not in accepted_forms(attribute):
+            raise SourceUnfit(
+                f"The column {attribute.name} is declared as {declared}, and the table holds {_kind(field)} in it. "
+                "Declare it as what it is, or ask a view that casts it."
+            )
+        listed.append(f"{_raw(field)} AS v{place}")
+        readings[attribute.name] = read_column(attribute, f"v{place}", form, SPARK)
+    person, written = None, "{0}"
+    if schema.unit.id is not None:
+        field = _field(fields, schema.unit.id, "who a row is of")
+        listed.append(f"{_raw(field)} AS {_PERSON_COLUMN}")
+        written = _person_text(field)
+        person = (
+            f"CASE WHEN isnan({_PERSON_COLUMN}) THEN NULL ELSE {_PERSON_COLUMN} END"
+            if _form(field) is ColumnForm.DOUBLE
+            else _PERSON_COLUMN
+        )
+    view = _read_or_refuse(lambda: create_view(rows.selectExpr(*listed or ["0 AS nothing"]), session, name))
+    return Table(view, readings, SPARK, person, written)
+
+
+def _person_text(field: StructField) -> str:
+    """Return the pattern that writes an id as text."""
+    kind = field.dataType.simpleString()
+    if kind == "binary":
+        return "lower(hex({0}))"
+    if kind.startswith("decimal("):
+        return id_text_pattern(ColumnForm.WHOLE if kind.endswith(",0)") else ColumnForm.DECIMAL, SPARK)
+    return id_text_pattern(_form(field), SPARK)
+
+
+def kept_rows_folder(kept: str, schema: Schema, version: str, key: bytes) -> str:
+    """Return the folder of the rows that were kept for a version, a schema and a key: each has one of its own."""
+    return f"{kept.rstrip('/')}/{kept_digest(schema, version, key)[:32]}"
+
+
+def kept_rows_view(session: SparkSession, schema: Schema, place: str, name: str) -> Table:
+    """Return how the rows that `write_kept_rows` wrote are read; they must be whole, and within the cap."""
+    where = place if "://" in place or is_connect_session(session) else f"file:{Path(place).absolute()}"
+    with silence_logging(), suppress(Exception):  # pyspark has no one family of errors
+        rows = session.read.parquet(where)
+        person = next(field for field in rows.schema.fields if field.name == PERSON_COLUMN)
+        table = kept_table(schema, create_view(rows, session, name), SPARK, _person_text(person))
+        (figures,) = session.sql(largest_person_statement(table).sql).collect()
+        if figures[1] <= schema.unit.rows and figures[2] == 0:
+            return table
+    raise SourceUnfit(
+        "No rows were kept for this version, schema and ledger, or they were changed. Run `dodona keep`, or take "
+        "`kept` out of the dataset file."
+    )
+
+
+def write_kept_rows(session: SparkSession, table: Table, place: str) -> None:
+    """Write the rows that count, as codes."""
+    where = place if "://" in place or is_connect_session(session) else f"file:{Path(place).absolute()}"
+    *columns, person = kept_columns(table)
+    listed = ", ".join([*(f"CAST({code} AS INT) AS {code}" for code in columns), person])
+    with silence_logging(), suppress(Exception):  # pyspark has no one family of errors
+        session.sql(f"SELECT {listed} FROM {table.source}").write.mode("overwrite").parquet(where)  # noqa: S608
+        return
+    raise SourceUnfit("The rows cannot be written. Check that the folder of `kept` may be written to.")
+
+
+def describe_columns(rows: DataFrame) -> dict[str, SourceColumn]:
+    """Return all columns as an owner's tools look at them."""
+    fields = _read_or_refuse(lambda: rows.schema).fields
+    return {field.name: SourceColumn(_raw(field), _form(field), field.dataType.simpleString()) for field in fields}
+
+
+def require_readable(session: SparkSession, held: Table, asked: Table) -> None:
+    """Read every declared column once, so that a value that cannot be read is the owner's to see, and nobody else's.
+
+    A time in a file may be beyond what Spark counts to, and a view may compute what fails on some row. Found only when
+    a question is asked, such a row would make answers fail, and so tell that it is there.
+    """
+    columns = [own.raw for own in held.readings.values()] + ([] if held.person is None else [_PERSON_COLUMN])
+    hashes = ", ".join(f"max(xxhash64({column}))" for column in columns)
+    with silence_logging(), suppress(Exception):  # pyspark has no one family of errors
+        session.sql(digest_statement(asked, tuple(asked.readings)).sql).schema  # noqa: B018  looked at, not run
+        session.sql(f"SELECT {hashes or 'count(*)'} FROM {held.source}").collect()  # noqa: S608  names of ours alone
+        return
+    raise SourceUnfit(
+        "The table cannot be read: it holds values that Spark cannot read, such as times out of range, or its files "
+        "are not whole, or the column of who a row is of has no type that can be told apart."
+    )
+
+
+def _read_or_refuse(read: Callable[[], _ResultT]) -> _ResultT:
+    with silence_logging(), suppress(Exception):  # pyspark has no one family of errors
+        return read()
+    raise SourceUnfit(
+        "The table cannot be opened. Check its name or path, and the types in its files: write times in "
+        "microseconds, as Spark reads no nanoseconds, and each column with one type and its own name."
+    )
+
+
+def _local_path(path: str | Path) -> str:
+    return "file:" + _PATTERN.sub(r"\\\1", str(path))
+
+
+def drop_view(session: SparkSession, name: str) -> None:
+    """Drop a view, or the whole session of ours where it is one of Spark Connect."""
+    if is_connect_session(session):
+        release_session(session)
+        return
+    with silence_logging(), suppress(Exception):  # where the engine has stopped, there is nothing to drop
+        session.catalog.dropGlobalTempView(name)
+
+
+def create_view(rows: DataFrame, session: SparkSession, name: str) -> str:
+    """Make a view of rows, which may come from another session of the same engine; return what it is called in SQL."""
+    if is_connect_session(session):
+        rows.createOrReplaceTempView(name)
+        return name
+    rows.createOrReplaceGlobalTempView(name)
+    return f"{session.conf.get('spark.sql.globalTempDatabase', 'global_temp')}.{name}"
+
+
+def _field(fields: Mapping[str, StructField], name: str, declared: str) -> StructField:
+    if name in fields:
+        return fields[name]
+    alike = [other for other in fields if other.casefold() == name.casefold()]
+    hint = f" It has {alike[0]}: write the name as it is there." if alike else " Add it to the table, or take it out."
+    raise SourceUnfit(f"The column {name} is declared as {declared}, and the table does not have it.{hint}")
+
+
+def _kind(field: StructField) -> str:
+    """Return the name of a column's type, without its sizes: tinyint, string, decimal."""
+    return re.split(r"[(<\s]", field.dataType.simpleString(), maxsplit=1)[0]
+
+
+def _form(field: StructField) -> ColumnForm | None:
+    kind = _kind(field)
+    if kind == "decimal":
+        digits = int(field.dataType.simpleString().removeprefix("decimal(").partition(",")[0])
+        return ColumnForm.WIDE if digits <= _EXACT_DIGITS else ColumnForm.DECIMAL
+    return ColumnForm.TEXT if kind in {"char", "varchar"} else _FORMS.get(kind)
+
+
+def _raw(field: StructField) -> str:
+    """Return SQL for a column; texts are compared byte by byte, whatever collation or width the table gives them."""
+    own = SPARK.identifier(field.name)
+    plain = field.dataType.simpleString() == "string" and _PADDED_TYPE_KEY not in (field.metadata or {})
+    return f"collate(concat({own}, ''), 'UTF8_BINARY')" if _form(field) is ColumnForm.TEXT and not plain else own

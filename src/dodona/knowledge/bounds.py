@@ -1,0 +1,182 @@
+"""Bounds on an answer that follow from releases and public facts, by linear programming with exact certificates.
+
+No data are touched. The multipliers of the program are rounded to fractions, so that the bound is proved exactly.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dodona.errors import InvalidArgument
+from dodona.knowledge.cells import Contradiction, TooManyCells
+from dodona.knowledge.measurements import BlockMeasurement
+from dodona.query.movement import AxisCodes, Stack, atom_labels, attribute_uses, broadcast_codes
+from dodona.query.query import Block, Query, block_weights, group_numbers
+from dodona.schema.attributes import cell_count
+from dodona.schema.schema import Domain
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+MOST_CELLS = 1 << 14
+_FINEST = (10**3, 10**9)  # the largest denominators of multipliers: few are more than small fractions
+_UNBOUNDED = 3
+
+
+@dataclass(frozen=True, slots=True)
+class KnownRange:
+    """A block whose answers are known to lie in intervals, both ends included, in steps."""
+
+    block: Block
+    low: tuple[Fraction, ...]
+    high: tuple[Fraction, ...]
+
+    def __post_init__(self) -> None:
+        """Refuse intervals of another number, and empty ones."""
+        if not len(self.low) == len(self.high) == self.block.values:
+            raise InvalidArgument("low", len(self.low), f"write one interval for each of {self.block.values} answers")
+        for low, high in zip(self.low, self.high, strict=True):
+            if low > high:
+                raise InvalidArgument("low", low, f"write no more than the upper end, {high}")
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerBounds:
+    """The least and the largest that an answer can be, in steps; None where nothing bounds it."""
+
+    low: Fraction | None
+    high: Fraction | None
+
+
+def ranges_within_noise(releases: Sequence[BlockMeasurement], *, confidence: float) -> tuple[KnownRange, ...]:
+    """Return the intervals that all released numbers are in together, with at least this probability.
+
+    Theorem: public-bounds
+    """
+    if not 0 < confidence < 1:
+        raise InvalidArgument("confidence", confidence, "write a number between 0 and 1")
+    number = sum(one.block.values for one in releases)
+    found = []
+    for one in releases:
+        failing = (1 - confidence) * one.block.values / number
+        room = math.ceil(one.noise.accuracy(1 - failing, answers=one.block.values).within)
+        low = tuple(Fraction(value - room) for value in one.values)
+        found.append(KnownRange(one.block, low, tuple(Fraction(value + room) for value in one.values)))
+    return tuple(found)
+
+
+def bound_answers(
+    query: Query, told: Iterable[KnownRange], *, total: int | None = None, limit: int = MOST_CELLS
+) -> tuple[AnswerBounds, ...]:
+    """Return for each answer of a query the range that it must be in: no table with these facts is outside it.
+
+    >>> from dodona.schema.attributes import Boolean
+    >>> from dodona.query.predicate import among
+    >>> domain = Domain((Boolean("urgent"), Boolean("young")))
+    >>> urgent, young = among(domain["urgent"], [1]), among(domain["young"], [1])
+    >>> numbers = ((urgent, (Fraction(40),)), (young, (Fraction(70),)))
+    >>> known = [KnownRange(Block(one), number, number) for one, number in numbers]
+    >>> (found,) = bound_answers(Query.count(domain, urgent | young), known, total=100)
+    >>> str(found.low), str(found.high)
+    ('70', '100')
+
+    Theorem: public-bounds
+    """
+    facts = [*told]
+    if total is not None:
+        facts.append(KnownRange(Block(), (Fraction(total),), (Fraction(total),)))
+    blocks = [one.block for one in facts]
+    Query(query.domain, (*query.blocks, *blocks))  # refuses blocks of another domain
+    codes = _codes(query.domain, (*query.blocks, *blocks), limit)
+    empty = np.zeros((0, math.prod(map(len, codes.values()))), dtype=object)
+    rows = np.concatenate([empty, *(_lines(block, codes) for block in blocks)])
+    program = _Program(rows, [low for one in facts for low in one.low], [high for one in facts for high in one.high])
+    found = []
+    for block in query.blocks:
+        for wanted in _lines(block, codes):
+            least = program.most(-wanted)
+            found.append(AnswerBounds(None if least is None else -least, program.most(wanted)))
+    return tuple(found)
+
+
+@dataclass(frozen=True, slots=True)
+class _Program:
+    """All tables x ≥ 0 with low ≤ rows·x ≤ high."""
+
+    rows: NDArray[Any]
+    low: Sequence[Fraction]
+    high: Sequence[Fraction]
+
+    def most(self, wanted: NDArray[Any]) -> Fraction | None:
+        """Return a number that wanted·x is never above, the least one up to rounding; None where there is none.
+
+        For any multipliers y with wanted ≤ y·rows in every cell, wanted·x ≤ y·rows·x, which is at most the sum of
+        y·high where y > 0 and of y·low where not.
+        """
+        if len(self.rows) == 0:
+            return Fraction(0) if max(wanted.tolist()) <= 0 else None
+        multipliers = self._multipliers(wanted)
+        if multipliers is None:
+            return None
+        held = (
+            self._held(wanted, [Fraction(own).limit_denominator(finest) for own in multipliers]) for finest in _FINEST
+        )
+        return min((found for found in held if found is not None), default=None)
+
+    def _held(self, wanted: NDArray[Any], numbers: list[Fraction]) -> Fraction | None:
+        """Return the bound of multipliers, once a row that every cell counts in makes up for what rounding left."""
+        short = wanted - np.array(numbers, dtype=object) @ self.rows
+        missing = max(*short.tolist(), Fraction(0))
+        if missing > 0:
+            whole = [place for place, row in enumerate(self.rows.tolist()) if min(row) > 0]
+            if not whole:
+                return None
+            numbers[whole[-1]] += missing / min(self.rows[whole[-1]].tolist())
+        return sum(
+            (own * (high if own > 0 else low) for own, low, high in zip(numbers, self.low, self.high, strict=True)),
+            Fraction(0),
+        )
+
+    def _multipliers(self, wanted: NDArray[Any]) -> NDArray[np.float64] | None:
+        """Return about the best multipliers, by the dual program in doubles."""
+        from scipy.optimize import linprog
+
+        rows = self.rows.astype(np.float64)
+        costs = np.array([*map(float, self.high), *(-float(low) for low in self.low)])
+        solved = linprog(costs, A_ub=-np.concatenate([rows, -rows]).T, b_ub=-wanted.astype(np.float64), method="highs")
+        if solved.status == _UNBOUNDED:
+            raise Contradiction("No table has all of these numbers at once. Leave some out, or widen their intervals.")
+        if solved.x is None:
+            return None
+        half = len(rows)
+        found: NDArray[np.float64] = solved.x[:half] - solved.x[half:]
+        return found
+
+
+def _codes(domain: Domain, blocks: Sequence[Block], limit: int) -> AxisCodes:
+    """Return one code of each class of codes that no block tells apart."""
+    found = {}
+    for name, trait in attribute_uses(Stack((), tuple(blocks))).items():
+        _, firsts = np.unique(atom_labels(cell_count(domain[name]), trait), return_index=True)
+        found[name] = firsts.astype(np.int64)
+    number = math.prod(map(len, found.values()))
+    if number > limit:
+        instead = "Give fewer of the blocks: those about the columns that are asked for."
+        raise TooManyCells("The product of all classes", cells=number, limit=limit, instead=instead)
+    return found
+
+
+def _lines(block: Block, codes: AxisCodes) -> NDArray[Any]:
+    """Return what each cell counts for in each group."""
+    axes, shape = broadcast_codes(codes), tuple(map(len, codes.values()))
+    weights = np.broadcast_to(block_weights(block, axes), shape).reshape(-1)
+    groups = np.broadcast_to(group_numbers(block.keys, axes), shape).reshape(-1)
+    table = np.zeros((block.values, len(weights)), dtype=object)
+    table[groups, np.arange(len(weights))] = [int(weight) for weight in weights.tolist()]
+    return table

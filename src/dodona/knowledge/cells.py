@@ -1,0 +1,366 @@
+"""Beliefs over the cells of a domain: support, hypothesis protocol, marginals and blocks on a support.
+
+A belief is a public probability law, learned from releases alone.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import NamedTuple, Protocol, Self, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dodona.errors import InvalidArgument, InvalidRequest
+from dodona.query.predicate import Axes, unpack_bits
+from dodona.query.query import Block, ConstantWeight, Query, block_weights, group_numbers
+from dodona.schema.attributes import cell_count
+from dodona.schema.schema import Domain
+
+# --- What is said about a belief that cannot be held, moved or used. ---
+
+
+class TooManyCells(InvalidRequest):
+    """A vector of weights would be larger than its limit."""
+
+    code = "too-many-cells"
+
+    def __init__(self, what: str, *, cells: int, limit: int, instead: str) -> None:
+        """Say how large it would be, how large it may be, and what to use instead."""
+        self.cells = cells
+        self.limit = limit
+        super().__init__(
+            f"{what} has {format_cells(cells)} cells, and at most {format_cells(limit)} are held. {instead}"
+        )
+
+
+class Contradiction(InvalidRequest):
+    """No law that the belief can move to has the value that was asked for."""
+
+    code = "contradiction"
+
+
+class SpentBelief(InvalidRequest):
+    """A belief was used after it had been moved."""
+
+    code = "spent-belief"
+
+    def __init__(self) -> None:
+        """Say which one to use."""
+        super().__init__(
+            "This belief was moved: its weights are in the belief that `updated` or `tilted` returned. "
+            "Use that one, or take a `copied()` before the step."
+        )
+
+
+def format_cells(cells: int) -> str:
+    """Return a number of cells as people say it.
+
+    >>> format_cells(1 << 27), format_cells(1_000_000), format_cells(10**20 + 7)
+    ('2^27', '1,000,000', 'about 10^20.0')
+    """
+    if cells > 1 << 10 and cells & (cells - 1) == 0:
+        return f"2^{cells.bit_length() - 1}"
+    if cells < 10**9:
+        return f"{cells:,}"
+    digits = str(cells)[:15]
+    return f"about 10^{len(str(cells)) - len(digits) + math.log10(int(digits)):.1f}"
+
+
+# --- The support of a belief: the codes of each attribute that may have weight, and the product that they make. ---
+
+
+@dataclass(frozen=True, slots=True)
+class Support:
+    """A product of codes, in the domain's order of attributes; the last attribute runs fastest.
+
+    `Support.of(domain)` has every cell. `Support.values(domain)` leaves `<missing>` and `<outside>` out, so that `d`
+    booleans make 2^d cells; a belief on it holds that no row is there.
+    """
+
+    domain: Domain
+    masks: tuple[int, ...]
+    """For each attribute, bit i says whether code i may have weight."""
+    codes: Mapping[str, NDArray[np.int64]] = field(init=False, repr=False, compare=False, hash=False)
+    """The codes of each attribute, rising."""
+    axes: Axes = field(init=False, repr=False, compare=False, hash=False)
+    """The codes in shapes that broadcast to the product."""
+    shape: tuple[int, ...] = field(init=False, repr=False, compare=False, hash=False)
+
+    def __post_init__(self) -> None:
+        """Refuse attributes without a code, and codes that an attribute does not have."""
+        codes, axes = {}, {}
+        if len(self.masks) != len(self.domain.attributes):
+            raise InvalidArgument("masks", len(self.masks), f"write one for each of {len(self.domain.names)} columns")
+        for place, (attribute, mask) in enumerate(zip(self.domain, self.masks, strict=True)):
+            if not 0 < mask < 1 << cell_count(attribute):
+                accepted = f"write bits of the {cell_count(attribute)} cells, one at least"
+                raise InvalidArgument(f"masks[{place}]", attribute.name, accepted)
+            own = codes[attribute.name] = np.flatnonzero(unpack_bits(mask, cell_count(attribute))).astype(
+                np.int64, copy=False
+            )
+            axes[attribute.name] = own.reshape([-1 if other == place else 1 for other in range(len(self.masks))])
+        object.__setattr__(self, "codes", codes)
+        object.__setattr__(self, "axes", axes)
+        object.__setattr__(self, "shape", tuple(len(own) for own in codes.values()))
+
+    @classmethod
+    def of(cls, domain: Domain) -> Self:
+        """Return the support with every cell of a domain."""
+        return cls(domain, tuple((1 << cell_count(attribute)) - 1 for attribute in domain))
+
+    @classmethod
+    def values(cls, domain: Domain) -> Self:
+        """Return the support with all values, without `<missing>` and `<outside>`."""
+        return cls(domain, tuple((1 << attribute.size) - 1 for attribute in domain))
+
+    @property
+    def size(self) -> int:
+        """How many cells it has."""
+        return math.prod(self.shape)
+
+    def project(self, names: Iterable[str]) -> Self:
+        """Return the support of some attributes, in this one's order."""
+        domain = self.domain.project(names)
+        masks = dict(zip(self.domain.names, self.masks, strict=True))
+        return type(self)(domain, tuple(masks[name] for name in domain.names))
+
+    def places(self, names: Iterable[str]) -> tuple[int, ...]:
+        """Return the numbers of attributes, rising."""
+        wanted = set(names)
+        return tuple(place for place, name in enumerate(self.domain.names) if name in wanted)
+
+
+# --- The hypothesis: a public belief about the table, a law over the domain's cells, learned from releases alone. ---
+
+
+Numbers: TypeAlias = float | Sequence[float] | NDArray[np.float64]
+"""One number, or one for each answer."""
+
+
+class RandomSource(Protocol):
+    """Where made-up rows take their chance from: NumPy's generators are such."""
+
+    def random(self, size: int, /) -> NDArray[np.float64]:
+        """Return uniform numbers from 0, below 1."""
+
+
+class Hypothesis(Protocol):
+    """A law over cells that can be asked, moved and drawn from.
+
+    Moving it hands its weights on: `updated` and `tilted` work in place and return the moved belief, and the one
+    before it is spent (`SpentBelief`). A vector of 2^27 weights is a gigabyte, and a copy at each step would be
+    slower than the step. `copied` gives a belief of one's own.
+    """
+
+    @property
+    def support(self) -> Support:
+        """The cells that may have weight."""
+
+    def expect(self, query: Query) -> NDArray[np.float64]:
+        """Return the mean weight of a row for every answer of a query: for a count, the share of the rows, in steps."""
+
+    def updated(self, query: Query, *, target: Numbers) -> Self:
+        """Return the nearest law, in relative entropy, whose answers to a query of one block are the targets.
+
+        The block counts rows, in groups or not, or adds up one number.
+
+        Theorem: kl-projection
+        """
+
+    def tilted(self, query: Query, *, exponents: Numbers) -> Self:
+        """Return the law with each cell times e^(exponent·weight), for a query of one block, one exponent an answer."""
+
+    def sample(self, rows: int, rng: RandomSource) -> dict[str, NDArray[np.int64]]:
+        """Return made-up rows: for each attribute the codes, drawn independently from the law."""
+
+    def copied(self) -> Self:
+        """Return a belief with weights of its own."""
+
+
+# --- Marginals of one array, many at once: what they share is summed once. ---
+
+
+Places = tuple[int, ...]
+"""Numbers of attributes, rising."""
+_FEW = 8
+
+
+class _Node(NamedTuple):
+    """What is done with (codes kept so far) × (cells of the attributes that are left)."""
+
+    ends: Places | None
+    """The set that is complete when all that is left is summed away; None where more is to be kept."""
+    skipped: int = 1
+    """How many cells are summed away first, of attributes that no set keeps."""
+    length: int = 1
+    """How many codes the next attribute has."""
+    rest: int = 1
+    """How many cells are left after it."""
+    branches: tuple[_Node, ...] = ()
+    """What is done with the next attribute kept and, where some sets leave it out, with it summed away."""
+
+
+def compute_marginals(
+    weights: NDArray[np.float64], shape: tuple[int, ...], wanted: Collection[Places]
+) -> dict[Places, NDArray[np.float64]]:
+    """Return the sums of an array over all axes but the wanted ones, for each set of them.
+
+    Where a set has all axes, what is returned is the array itself.
+    """
+    found: dict[Places, NDArray[np.float64]] = {}
+    if not wanted:
+        return found
+    waiting = [(_plan(shape, tuple(sorted(set(wanted)))), np.ascontiguousarray(weights).reshape(1, -1))]
+    while waiting:
+        node, array = waiting.pop()
+        if node.ends is not None:
+            total = array.sum(axis=1) if array.shape[1] > 1 else array
+            found[node.ends] = total.reshape([shape[place] for place in node.ends])
+            continue
+        if node.skipped > 1:
+            array = _sum_middle(array, node.skipped, node.length * node.rest)
+        keeping, *summing = node.branches
+        waiting.append((keeping, array.reshape(-1, node.rest)))
+        waiting.extend((branch, _sum_middle(array, node.length, node.rest)) for branch in summing)
+    return found
+
+
+def spread_tables(tables: Mapping[Places, NDArray[np.float64]], shape: tuple[int, ...]) -> NDArray[np.float64]:
+    """Return for each cell of a product the sum of what the tables have for it: the transpose of `marginals`."""
+    size = math.prod(shape)
+    if not tables:
+        return np.zeros(size)
+    found = _build(_plan(shape, tuple(sorted(tables))), tables)
+    return np.array(np.broadcast_to(found, (1, size))).reshape(-1)
+
+
+def _build(node: _Node, tables: Mapping[Places, NDArray[np.float64]]) -> NDArray[np.float64]:
+    """Return (codes kept so far) × (cells that are left), or × 1 where all of those have the same."""
+    if node.ends is not None:
+        return tables[node.ends].reshape(-1, 1)
+    keeping, *summing = node.branches
+    kept = _build(keeping, tables)
+    kept = kept.reshape(-1, node.length, kept.shape[1])
+    cells = np.broadcast_to(kept, (*kept.shape[:2], node.rest))
+    for branch in summing:
+        cells = cells + _build(branch, tables)[:, None, :]
+    if node.skipped == 1:
+        return cells.reshape(cells.shape[0], -1)
+    return np.broadcast_to(cells[:, None], (cells.shape[0], node.skipped, *cells.shape[1:])).reshape(cells.shape[0], -1)
+
+
+@lru_cache(maxsize=32)
+def _plan(shape: tuple[int, ...], wanted: tuple[Places, ...]) -> _Node:
+    """Return the order of keeping and summing that serves all sets."""
+    after = [math.prod(shape[place:]) for place in range(len(shape) + 1)]
+
+    def planned(axis: int, kept: int, sets: list[Places]) -> _Node:
+        if all(len(places) == kept for places in sets):  # they agree so far and end here: it is one set
+            return _Node(sets[0])
+        first = min(places[kept] for places in sets if len(places) > kept)
+        keeping = [places for places in sets if len(places) > kept and places[kept] == first]
+        summing = [places for places in sets if len(places) == kept or places[kept] != first]
+        return _Node(
+            None,
+            after[axis] // after[first],
+            shape[first],
+            after[first + 1],
+            tuple(planned(first + 1, kept + way, branch) for way, branch in ((1, keeping), (0, summing)) if branch),
+        )
+
+    return planned(0, 0, list(wanted))
+
+
+def _sum_middle(array: NDArray[np.float64], length: int, rest: int) -> NDArray[np.float64]:
+    """Return the sum over the middle of (kept, length, rest)."""
+    parts = array.reshape(-1, length, rest)
+    if length > _FEW:
+        total: NDArray[np.float64] = parts.sum(axis=1)
+        return total
+    total = parts[:, 0] + parts[:, 1] if length > 1 else parts[:, 0]
+    for place in range(2, length):
+        total += parts[:, place]
+    return total
+
+
+# --- What is asked of a belief: blocks, told apart into simple counts and all others, and read on small tables. ---
+
+
+@dataclass(frozen=True, slots=True)
+class BlockOnSupport:
+    """A block that is asked of a belief over a support."""
+
+    block: Block
+    support: Support
+
+    @property
+    def count(self) -> int | None:
+        """What each row that is meant counts for, where that is all the block asks; None else."""
+        weight = self.block.weight
+        return weight.number if type(weight) is ConstantWeight and weight.number and not self.block.keys else None
+
+    @property
+    def places(self) -> Places:
+        """The numbers of the attributes that the block looks at."""
+        return self.support.places(self.block.attributes)
+
+    @property
+    def axes(self) -> Axes:
+        """The codes of those attributes, in shapes that broadcast to their product."""
+        places, names, codes = self.places, self.support.domain.names, self.support.codes
+        return {
+            names[place]: codes[names[place]].reshape([-1 if other == place else 1 for other in places])
+            for place in places
+        }
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """How many codes each of those attributes has."""
+        return tuple(self.support.shape[place] for place in self.places)
+
+    def weights(self) -> NDArray[np.float64]:
+        """Return what each cell of the product counts for; 0 where it is not meant."""
+        return np.broadcast_to(block_weights(self.block, self.axes), self.shape).astype(np.float64)
+
+    def groups(self) -> NDArray[np.int64]:
+        """Return the number of the answer that each cell of the product counts in."""
+        return np.broadcast_to(group_numbers(self.block.keys, self.axes), self.shape)
+
+    def values(self, law: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the answers, from the law of the attributes that the block looks at."""
+        weights = (self.weights() * law).reshape(-1)
+        if not self.block.keys:
+            return np.array([weights.sum()])
+        found: NDArray[np.float64] = np.bincount(
+            self.groups().reshape(-1), weights=weights, minlength=self.block.values
+        ).astype(np.float64)
+        return found
+
+
+def blocks_on_support(query: Query, support: Support) -> tuple[BlockOnSupport, ...]:
+    """Return the blocks of a query over the support's domain."""
+    if query.domain is not support.domain and query.domain != support.domain:
+        raise InvalidArgument("query", query.domain.names, f"ask about {', '.join(support.domain.names)}")
+    return tuple([BlockOnSupport(block, support) for block in query.blocks])
+
+
+def single_block(query: Query, support: Support) -> BlockOnSupport:
+    """Return the one block of a query that moves a belief."""
+    found = blocks_on_support(query, support)
+    if len(found) != 1:
+        raise InvalidArgument("query", f"{len(found)} blocks", "move a belief by one block at a time")
+    return found[0]
+
+
+def validate_numbers(given: Numbers, count: int, *, argument: str) -> NDArray[np.float64]:
+    """Return finite numbers, one for each answer."""
+    found = np.asarray(given, dtype=np.float64).reshape(-1)
+    if found.size != count:
+        raise InvalidArgument(argument, f"{found.size} numbers", f"write {count}, one for each answer")
+    if not np.isfinite(found).all():
+        raise InvalidArgument(argument, given, "write finite numbers")
+    return found

@@ -1,0 +1,201 @@
+"""A belief as a product of dense components, which are joined when a query involves several of them.
+
+Very large universes work as long as no component becomes large.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Self
+
+import numpy as np
+
+from dodona.errors import InvalidArgument
+from dodona.knowledge.cells import (
+    BlockOnSupport,
+    Numbers,
+    Places,
+    RandomSource,
+    SpentBelief,
+    Support,
+    TooManyCells,
+    blocks_on_support,
+    single_block,
+)
+from dodona.knowledge.dense import MOST_DENSE_CELLS, DenseBelief
+from dodona.query.predicate import as_box, conjunction, evaluate_predicate, predicate_attributes
+from dodona.query.query import Query
+from dodona.schema.schema import Domain
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+USUAL_LIMIT = 1 << 24
+
+
+class ComponentBelief:
+    """Independent dense beliefs, one for each group of attributes that questions have tied.
+
+    It holds no number of its own: its parts change as dense beliefs do, and a step hands all of them on.
+    """
+
+    __slots__ = ("_limit", "_owner", "_parts", "_support")
+
+    def __init__(self, support: Support, parts: Sequence[DenseBelief], *, limit: int = USUAL_LIMIT) -> None:
+        """Take beliefs that together have each attribute of the support once; they are taken over, not copied."""
+        if not 1 <= limit <= MOST_DENSE_CELLS:
+            raise InvalidArgument("limit", limit, "write a number of cells from 1 to 2^27")
+        names = [name for part in parts for name in part.support.domain.names]
+        if sorted(names) != sorted(support.domain.names):
+            raise InvalidArgument("parts", names, f"write each of {', '.join(support.domain.names)} once")
+        if any(part.support != support.project(part.support.domain.names) for part in parts):
+            raise InvalidArgument("parts", names, "their supports must be projections of the whole one")
+        self._support = support
+        self._limit = limit
+        self._parts: tuple[DenseBelief, ...] | None = tuple(parts)
+        self._owner = {name: number for number, part in enumerate(parts) for name in part.support.domain.names}
+
+    @classmethod
+    def uniform(cls, over: Domain | Support, *, limit: int = USUAL_LIMIT) -> Self:
+        """Return the belief that knows nothing: the same weight on every cell."""
+        support = Support.of(over) if isinstance(over, Domain) else over
+        return cls(
+            support, [DenseBelief.uniform(support.project([name])) for name in support.domain.names], limit=limit
+        )
+
+    @property
+    def support(self) -> Support:
+        """The cells that may have weight."""
+        return self._support
+
+    @property
+    def parts(self) -> tuple[DenseBelief, ...]:
+        """The dense beliefs whose product it is. They are its own: look, and take copies to move them."""
+        if self._parts is None:
+            raise SpentBelief
+        return self._parts
+
+    @property
+    def limit(self) -> int:
+        """How many cells a component may have."""
+        return self._limit
+
+    def expect(self, query: Query) -> NDArray[np.float64]:
+        """Return the mean weight of a row for every answer of a query. Nothing is tied by looking."""
+        questions = blocks_on_support(query, self._support)
+        laws = self._laws([one.places for one in questions if one.count is None])
+        found: list[NDArray[np.float64]] = []
+        for one in questions:
+            count = one.count
+            if count is None:
+                found.append(one.values(laws[one.places]))
+            else:
+                found.append(np.array([count * self._share(one)]))
+        return np.concatenate(found)
+
+    def updated(self, query: Query, *, target: Numbers) -> Self:
+        """Return the nearest law whose answers are the targets; this one is spent.
+
+        Theorem: kl-projection
+        """
+        number, parts, within = self._tied_for(query)
+        parts[number] = parts[number].updated(within, target=target)
+        return self._moved(parts)
+
+    def tilted(self, query: Query, *, exponents: Numbers) -> Self:
+        """Return the law with each cell times e^(exponent·weight); this one is spent."""
+        number, parts, within = self._tied_for(query)
+        parts[number] = parts[number].tilted(within, exponents=exponents)
+        return self._moved(parts)
+
+    def sample(self, rows: int, rng: RandomSource) -> dict[str, NDArray[np.int64]]:
+        """Return made-up rows: for each attribute the codes, drawn independently from the law."""
+        drawn = {name: codes for part in self.parts for name, codes in part.sample(rows, rng).items()}
+        return {name: drawn[name] for name in self._support.domain.names}
+
+    def copied(self) -> Self:
+        """Return a belief with weights of its own."""
+        return type(self)(self._support, [part.copied() for part in self.parts], limit=self._limit)
+
+    def tied(self, names: Iterable[str]) -> Self:
+        """Return the same law with some attributes in one component; this one is spent."""
+        return self._moved(self._joined(frozenset(names))[1])
+
+    def _share(self, one: BlockOnSupport) -> float:
+        """Return the probability of a predicate: a product where it is a conjunction."""
+        where, parts = one.block.where, self.parts
+        sets = as_box(where)
+        if sets is not None:
+            by_part: dict[int, list[int]] = {}
+            for place, own in enumerate(sets):
+                by_part.setdefault(self._owner[own.attribute], []).append(place)
+            return math.prod(
+                parts[number].share(conjunction(*(sets[place] for place in places)))
+                for number, places in by_part.items()
+            )
+        owners = {self._owner[name] for name in predicate_attributes(where)}
+        if len(owners) == 1:
+            return parts[owners.pop()].share(where)
+        law = self._laws([one.places])[one.places]
+        return float(law[np.broadcast_to(evaluate_predicate(where, one.axes), law.shape)].sum())
+
+    def _laws(self, wanted: Iterable[Places]) -> dict[Places, NDArray[np.float64]]:
+        """Return the laws of sets of attributes: products of what the components have of them."""
+        names = self._support.domain.names
+        pieces: dict[Places, dict[int, Places]] = {}
+        needed: dict[int, set[Places]] = {}
+        for places in wanted:
+            self._refuse_beyond(frozenset(names[place] for place in places), "The law that this question is about")
+            own: dict[int, list[str]] = {}
+            for place in places:
+                own.setdefault(self._owner[names[place]], []).append(names[place])
+            pieces[places] = {number: self.parts[number].support.places(some) for number, some in own.items()}
+            for number, some in pieces[places].items():
+                needed.setdefault(number, set()).add(some)
+        tables = {number: self.parts[number].laws(sets) for number, sets in needed.items()}
+        found = {}
+        for places, own_pieces in pieces.items():
+            law = np.ones([1] * len(places))
+            for number, some in own_pieces.items():
+                held = {self.parts[number].support.domain.names[place] for place in some}
+                shape = [self._support.shape[place] if names[place] in held else 1 for place in places]
+                law = law * tables[number][some].reshape(shape)
+            found[places] = law
+        return found
+
+    def _tied_for(self, query: Query) -> tuple[int, list[DenseBelief], Query]:
+        """Return the component that a question is about, all of them, and the question within it."""
+        one = single_block(query, self._support)
+        names = one.block.attributes or frozenset(self._support.domain.names[:1])  # of nothing: any will refuse it
+        number, parts = self._joined(names)
+        return number, parts, Query(parts[number].support.domain, query.blocks)
+
+    def _joined(self, names: frozenset[str]) -> tuple[int, list[DenseBelief]]:
+        """Return all components with those of some attributes multiplied out, and the number of that one."""
+        parts = self.parts
+        owners = sorted({self._owner[self._support.domain[name].name] for name in names})
+        if len(owners) <= 1:
+            return (owners or [0])[0], list(parts)
+        together = frozenset(name for number in owners for name in parts[number].support.domain.names)
+        self._refuse_beyond(together, "The component that this question ties together")
+        places = self._support.places(together)
+        law = self._laws([places])[places]
+        rest = [part for number, part in enumerate(parts) if number not in owners]
+        return len(rest), [*rest, DenseBelief(self._support.project(together), law)]
+
+    def _moved(self, parts: Sequence[DenseBelief]) -> Self:
+        moved = type(self)(self._support, parts, limit=self._limit)
+        self._parts = None
+        return moved
+
+    def _refuse_beyond(self, names: frozenset[str], what: str) -> None:
+        places = self._support.places(names)
+        cells = math.prod(self._support.shape[place] for place in places)
+        if cells > self._limit:
+            shown = ", ".join(self._support.domain.names[place] for place in places)
+            instead = (
+                f"Ask about fewer of {shown} together, declare coarser columns, or open the belief with a higher limit "
+                f"(at most 2^27). This one stays as it was."
+            )
+            raise TooManyCells(what, cells=cells, limit=self._limit, instead=instead)

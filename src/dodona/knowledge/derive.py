@@ -1,0 +1,456 @@
+"""Answers that follow from earlier releases by exact linear algebra. No data is touched, and it is free.
+
+Membership in the span is proved in integers; the combination is the unbiased one of least variance.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, Self
+
+import numpy as np
+
+from dodona.answer.laws import NoiseTerm as Draws
+from dodona.answer.laws import upper_quantile
+from dodona.errors import InvalidArgument
+from dodona.knowledge.measurements import BlockMeasurement, StepProduct, StepVector, block_vectors, noise_variance
+from dodona.numbers import to_integer
+from dodona.privacy.accuracy import to_failure_probability
+from dodona.privacy.measurement import Noise
+from dodona.query.query import Query
+from dodona.schema.schema import Domain
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+# --- The span of integer vectors, exactly: whether a vector is a combination of others, and which one. ---
+
+
+PRIME = 2**31 - 1
+_MOST_DIGITS = 256
+
+IntegerVector = Mapping[int, int]
+"""Entries that are not 0, by the number of their column."""
+
+
+class Span:
+    """Independent integer vectors, one added after the other, with what combines them, modulo a prime."""
+
+    def __init__(self) -> None:
+        """Begin with nothing."""
+        self.basis: list[IntegerVector] = []
+        """The independent vectors."""
+        self._reduced = np.zeros((8, 8), dtype=np.int64)  # each with 1 at its pivot and 0 at those before it
+        self._combined = np.zeros((8, 8), dtype=np.int64)  # how it is made of the vectors
+        self._pivots = np.zeros(8, dtype=np.int64)
+        self.work = 0
+        """How many numbers were multiplied to take the vectors in."""
+
+    @property
+    def rank(self) -> int:
+        """How many independent vectors there are."""
+        return len(self.basis)
+
+    @property
+    def pivots(self) -> NDArray[np.int64]:
+        """Columns that tell all vectors of the span apart."""
+        return self._pivots[: self.rank]
+
+    def add(self, vector: IntegerVector) -> bool:
+        """Take a vector; return whether it is independent of those before it, modulo the prime."""
+        self._grow(max(vector, default=0) + 1)
+        left, combination = self._reduce(vector)
+        self.work += int(np.count_nonzero(combination)) * (len(left) + len(combination))
+        places = np.flatnonzero(left)
+        if len(places) == 0:
+            return False
+        pivot = int(places[-1])  # later columns are newer, so that fewer vectors have them
+        inverse = pow(int(left[pivot]), -1, PRIME)
+        rank = self.rank
+        combination[rank] = 1
+        self._reduced[rank] = left * inverse % PRIME
+        self._combined[rank] = combination * inverse % PRIME
+        self._pivots[rank] = pivot
+        self.basis.append(vector)
+        return True
+
+    def combination(self, target: IntegerVector) -> list[Fraction] | None:
+        """Return the numbers with Σ number·vector = target exactly; None where there are none.
+
+        Theorem: derivation
+        """
+        if max(target, default=0) >= self._reduced.shape[1]:
+            return None
+        rest, found, power = dict(target), [0] * self.rank, 1
+        for digit in range(_MOST_DIGITS):
+            solved = self._solved(rest)
+            if solved is None:
+                return None
+            for place, number in solved.items():
+                found[place] += number * power
+            power *= PRIME
+            rest = {column: value // PRIME for column, value in self._less(rest, solved).items()}
+            if digit & (digit - 1) == 0 or not rest:  # after 1, 2, 3, 5, 9, … digits
+                numbers = _fractions(found, power)
+                if numbers is not None and self._holds(numbers, target):
+                    return numbers
+        return None
+
+    def _solved(self, target: IntegerVector) -> dict[int, int] | None:
+        """Return the combination modulo the prime, as numbers nearest to 0."""
+        left, combination = self._reduce(target)
+        if left.any():
+            return None
+        numbers = -combination[: self.rank] % PRIME
+        numbers = np.where(numbers > PRIME // 2, numbers - PRIME, numbers)
+        places = np.flatnonzero(numbers)
+        return dict(zip(places.tolist(), numbers[places].tolist(), strict=True))
+
+    def _less(self, target: IntegerVector, numbers: Mapping[int, int]) -> dict[int, int]:
+        """Return target - Σ number·vector."""
+        found = dict(target)
+        for place, number in numbers.items():
+            for column, value in self.basis[place].items():
+                found[column] = found.get(column, 0) - number * value
+        return {column: value for column, value in found.items() if value}
+
+    def _holds(self, numbers: Sequence[Fraction], target: IntegerVector) -> bool:
+        common = math.lcm(*(number.denominator for number in numbers))
+        whole = {place: int(number * common) for place, number in enumerate(numbers) if number}
+        return not self._less({column: common * value for column, value in target.items()}, whole)
+
+    def _reduce(self, vector: IntegerVector) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return what is left of a vector after all that the span has of it, and minus the combination it has."""
+        left = np.zeros(self._reduced.shape[1], dtype=np.int64)
+        for column, value in vector.items():
+            left[column] = value % PRIME
+        combination = np.zeros(self._combined.shape[1], dtype=np.int64)
+        place = 0
+        while True:
+            ahead = np.flatnonzero(left[self._pivots[place : self.rank]])
+            if len(ahead) == 0:
+                return left, combination
+            place += int(ahead[0])
+            factor = left[self._pivots[place]]
+            left = (left - factor * self._reduced[place]) % PRIME
+            combination = (combination - factor * self._combined[place]) % PRIME
+            place += 1
+
+    def _grow(self, columns: int) -> None:
+        rank, (rows, width) = self.rank, self._reduced.shape
+        if rank == rows:
+            self._combined = np.pad(self._combined, ((0, rows), (0, rows)))
+            self._pivots = np.pad(self._pivots, (0, rows))
+            self._reduced = np.pad(self._reduced, ((0, rows), (0, 0)))
+        if columns > width:
+            self._reduced = np.pad(self._reduced, ((0, 0), (0, max(columns, 2 * width) - width)))
+
+
+def _fractions(found: Sequence[int], power: int) -> list[Fraction] | None:
+    """Return fractions of small terms that are these numbers modulo the power, with one common denominator."""
+    bound = math.isqrt(power // 2)
+    common = 1
+    for number in found:
+        common *= _denominator(number * common % power, power, bound)
+        if common > bound:
+            return None
+    numbers = []
+    for number in found:
+        top = number * common % power
+        top = top - power if top > power // 2 else top
+        if abs(top) > bound * common:
+            return None
+        numbers.append(Fraction(top, common))
+    return numbers
+
+
+def _denominator(number: int, power: int, bound: int) -> int:
+    """Return the least denominator of a fraction that is this number modulo the power, by Euclid's algorithm."""
+    before, after, first, second = power, number, 0, 1
+    while after > bound:
+        quotient = before // after
+        before, after = after, before - quotient * after
+        first, second = second, first - quotient * second
+    return abs(second) or 1
+
+
+# --- A system of noisy linear measurements: the best unbiased combination that is a given question. ---
+
+
+_GRID = 1 << 40
+"""Coefficients of what depends on the rest are rounded to this grid; all others follow from them exactly."""
+MOST_ENTRIES = 1 << 22
+"""Of a table of all vectors over all their columns."""
+MOST_WORK = 1 << 27
+"""Numbers that are multiplied to take vectors in: beyond that, no more are taken."""
+_REFINED = 2  # times that a solution in doubles is held to its equations
+
+
+class MeasurementSystem:
+    """Measurements of vectors, each with a variance. It grows one by one."""
+
+    def __init__(self) -> None:
+        """Begin with nothing."""
+        self._columns: dict[StepProduct, int] = {}
+        self._rows: list[IntegerVector] = []
+        self._variances: list[float] = []
+        self._span = Span()
+        self._independent: list[int] = []
+        self._dependent: list[int] = []
+        self._solver: _Solver | None = None
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def fits(self, vectors: Sequence[StepVector]) -> bool:
+        """Return whether so much can be taken in: what is stored and what was worked for so far is bounded."""
+        new = {column for vector in vectors for column in vector if column not in self._columns}
+        entries = (len(self._columns) + len(new)) * (len(self._rows) + len(vectors))
+        return entries <= MOST_ENTRIES and self._span.work <= MOST_WORK
+
+    def add(self, vector: StepVector, variance: float) -> None:
+        """Take a measurement of a vector."""
+        row = {self._columns.setdefault(column, len(self._columns)): value for column, value in vector.items()}
+        (self._independent if self._span.add(row) else self._dependent).append(len(self._rows))
+        self._rows.append(row)
+        self._variances.append(variance)
+        self._solver = None
+
+    def combination(self, vector: StepVector) -> dict[int, Fraction] | None:
+        """Return the coefficients, by the number of the measurement, of the best combination; None where there is none.
+
+        Theorem: derivation
+        """
+        if not self._columns.keys() >= vector.keys():
+            return None
+        target = {self._columns[column]: value for column, value in vector.items()}
+        numbers = self._span.combination(target)
+        if numbers is None:
+            return None
+        found = dict(zip(self._independent, numbers, strict=True))
+        best = self._best(target) if self._dependent else None
+        if best is not None and self._variance(best) < self._variance(found):
+            found = best
+        return {place: number for place, number in sorted(found.items()) if number}
+
+    def _variance(self, numbers: Mapping[int, Fraction]) -> float:
+        return sum(float(number) ** 2 * self._variances[place] for place, number in numbers.items() if number)
+
+    def _best(self, target: IntegerVector) -> dict[int, Fraction] | None:
+        """Return the combination of least variance: generalised least squares for what depends on the rest.
+
+        The coefficients of dependent measurements may be anything, so they are rounded; the others then follow exactly.
+        The variance is flat around its least value, so the rounding changes it by less than a double shows.
+        """
+        if self._solver is None:
+            self._solver = _Solver.of(self._rows, self._span.pivots, self._variances)
+        about = self._solver.coefficients(target)
+        if not np.isfinite(about).all():
+            return None  # too far apart for doubles: some combination is exact, though not the best
+        chosen = {place: round(float(about[place]) * _GRID) for place in self._dependent}
+        rest = {column: _GRID * value for column, value in target.items()}
+        for place, number in chosen.items():
+            for column, value in self._rows[place].items() if number else ():
+                rest[column] = rest.get(column, 0) - number * value
+        numbers = self._span.combination({column: value for column, value in rest.items() if value})
+        if numbers is None:
+            return None
+        return {place: Fraction(number, _GRID) for place, number in chosen.items()} | {
+            place: number / _GRID for place, number in zip(self._independent, numbers, strict=True)
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class _Solver:
+    """Generalised least squares in doubles, over columns that tell all vectors of the span apart."""
+
+    pivots: tuple[int, ...]
+    scales: NDArray[np.float64]
+    table: NDArray[np.float64]
+    """The vectors over their deviations, with columns of length 1."""
+    inverse: NDArray[np.float64]
+    """Of the products of its columns."""
+    deviations: NDArray[np.float64]
+
+    @classmethod
+    def of(cls, rows: Sequence[IntegerVector], pivots: NDArray[np.int64], variances: Sequence[float]) -> Self:
+        """Return it for vectors with these variances."""
+        place = {int(column): number for number, column in enumerate(pivots)}
+        table = np.zeros((len(rows), len(place)))
+        for own, row in zip(table, rows, strict=True):
+            for column, value in row.items():
+                if column in place:
+                    own[place[column]] = value
+        deviations = np.sqrt(np.array(variances))
+        table /= deviations[:, None]
+        scales = np.sqrt((table * table).sum(axis=0))
+        table /= scales
+        return cls(tuple(place), scales, table, _invert(table.T @ table), deviations)
+
+    def coefficients(self, target: IntegerVector) -> NDArray[np.float64]:
+        """Return those of the combination of least variance: in deviations, the shortest that is the target."""
+        wanted = np.array([target.get(column, 0) for column in self.pivots], dtype=np.float64) / self.scales
+        multipliers = self.inverse @ wanted
+        for _ in range(_REFINED):
+            multipliers += self.inverse @ (wanted - self.table.T @ (self.table @ multipliers))
+        found: NDArray[np.float64] = self.table @ multipliers / self.deviations
+        return found
+
+
+def _invert(products: NDArray[np.float64]) -> NDArray[np.float64]:
+    try:
+        found: NDArray[np.float64] = np.asarray(np.linalg.inv(products), dtype=np.float64)
+    except np.linalg.LinAlgError:
+        found = np.asarray(np.linalg.pinv(products, hermitian=True), dtype=np.float64)
+    return found
+
+
+# --- Derivation: questions whose answers follow from what was told before. No data is touched, and it is free. ---
+
+
+MOST_VALUES = 1024
+"""What is told beyond so many numbers is left out: what follows from the others still does."""
+_MOST_ROWS = 1 << 62
+
+
+@dataclass(frozen=True, slots=True)
+class ReleasedTerm:
+    """A number that was told, and how often it counts."""
+
+    coefficient: Fraction
+    release: int
+    """Which of the releases it is of, in the order in which they were taken."""
+    group: int
+    value: int
+    noise: Noise
+
+
+@dataclass(frozen=True, slots=True)
+class BestCombination:
+    """The best unbiased combination of what was told before, in steps of the block."""
+
+    terms: tuple[ReleasedTerm, ...]
+    constant: Fraction
+    """What is added for the public number of rows."""
+    variance: float
+
+    @property
+    def value(self) -> Fraction:
+        """The estimate, exact as a combination of released integers."""
+        return self.constant + sum((term.coefficient * term.value for term in self.terms), Fraction(0))
+
+    def within(self, confidence: float) -> float:
+        """Return how far off the estimate may be, in steps, with this probability.
+
+        Theorem: sum-of-noises
+        """
+        number = Counter((abs(term.coefficient), term.noise) for term in self.terms)
+        draws = tuple(Draws.of(float(own), noise, times) for (own, noise), times in number.items())
+        return upper_quantile(draws, to_failure_probability(confidence) / 2)
+
+
+class Derivation:
+    """All that was told of one table, ready to be combined. It grows with each release, and threads may share it.
+
+    What was taken in stays as it is, whatever comes later; a release is only taken in when a question is asked.
+    """
+
+    def __init__(self, domain: Domain, *, total: int | None = None) -> None:
+        """Take the number of rows where it is exact and public, as it is where rows are replaced."""
+        self._domain = domain
+        self._total = None if total is None else to_integer(total, argument="total", lower=0, upper=_MOST_ROWS)
+        self._released: list[BlockMeasurement] = []
+        self._again: set[int] = set()  # releases that came before: their noise is not drawn anew
+        self._known: set[int | BlockMeasurement] = set()
+        self._system = MeasurementSystem()
+        self._places: list[tuple[int, int, int]] = []  # release, group, and how often it has the number of rows
+        self._taken = 0
+        self._lock = threading.Lock()
+
+    def add(self, released: BlockMeasurement) -> None:
+        """Take a release; one that was taken before, by its receipt or as the same object, tells nothing more."""
+        Query(self._domain, (released.block,))  # refuses a block of another domain
+        known = id(released) if released.origin is None else released
+        if known in self._known:
+            self._again.add(len(self._released))
+        self._known.add(known)
+        self._released.append(released)
+
+    def derive(self, query: Query) -> tuple[BestCombination, ...] | None:
+        """Return for each answer of a query its best unbiased combination; None where one does not follow.
+
+        Theorem: derivation
+        """
+        if query.domain is not self._domain and query.domain != self._domain:
+            raise InvalidArgument("query", query.domain.names, f"ask about {', '.join(self._domain.names)}")
+        found = []
+        with self._lock:
+            while self._taken < len(self._released):
+                self._taken += 1
+                self._take(self._taken - 1)
+            for block in query.blocks:
+                for vector in block_vectors(block, self._domain) or (None,):
+                    one = None if vector is None else self._derived(vector)
+                    if one is None:
+                        return None
+                    found.append(one)
+        return tuple(found)
+
+    def _derived(self, vector: StepVector) -> BestCombination | None:
+        coefficients = self._system.combination(self._varying(vector))
+        if coefficients is None:
+            return None
+        constant, variance, terms = Fraction(vector.get((), 0)), 0.0, []
+        for place, own in coefficients.items():
+            release, group, rows = self._places[place]
+            source = self._released[release]
+            constant -= own * rows
+            variance += float(own) ** 2 * noise_variance(source.noise)
+            terms.append(ReleasedTerm(own, release, group, source.values[group], source.noise))
+        return BestCombination(tuple(terms), constant * (self._total or 0), variance)
+
+    def _varying(self, vector: StepVector) -> StepVector:
+        """Return the part of a question that is not public."""
+        return vector if self._total is None else {column: value for column, value in vector.items() if column}
+
+    def _take(self, release: int) -> None:
+        """Take a release in, unless it is too large to be written out or all of them would be too much work."""
+        known = None if release in self._again else block_vectors(self._released[release].block, self._domain)
+        if known is None or len(self._system) + len(known) > MOST_VALUES:
+            return
+        varying = [self._varying(vector) for vector in known]
+        if not self._system.fits(varying):
+            return
+        variance = noise_variance(self._released[release].noise)
+        for group in sorted(range(len(known)), key=lambda one: len(known[one])):  # short ones make others short
+            self._system.add(varying[group], variance)
+            self._places.append((release, group, known[group].get((), 0)))
+
+
+def derive(
+    query: Query, releases: Iterable[BlockMeasurement], *, total: int | None = None
+) -> tuple[BestCombination, ...] | None:
+    """Return for each answer of a query the best unbiased combination of releases; None where one does not follow.
+
+    >>> from dodona.schema.attributes import Boolean
+    >>> from dodona.privacy.additive_noise import Laplace
+    >>> from dodona.query.predicate import among
+    >>> domain = Domain((Boolean("urgent"),))
+    >>> urgent, calm = (Query.count(domain, among(domain["urgent"], [code])) for code in (1, 0))
+    >>> both = Query.count(domain, among(domain["urgent"], [0, 1]))
+    >>> told = [BlockMeasurement(one.blocks[0], (value,), Laplace(scale=2)) for one, value in ((both, 30), (urgent, 12))]
+    >>> derive(calm, told)[0].value
+    Fraction(18, 1)
+
+    Theorem: derivation
+    """
+    learned = Derivation(query.domain, total=total)
+    for released in releases:
+        learned.add(released)
+    return learned.derive(query)

@@ -1,0 +1,531 @@
+"""Knowledge: everything released so far, indexed for lookup. It is free and touches no data.
+
+Residuals and tables answer all counts over their classes; a limited number of single answers is combined by exact
+linear algebra. It also tracks what was bought, for the rent-or-buy rule.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from functools import lru_cache
+from itertools import combinations
+from typing import TYPE_CHECKING, Protocol, Self, assert_never
+
+import numpy as np
+
+from dodona.answer.laws import ErrorLaw, GaussianSumBound, NoiseSum, half_width
+from dodona.answer.sums import NoiseTerm
+from dodona.knowledge.derive import Derivation
+from dodona.knowledge.measurements import BlockMeasurement, noise_variance
+from dodona.knowledge.patterns import CountPattern, find_pattern, refine_pattern
+from dodona.knowledge.residuals import ResidualEstimate, ResidualStore
+from dodona.knowledge.tables import CountTable, RowCount
+from dodona.ledger.entries import Receipt
+from dodona.privacy.events import Event
+from dodona.privacy.measurement import Measurement, Noise, ResidualMeasurement, ResidualVariance
+from dodona.query.predicate import EVERYTHING, NOTHING, And
+from dodona.query.query import ONE, Block, ConstantWeight, PeopleWeight, Query, weight_range
+from dodona.query.residual import Classes
+from dodona.schema.partition import Partition
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from dodona.schema.schema import Domain
+
+
+# --- What was learned from releases, in their order: what a model is fitted to. ---
+
+
+@dataclass(frozen=True, slots=True)
+class LearnedBlock:
+    """The noisy counts of one block of a release."""
+
+    receipt: str
+    event: Event
+    """What was charged for all blocks of the release."""
+    blocks: int
+    """How many these are."""
+    block: Block
+    values: tuple[int, ...]
+    noise: Noise
+    classes: tuple[Classes, ...] | None
+    """Of a whole table of counts, in the order of its keys."""
+
+    @property
+    def single(self) -> bool:
+        """Whether it is one count."""
+        return not self.block.keys
+
+
+@dataclass(frozen=True, slots=True)
+class LearnedMarginal:
+    """Classes whose counts follow from residuals."""
+
+    classes: tuple[Classes, ...]
+
+
+# --- Purchases: what was bought so far, as the rule of renting or buying sees it. ---
+
+
+ClassSet = tuple[Classes, int]
+"""The classes of an attribute, and which of them a product counts."""
+
+
+class BundleLevel(Enum):
+    """What a bundle is: residuals or a table of counts, for one set of attributes or for all that were asked about."""
+
+    SCOPE_LATTICE = "the residuals of its columns"
+    LATTICE = "the residuals of all columns that were asked about"
+    SCOPE_TABLE = "all counts of its columns"
+    TABLE = "all counts of all columns that were asked about"
+
+
+@dataclass(slots=True)
+class Rent:
+    """Answers that were bought by themselves, over the same classes and with the same noise: rent, paid by question."""
+
+    facet: CountPattern
+    """Of the first of them."""
+    noise: Noise | None
+    """None for a bundle of one set of columns, which is rent beside a bundle of all of them."""
+    event: Event
+    blocks: int
+    """How many blocks the event was shared by."""
+    times: int = 1
+    used: set[BundleLevel] = field(default_factory=set)
+    """The levels at which it has helped to buy a bundle."""
+
+
+@dataclass(slots=True)
+class SingleAnswers:
+    """What single answers were about so far: the facts that bundles are made from."""
+
+    rents: list[Rent] = field(default_factory=list)
+    finest: dict[str, Classes] = field(default_factory=dict)
+    """The finest way in which each column was asked about."""
+    worst: dict[str, int] = field(default_factory=dict)
+    """Of products, the set of its classes that is nearest to half of them."""
+    sizes: set[int] = field(default_factory=set)
+    """Of products, the numbers of columns."""
+    _open: dict[tuple[object, ...], Rent] = field(default_factory=dict)
+
+    def pay(self, facet: CountPattern, noise: Noise, event: Event, blocks: int) -> None:
+        """Take a single answer."""
+        key = (facet.classes, facet.sets is None, noise, event, blocks)
+        known = self._open.get(key)
+        if known is not None:
+            known.times += 1
+        else:
+            self._open[key] = Rent(facet, noise, event, blocks)
+            self.rents.append(self._open[key])
+        self.see(facet)
+
+    def see(self, facet: CountPattern) -> None:
+        """Take note of what was asked about."""
+        sides = class_sets(facet)
+        for own in facet.classes:
+            before = self.finest.get(own.attribute)
+            if before is None or own.number > before.number:
+                self.finest[own.attribute] = own
+                self.worst.pop(own.attribute, None)
+        if sides:
+            self.sizes.add(len(sides))
+            for own, members in sides:
+                before_members = self.worst.get(own.attribute)
+                finest = own == self.finest[own.attribute]
+                if finest and (before_members is None or _hardness(own, members) > _hardness(own, before_members)):
+                    self.worst[own.attribute] = members
+
+    def seen(self, facet: CountPattern) -> SingleAnswers:
+        """Return what would be known after one more question, without the rents."""
+        found = SingleAnswers(finest=dict(self.finest), worst=dict(self.worst), sizes=set(self.sizes))
+        found.see(facet)
+        return found
+
+    def bought(self, purchase: Purchase, facet: CountPattern | None, event: Event) -> None:
+        """Count the rent that was paid for what now follows as used; what is narrow is rent itself for what is wide."""
+        for rent in self.rents:
+            if purchase.helped(rent):
+                rent.used |= purchase.levels
+        self._open = {key: rent for key, rent in self._open.items() if purchase.level not in rent.used}
+        if facet is not None and purchase.level in {BundleLevel.SCOPE_LATTICE, BundleLevel.SCOPE_TABLE}:
+            self.rents.append(Rent(facet, None, event, 1, used={purchase.level}))
+            self.see(facet)
+
+
+@dataclass(frozen=True, slots=True)
+class Purchase:
+    """A bundle that was bought, with the columns that it is about."""
+
+    level: BundleLevel
+    names: frozenset[str]
+    sets: frozenset[frozenset[str]]
+    """Of residuals, the sets of columns that were measured; of a table, the one set."""
+
+    @classmethod
+    def of_residuals(cls, measured: ResidualMeasurement, purpose: str) -> Self:
+        """Return the purchase of some residuals; what their receipt is for says at which level."""
+        sets = frozenset(frozenset(residual.attributes) for residual, _ in measured.parts)
+        wide = purpose.endswith(f" {BundleLevel.LATTICE.name}")
+        return cls(BundleLevel.LATTICE if wide else BundleLevel.SCOPE_LATTICE, frozenset().union(*sets), sets)
+
+    @classmethod
+    def of_table(cls, facet: CountPattern, asked: frozenset[str]) -> Self:
+        """Return the purchase of a table, given all columns that were asked about before."""
+        names = frozenset(facet.names)
+        return cls(BundleLevel.TABLE if asked <= names else BundleLevel.SCOPE_TABLE, names, frozenset((names,)))
+
+    @property
+    def levels(self) -> frozenset[BundleLevel]:
+        """The levels at which it uses rent: what is wide answers what a narrow bundle would have, too."""
+        match self.level:
+            case BundleLevel.LATTICE:
+                return frozenset((BundleLevel.LATTICE, BundleLevel.SCOPE_LATTICE))
+            case BundleLevel.TABLE:
+                return frozenset((BundleLevel.TABLE, BundleLevel.SCOPE_TABLE))
+            case BundleLevel.SCOPE_LATTICE | BundleLevel.SCOPE_TABLE:
+                return frozenset((self.level,))
+            case _:
+                assert_never(self.level)
+
+    def helped(self, rent: Rent) -> bool:
+        """Return whether what was rented would have followed from it; of a wide lattice, with what was known before."""
+        product = class_sets(rent.facet) is not None or self.level in {BundleLevel.SCOPE_TABLE, BundleLevel.TABLE}
+        return product and (self.level is BundleLevel.LATTICE or set(rent.facet.names) <= self.names)
+
+
+def class_sets(facet: CountPattern) -> tuple[ClassSet, ...] | None:
+    """Return a product, or one cell of a marginal, by attribute; None for what is neither."""
+    if facet.grouped:
+        return tuple((own, 1) for own in facet.classes)
+    return None if facet.sets is None else tuple(zip(facet.classes, facet.sets, strict=True))
+
+
+def at_least_as_hard(classes: Classes, members: int, other: int) -> bool:
+    """Return whether a set of classes is at least as hard to tell as another: as near to half of them, and as large.
+
+    Both add to the variance of a product, for any noise.
+    """
+    mine, theirs = _hardness(classes, members), _hardness(classes, other)
+    return mine[0] >= theirs[0] and mine[1] >= theirs[1]
+
+
+def _hardness(classes: Classes, members: int) -> tuple[int, int]:
+    """Return how near a set is to half of the classes, and how large it is."""
+    number = members.bit_count()
+    return number * (classes.number - number), number
+
+
+# --- Knowledge: all that was released, put so that what follows from it is found at once. It is free, and touches no
+# data.
+
+
+_MOST_SINGLE = 256  # released blocks that are combined exactly; all others are told again as they are
+_MOST_VALUES = 256  # of one of them
+_SLACK = 1 + 1e-9  # scales were rounded up, by less than this
+
+
+@dataclass(frozen=True, slots=True)
+class KnownValues:
+    """The values of one block, in steps, with a law for each."""
+
+    values: Sequence[float] | NDArray[np.float64]
+    laws: tuple[ErrorLaw, ...]
+    """One for each value, or one for all."""
+
+    def within(self, failing: float) -> float:
+        """Return how far off any one of them may be, each with this probability."""
+        if len(self.laws) == 1:
+            return half_width(self.laws[0], failing)
+        return max(half_width(law, failing) for law in dict.fromkeys(self.laws))
+
+
+class BlockDemand(Protocol):
+    """A block, and what is accurate enough for it."""
+
+    @property
+    def block(self) -> Block:
+        """The block."""
+        ...
+
+    def met(self, found: KnownValues) -> bool:
+        """Return whether what is known is accurate enough."""
+        ...
+
+
+@dataclass(slots=True)
+class Knowledge:
+    """What the releases of one dataset and version tell together."""
+
+    domain: Domain
+    rows: RowCount | None = None
+    """The number of rows, where it is public or was released."""
+    lattice: ResidualStore = field(init=False)
+    tables: list[CountTable] = field(default_factory=list)
+    asked: SingleAnswers = field(default_factory=SingleAnswers)
+    learned: list[LearnedBlock | LearnedMarginal] = field(default_factory=list)
+    """All counts that were released, in their order."""
+    _derivation: Derivation = field(init=False)
+    _combined: int = 0
+
+    def __post_init__(self) -> None:
+        """Begin with nothing."""
+        self.begin(None)
+
+    def begin(self, total: int | None) -> None:
+        """Take the number of rows where it is public, before the first release."""
+        self.rows = None if total is None else RowCount(float(total))
+        self.lattice = ResidualStore(total=total)
+        self._derivation = Derivation(self.domain, total=total)
+
+    def learn(self, receipt: Receipt, measured: Measurement, values: Sequence[int]) -> None:
+        """Take a release."""
+        start = 0
+        for block, noise in zip(measured.query.blocks, measured.noises, strict=True):
+            self._learn_block(receipt, measured, block, noise, values[start : start + block.values])
+            start += block.values
+
+    def learn_residuals(self, receipt: Receipt, measured: ResidualMeasurement, values: Sequence[int]) -> None:
+        """Take a release of residuals."""
+        start = 0
+        for residual, variance in measured.parts:
+            self.lattice.add(residual, values[start : start + residual.number], float(variance))
+            start += residual.number
+        self.learned.extend(map(LearnedMarginal, _maximal_sets([residual.classes for residual, _ in measured.parts])))
+        widest = max((residual.classes for residual, _ in measured.parts), key=len)
+        purchase = Purchase.of_residuals(measured, receipt.purpose)
+        self.asked.bought(purchase, CountPattern(widest, tuple(1 for _ in widest)), receipt.event)
+
+    @property
+    def combines(self) -> bool:
+        """Whether there are single answers to be put together."""
+        return self._combined > 0
+
+    def facet(self, block: Block) -> CountPattern | None:
+        """Return the classes that a block is a count over."""
+        return find_pattern(block, self.domain)
+
+    def tell_all(
+        self, wanted: Sequence[BlockDemand], facets: Sequence[CountPattern | None]
+    ) -> list[KnownValues | None]:
+        """Return what `tell` returns of each block; all products are looked up in the lattice together."""
+        found: list[KnownValues | None] = [None] * len(wanted)
+        some = len(self.lattice) > 1  # more than the number of rows
+        if not some and not self.tables:
+            for place, (own, facet) in enumerate(zip(wanted, facets, strict=True)):
+                if facet is None or not facet.sets:
+                    found[place] = self.tell(own.block, facet, own.met)
+            return found
+        products = {place: facet for place, facet in enumerate(facets) if facet is not None and facet.sets}
+        told = self.lattice.tell_all([*products.values()]) if some else [None] * len(products)
+        known = dict(zip(products, told, strict=True))
+        for place, (own, facet) in enumerate(zip(wanted, facets, strict=True)):
+            one = known.get(place)
+            if one is not None:
+                follows = _known_from_residuals(one)
+                known_well = own.met(follows)
+                found[place] = follows if known_well else self.tell(own.block, facet, own.met, beside_lattice=True)
+            else:
+                found[place] = self.tell(own.block, facet, own.met)
+        return found
+
+    def tell(
+        self,
+        block: Block,
+        facet: CountPattern | None,
+        enough: Callable[[KnownValues], bool],
+        *,
+        beside_lattice: bool = False,
+    ) -> KnownValues | None:
+        """Return a block's values as they follow from what was released by classes, if that is accurate enough.
+
+        With `beside_lattice` the lattice was looked at before.
+        """
+        if isinstance(block.weight, PeopleWeight):  # how many people a cell has does not add up over cells
+            return None
+        ways = [self._exactly, self._from_lattice, self._from_tables, self._as_released]
+        if beside_lattice:
+            ways.remove(self._from_lattice)
+        return next((found for way in ways for found in way(block, facet) if enough(found)), None)
+
+    def combine(self, block: Block, enough: Callable[[KnownValues], bool]) -> KnownValues | None:
+        """Return a block's values as a combination of single answers, if that is accurate enough.
+
+        It is the slow way, and the only one that may be gone while another thread adds to what is known.
+        """
+        if isinstance(block.weight, PeopleWeight) or not self.combines or block.values > _MOST_VALUES:
+            return None
+        derived = self._derivation.derive(Query(self.domain, (block,)))
+        if derived is None:
+            return None
+        laws = tuple(
+            NoiseSum(tuple(NoiseTerm.of(float(one.coefficient), one.noise) for one in own.terms)) for own in derived
+        )
+        found = KnownValues([float(own.value) for own in derived], laws)
+        return found if enough(found) else None
+
+    def expecting(self, measured: Measurement | Sequence[ResidualVariance], *, fixed: bool) -> Knowledge:
+        """Return what would be known after a table or residuals, their numbers aside: laws of errors need none of them.
+
+        Where the number of rows is public (`fixed`), it counts as known before it was read.
+        """
+        found = Knowledge(self.domain)
+        found.rows = RowCount(0.0) if self.rows is None and fixed else self.rows
+        found.lattice = self.lattice.expecting(() if isinstance(measured, Measurement) else measured, fixed=fixed)
+        if isinstance(measured, Measurement):
+            for block, noise in zip(measured.query.blocks, measured.noises, strict=True):
+                facet = self.facet(block)
+                if facet is not None and facet.grouped:
+                    found.tables.append(
+                        CountTable(_classes_in_key_order(block, facet), np.zeros(block.values), noise, "")
+                    )
+                elif _counts_all(block):
+                    found._count_rows(0, noise)
+        return found
+
+    def exact(self, block: Block) -> KnownValues | None:
+        """Return a block that no row can change: one without rows, or one that every row of a public number counts in.
+
+        Theorem: public-rows
+        """
+        weight = block.weight
+        if _adds_nothing(block):
+            return KnownValues([0.0] * block.values, (NoiseSum(()),))
+        if not has_constant_weight(block) or not isinstance(weight, ConstantWeight):
+            return None
+        public = self.rows is not None and self.rows.noise is None
+        return (
+            KnownValues((self.rows.value * weight.number,), (NoiseSum(()),))
+            if public and self.rows is not None
+            else None
+        )
+
+    def _exactly(self, block: Block, _facet: CountPattern | None) -> Iterator[KnownValues]:
+        found = self.exact(block)
+        if found is not None:
+            yield found
+
+    def _from_lattice(self, block: Block, facet: CountPattern | None) -> Iterator[KnownValues]:
+        if facet is None or (facet.classes and len(self.lattice) < 2):  # noqa: PLR2004  the number of rows alone
+            return
+        if facet.grouped:
+            cells = self.lattice.cells(facet)
+            if cells is not None:
+                values, variance, reach = cells
+                yield KnownValues(
+                    _cells_in_key_order(values, block, facet), (GaussianSumBound(variance * _SLACK, reach),)
+                )
+            return
+        told = self.lattice.tell(facet)
+        if told is None:
+            finer = refine_pattern(facet, self.domain)
+            told = None if finer is None else self.lattice.tell(finer)
+        if told is not None:
+            yield _known_from_residuals(told)
+
+    def _from_tables(self, block: Block, facet: CountPattern | None) -> Iterator[KnownValues]:
+        """Yield what each table says, the one with the least variance first: of two laws another may have less tail."""
+        known = []
+        for table in self.tables:
+            found = None if facet is None else table.product(facet, self.rows)
+            told = table.tell(block, self.rows) if found is None else [found]
+            if told is not None:
+                known.append(KnownValues([value for value, _ in told], tuple(law for _, law in told)))
+        yield from sorted(known, key=_largest_variance)
+
+    def _as_released(self, block: Block, facet: CountPattern | None) -> Iterator[KnownValues]:
+        """Yield a table that was released, its columns in another order: its law is that of one draw, exactly."""
+        if facet is None or not facet.grouped:
+            return
+        alike = [own for own in self.tables if set(own.classes) == set(facet.classes)]
+        if alike:
+            best = min(alike, key=lambda own: noise_variance(own.noise))
+            places = [best.classes.index(own) for own in _classes_in_key_order(block, facet)]
+            yield KnownValues(best.values.transpose(places).reshape(-1), (best.noise,))
+
+    def _learn_block(
+        self, receipt: Receipt, measured: Measurement, block: Block, noise: Noise, values: Sequence[int]
+    ) -> None:
+        if isinstance(block.weight, PeopleWeight):
+            return
+        facet = self.facet(block)
+        if block.weight == ONE:
+            classes = _classes_in_key_order(block, facet) if facet is not None and facet.grouped else None
+            number = len(measured.query.blocks)
+            self.learned.append(LearnedBlock(receipt.id, receipt.event, number, block, tuple(values), noise, classes))
+        if facet is not None and facet.grouped:
+            table = np.asarray(values, dtype=np.float64)
+            self.tables.append(CountTable(_classes_in_key_order(block, facet), table, noise, receipt.id))
+            self.asked.bought(Purchase.of_table(facet, frozenset(self.asked.finest)), facet, receipt.event)
+        elif facet is not None and facet.classes:
+            self.asked.pay(facet, noise, receipt.event, len(measured.query.blocks))
+        elif _counts_all(block):
+            self._count_rows(values[0], noise)
+        if self._combined < _MOST_SINGLE and block.values <= _MOST_VALUES:
+            self._combined += 1
+            self._derivation.add(BlockMeasurement(block, tuple(int(value) for value in values), noise, receipt.id))
+
+    def _count_rows(self, value: int, noise: Noise) -> None:
+        if self.rows is None or (self.rows.noise is not None and noise_variance(noise) < self.rows.variance):
+            self.rows = RowCount(float(value), noise)
+
+
+def _known_from_residuals(told: ResidualEstimate) -> KnownValues:
+    return KnownValues((told.value,), _residual_laws(told.variance, told.reach))
+
+
+@lru_cache(maxsize=1 << 12)
+def _residual_laws(variance: float, reach: float) -> tuple[ErrorLaw]:
+    """Return the law of what residuals tell: of many products there are few."""
+    return (NoiseSum(()) if variance == 0 else GaussianSumBound(variance * _SLACK, reach),)
+
+
+def has_constant_weight(block: Block) -> bool:
+    """Return whether every row counts for the same in a block, whatever its cell is."""
+    return block.where == EVERYTHING and isinstance(block.weight, ConstantWeight) and not block.keys
+
+
+def may_be_exact(block: Block) -> bool:
+    """Return whether no row can change a block where the number of rows is public."""
+    where, weight = block.where, block.weight
+    if type(where) is And and type(weight) is ConstantWeight and weight.number:  # nearly all, and seen at once
+        return not where.parts and not block.keys
+    return has_constant_weight(block) or _adds_nothing(block)
+
+
+def _adds_nothing(block: Block) -> bool:
+    return block.where == NOTHING or weight_range(block.weight) == (0, 0)
+
+
+def _counts_all(block: Block) -> bool:
+    """Return whether a block is the number of rows."""
+    return has_constant_weight(block) and block.weight == ONE
+
+
+def _maximal_sets(sets: Sequence[tuple[Classes, ...]]) -> list[tuple[Classes, ...]]:
+    """Return the sets that no other one holds."""
+    held = {part for own in sets if own for part in combinations(own, len(own) - 1)}
+    return [own for own in sets if own not in held]
+
+
+def _largest_variance(found: KnownValues) -> float:
+    return max(law.variance for law in found.laws if isinstance(law, NoiseSum))
+
+
+def _classes_in_key_order(block: Block, facet: CountPattern) -> tuple[Classes, ...]:
+    """Return the classes of a marginal in the order of its keys."""
+    return tuple(facet.classes[place] for place in _places(block, facet))
+
+
+def _cells_in_key_order(values: NDArray[np.float64], block: Block, facet: CountPattern) -> NDArray[np.float64]:
+    """Return the cells of a marginal in the order of its keys."""
+    table = values.reshape([own.number for own in facet.classes])
+    return table.transpose(_places(block, facet)).reshape(-1)
+
+
+def _places(block: Block, facet: CountPattern) -> list[int]:
+    names = [key.attribute for key in block.keys if isinstance(key, Partition)]
+    return [facet.names.index(name) for name in names]

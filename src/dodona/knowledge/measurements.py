@@ -1,0 +1,216 @@
+"""Releases as linear measurements: noisy values, their variance, and the vector each is about.
+
+Vectors are written in products of steps "the code is at least t", which are linearly independent; equal vectors mean
+equal queries.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import pairwise, product
+from typing import TYPE_CHECKING, Any, assert_never
+
+import numpy as np
+
+from dodona.errors import InvalidArgument
+from dodona.privacy.additive_noise import Gaussian, Laplace
+from dodona.privacy.measurement import Noise
+from dodona.query.movement import AttributeUse, Stack, attribute_uses, broadcast_codes, run_starts
+from dodona.query.predicate import Among, And, Axes, evaluate_predicate
+from dodona.query.query import (
+    Block,
+    CaseWeight,
+    ConstantWeight,
+    PeopleWeight,
+    ValueWeight,
+    Weight,
+    evaluate_weight,
+    group_numbers,
+)
+from dodona.schema.attributes import cell_count
+from dodona.schema.schema import Domain
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+MOST_ENTRIES = 1 << 18
+"""Blocks whose groups times products of runs of codes are more than this are not written out."""
+MOST_STEPS = 1 << 12
+"""So long is a vector at most."""
+_WRITTEN_OUT = 256
+"""Values of an attribute with more cells are added up as polynomials: no released block tells all of them apart."""
+_LARGEST = 1 << 40  # sums of weights up to this stay far from 2^63
+_LEAST = 1e-300  # of noise that is as good as none
+_SUMMED = 4.0  # from this scale on the variance of a discrete Gaussian is σ² to every digit of a double
+
+CodeStep = tuple[str, int, int]
+"""Of an attribute: from which code on, and the power of the code that is added up from there."""
+StepProduct = tuple[CodeStep, ...]
+"""A product of steps, by the names of their attributes; without any, the number of rows."""
+StepVector = dict[StepProduct, int]
+"""A linear question, by its coefficients that are not 0."""
+
+
+@dataclass(frozen=True, slots=True)
+class BlockMeasurement:
+    """The noisy integers of one block, in steps, and the noise that is in each of them."""
+
+    block: Block
+    values: tuple[int, ...]
+    noise: Noise
+    origin: str | None = None
+    """The receipt that it was told under, where that is known: what comes twice under one is one release."""
+
+    def __post_init__(self) -> None:
+        """Refuse values of another block, and numbers that no release has."""
+        if len(self.values) != self.block.values:
+            raise InvalidArgument("values", len(self.values), f"the block has {self.block.values}")
+        for value in self.values:
+            if type(value) is not int:
+                raise InvalidArgument("values", value, "write whole numbers, as they were released")
+
+
+@lru_cache(maxsize=4096)
+def noise_variance(noise: Noise) -> float:
+    """Return the variance of the discrete law itself.
+
+    >>> round(noise_variance(Laplace(scale=10)), 6), noise_variance(Gaussian(scale=10))
+    (199.833417, 100.0)
+    """
+    scale = float(noise.scale)
+    match noise:
+        case Laplace():
+            half = math.exp(-0.5 / scale)  # 2q/(1 - q)² with q its square
+            return max(2 * (half / -math.expm1(-1 / scale)) ** 2, _LEAST)
+        case Gaussian():
+            if scale >= _SUMMED:
+                return scale**2
+            steps = np.arange(1, math.ceil(40 * scale) + 2)
+            weights = np.exp(-((steps / scale) ** 2) / 2)
+            return max(float(2 * (steps**2 * weights).sum() / (1 + 2 * weights.sum())), _LEAST)
+        case _:
+            assert_never(noise)
+
+
+def block_vectors(block: Block, domain: Domain) -> list[StepVector] | None:
+    """Return the questions of a block, one for each group; None where it is too large, or no sum over rows.
+
+    >>> from dodona.schema.attributes import Integer
+    >>> from dodona.query.predicate import among
+    >>> age = Integer("age", 0, 110)
+    >>> block_vectors(Block(among(age, range(20, 30))), Domain((age,)))
+    [{(('age', 20, 0),): 1, (('age', 30, 0),): -1}]
+    """
+    boxed = _conjunction_steps(block)
+    if boxed is not None:
+        if math.prod(map(len, boxed)) > MOST_STEPS:
+            return None
+        found: StepVector = {}
+        for chosen in product(*boxed):
+            found[tuple(step for step, _ in chosen if step is not None)] = math.prod(jump for _, jump in chosen)
+        return [found]
+    if not _is_sum(block.weight):
+        return None
+    seen = attribute_uses(Stack((), (block,)))
+    codes = {name: _run_starts(cell_count(domain[name]), trait) for name, trait in seen.items()}
+    if math.prod(map(len, codes.values())) * block.values > MOST_ENTRIES:
+        return None
+    axes, shape = broadcast_codes(codes), tuple(map(len, codes.values()))
+    groups = np.broadcast_to(group_numbers(block.keys, axes), shape).reshape(-1)
+    meant = evaluate_predicate(block.where, axes)
+    several: list[StepVector] = [{} for _ in range(block.values)]
+    for powers, weights in _pieces(block.weight, axes, {name: cell_count(domain[name]) for name in seen}).items():
+        own = np.broadcast_to(np.where(meant, weights, 0), shape).reshape(-1)
+        table = np.zeros((block.values, len(own)), dtype=own.dtype)
+        table[groups, np.arange(len(own))] = own
+        for group, column, value in _jumps(table.reshape(block.values, *shape), codes, dict(powers)):
+            several[group][column] = value
+    return several if max(map(len, several)) <= MOST_STEPS else None
+
+
+def _conjunction_steps(block: Block) -> list[list[tuple[CodeStep | None, int]]] | None:
+    """Return for each set of a conjunction the steps up and down where it begins and ends; None for other blocks."""
+    parts = block.where.parts if type(block.where) is And else (block.where,)
+    sets = [part for part in parts if type(part) is Among]
+    if type(block.weight) is not ConstantWeight or block.keys or len(sets) < len(parts):
+        return None
+    if any(before.attribute >= after.attribute for before, after in pairwise(sets)):  # written by hand, not by `both`
+        return None
+    found: list[list[tuple[CodeStep | None, int]]] = [[(None, block.weight.number)] if block.weight.number else []]
+    for own in sets:
+        changes = (own.codes ^ own.codes << 1) & ((1 << own.cells) - 1)
+        if changes.bit_count() > MOST_STEPS:
+            return None
+        steps: list[tuple[CodeStep | None, int]] = []
+        while changes:
+            code = (changes & -changes).bit_length() - 1
+            changes &= changes - 1
+            steps.append(((own.attribute, code, 0) if code else None, 1 if own.codes >> code & 1 else -1))
+        found.append(steps)
+    return found
+
+
+def _is_sum(weight: Weight) -> bool:
+    match weight:
+        case PeopleWeight():
+            return False
+        case CaseWeight(branches, otherwise):
+            return _is_sum(otherwise) and all(_is_sum(branch) for _, branch in branches)
+        case ConstantWeight() | ValueWeight():
+            return True
+        case _:
+            assert_never(weight)
+
+
+def _run_starts(number: int, trait: AttributeUse) -> NDArray[np.int64]:
+    """Return the first code of each run in which all weights are the same, or one polynomial."""
+    return np.arange(number) if trait.values and number <= _WRITTEN_OUT else run_starts(number, trait)
+
+
+Powers = tuple[tuple[str, int], ...]
+"""Attributes whose codes are added up, each to a power from 1."""
+
+
+def _pieces(weight: Weight, axes: Axes, sizes: Mapping[str, int]) -> dict[Powers, NDArray[Any]]:
+    """Return the coefficients of a weight as a polynomial in the codes of large attributes, run by run."""
+    match weight:
+        case ValueWeight(name, size, offset, factor, power) if sizes[name] > _WRITTEN_OUT:
+            present = axes[name] < size
+            kind = (
+                np.int64 if (abs(offset) + abs(factor)) ** power * math.comb(power, power // 2) < _LARGEST else object
+            )
+            numbers = [math.comb(power, k) * factor**k * offset ** (power - k) for k in range(power + 1)]
+            return {
+                ((name, k),) if k else (): np.where(present, np.array(number, dtype=kind), 0)
+                for k, number in enumerate(numbers)
+                if number
+            }
+        case CaseWeight(branches, otherwise):
+            found = _pieces(otherwise, axes, sizes)
+            for predicate, branch in reversed(branches):
+                meant, own = evaluate_predicate(predicate, axes), _pieces(branch, axes, sizes)
+                found = {
+                    powers: np.where(meant, own.get(powers, np.int64(0)), found.get(powers, np.int64(0)))
+                    for powers in own.keys() | found.keys()
+                }
+            return found
+        case _:
+            return {(): evaluate_weight(weight, axes)}
+
+
+def _jumps(
+    table: NDArray[Any], codes: Mapping[str, NDArray[np.int64]], powers: Mapping[str, int]
+) -> Iterator[tuple[int, StepProduct, int]]:
+    """Yield by how much the coefficients of each group jump at each product of steps, where they do."""
+    largest = max(abs(int(table.min())), abs(int(table.max())))
+    if table.dtype != object and largest << len(codes) > _LARGEST:
+        table = table.astype(object)
+    for axis in range(1, table.ndim):
+        table = np.concatenate([np.take(table, [0], axis=axis), np.diff(table, axis=axis)], axis=axis)
+    steps = [(name, own.tolist(), powers.get(name, 0)) for name, own in codes.items()]
+    for (group, *index), value in zip(np.argwhere(table).tolist(), table[table != 0].tolist(), strict=True):
+        named = zip(steps, index, strict=True)
+        yield group, tuple((name, own[at], power) for (name, own, power), at in named if at or power), value

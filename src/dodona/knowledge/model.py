@@ -1,0 +1,238 @@
+"""The prediction model: a law over the columns asked about, fitted to all releases. It touches no data.
+
+Of each column it keeps the classes that questions have distinguished; a class that is split is split as in the prior.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import combinations
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dodona.knowledge.cells import Support
+from dodona.knowledge.dense import LEAST_SHARE, MOST_SPREAD, DenseBelief
+from dodona.knowledge.knowledge import LearnedBlock, LearnedMarginal
+from dodona.knowledge.measurements import noise_variance
+from dodona.knowledge.patterns import CountPattern
+from dodona.query.movement import AttributeUse, Stack, atom_labels, attribute_uses
+from dodona.query.predicate import EVERYTHING
+from dodona.query.query import Block, Query
+from dodona.query.residual import Residual, block_of_residual
+from dodona.schema.attributes import cell_count
+from dodona.schema.schema import Domain
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from dodona.knowledge.residuals import ResidualStore
+
+MOST_MODEL_CELLS = 1 << 20
+_RARE = 1e-3  # of a value's prior weight: `<missing>` and `<outside>`, until releases say more
+_ANCHOR = 50.0  # rows: what the prior weighs, beside noise that is weighed by its variance
+_NEWTON = 50
+_CLOSE = 1e-9
+_GROWN = 32  # all is fitted again when there is a thirty-second part more of it
+_SWEEPS = 2
+_PAIR = 2
+
+
+@dataclass(slots=True)
+class _FitTerm:
+    """What the law is fitted to: shares of the rows, and the deviation of the noise in each."""
+
+    block: Block
+    shares: NDArray[np.float64]
+    deviation: float
+    multiplier: float = 0.0
+
+
+@dataclass(slots=True)
+class PredictionModel:
+    """A law over the classes of the columns that were asked about; it is off where these are too many."""
+
+    domain: Domain
+    known: Counter[str] = field(default_factory=Counter)
+    """How many releases each column is in."""
+    off: bool = False
+    _seen: dict[str, AttributeUse] = field(default_factory=dict)
+    _labels: dict[str, NDArray[np.int64]] = field(default_factory=dict)
+    _belief: DenseBelief | None = None
+    _terms: list[_FitTerm] = field(default_factory=list)
+    _fitted: int = 0
+
+    def predict(self, query: Query, rows: float) -> NDArray[np.float64] | None:
+        """Return what the answers of a query would be, in steps, on a table of so many rows; None where it is off."""
+        belief = self._covering(query.blocks)
+        if belief is None:
+            return None
+        found: NDArray[np.float64] = belief.expect(Query(belief.support.domain, query.blocks)) * rows
+        return found
+
+    def take(self, block: Block, share: float, deviation: float) -> None:
+        """Fit the law to the share of the rows that a count is, too."""
+        self._take([_FitTerm(block, np.clip([share], 0.0, 1.0), deviation)])
+
+    def take_table(self, learned: LearnedBlock | LearnedMarginal, lattice: ResidualStore, rows: float) -> None:
+        """Fit the law to counts in groups too."""
+        self._take(_fit_terms(learned, lattice, self.domain, rows))
+
+    def _take(self, terms: Iterable[_FitTerm]) -> None:
+        for term in terms:
+            if self._covering((term.block,)) is None:
+                return
+            self.known.update(term.block.attributes)
+            self._terms.append(term)
+            self._step(term)
+        if len(self._terms) >= self._fitted + max(1, self._fitted // _GROWN):
+            self._fitted = len(self._terms)
+            for _ in range(_SWEEPS):
+                for term in self._terms:
+                    self._step(term)
+
+    def _covering(self, blocks: Sequence[Block]) -> DenseBelief | None:
+        """Return the law over classes that no block tells apart."""
+        if self.off:
+            return None
+        finer = dict(self._labels)
+        for name, trait in attribute_uses(Stack((), tuple(blocks))).items():
+            known = self._seen.setdefault(name, AttributeUse())
+            told = trait.masks <= known.masks and trait.partitions <= known.partitions and trait.values <= known.values
+            if told and name in finer:
+                continue
+            known.masks |= trait.masks
+            known.partitions |= trait.partitions
+            known.values |= trait.values
+            finer[name] = atom_labels(cell_count(self.domain[name]), known)
+        if not finer:  # a question about all rows: any column will do
+            finer[self.domain.names[0]] = np.zeros(cell_count(self.domain.attributes[0]), dtype=np.int64)
+        if self._belief is None or any(finer[name] is not self._labels.get(name) for name in finer):
+            self._part(finer)
+        return self._belief
+
+    def _part(self, finer: dict[str, NDArray[np.int64]]) -> None:
+        """Part the classes that are told apart now; the weight of each is shared as the prior has it."""
+        ordered = {name: finer[name] for name in self.domain.names if name in finer}
+        if math.prod(int(own.max()) + 1 for own in ordered.values()) > MOST_MODEL_CELLS:
+            self.off, self._belief = True, None
+            return
+        support = Support(
+            self.domain.project(ordered),
+            tuple(sum(1 << int(code) for code in _first_codes(own)) for own in ordered.values()),
+        )
+        weights = np.ones([1] * len(ordered))
+        if self._belief is not None:
+            before = [1 if name not in self._labels else int(self._labels[name].max()) + 1 for name in ordered]
+            weights = self._belief.probabilities().reshape(before)
+        for place, (name, own) in enumerate(ordered.items()):
+            known = self._labels.get(name)
+            prior = _prior(self.domain, name)
+            mass = np.bincount(own, weights=prior)
+            if known is None:
+                parents, share = np.zeros(len(mass), dtype=np.int64), mass / mass.sum()
+            elif known is own:
+                continue
+            else:
+                parents = known[_first_codes(own)]
+                share = mass / np.bincount(known, weights=prior)[parents]
+            weights = np.take(weights, parents, axis=place)
+            weights = weights * share.reshape([-1 if other == place else 1 for other in range(len(ordered))])
+        self._belief, self._labels = DenseBelief(support, weights), ordered
+
+    def _step(self, term: _FitTerm) -> None:
+        """Move the law to where this release has it; of one count, as far as its noise lets it."""
+        belief = self._belief
+        if belief is None:
+            return
+        query = Query(belief.support.domain, (term.block,))
+        if term.block.keys:
+            shares = _possible(term.shares, belief.expect(query))
+            self._belief = belief if shares is None else belief.updated(query, target=shares)
+            return
+        share = belief.share(term.block.where)
+        if not LEAST_SHARE < share < 1 - LEAST_SHARE:
+            return
+        moved = _tilt(share, float(term.shares[0]), _ANCHOR * term.deviation**2, term.multiplier)
+        term.multiplier += moved
+        self._belief = belief.tilted(query, exponents=moved)
+
+
+def _possible(shares: NDArray[np.float64], believed: NDArray[np.float64]) -> NDArray[np.float64] | None:
+    """Return shares of groups that the law can have: none in a group that no row can be in, all where all rows are.
+
+    A condition may leave nothing of a group, and its noisy count is above 0 all the same.
+    """
+    found = np.where(believed > 0, shares, 0.0)
+    total = float(found.sum())
+    if total <= 0:
+        return None
+    return found / total if float(believed.sum()) >= 1 - LEAST_SHARE else found
+
+
+def _tilt(share: float, told: float, ridge: float, multiplier: float) -> float:
+    """Return t with share·e^t/(1 - share + share·e^t) + ridge·(multiplier + t) = told: one step of the dual."""
+    low, high, found = -MOST_SPREAD, MOST_SPREAD, 0.0
+    odds = math.log(share / (1 - share))
+    for _ in range(_NEWTON):
+        ahead = 0.5 * (1 + math.tanh((odds + found) / 2))
+        gap = ahead - told + ridge * (multiplier + found)
+        if abs(gap) < _CLOSE:
+            break
+        low, high = (found, high) if gap < 0 else (low, found)
+        newton = found - gap / (ahead * (1 - ahead) + ridge)
+        found = newton if low < newton < high else (low + high) / 2
+    return found
+
+
+def _fit_terms(
+    learned: LearnedBlock | LearnedMarginal, lattice: ResidualStore, domain: Domain, rows: float
+) -> Iterator[_FitTerm]:
+    """Yield what a release says of shares of the rows."""
+    if isinstance(learned, LearnedMarginal):
+        told = lattice.cells(CountPattern(learned.classes, None, grouped=True))
+        if told is not None:
+            yield from _group_terms(
+                block_of_residual(Residual(learned.classes), domain), told[0], math.sqrt(told[1]), rows
+            )
+        return
+    block, values = learned.block, np.asarray(learned.values, dtype=np.float64)
+    deviation = math.sqrt(noise_variance(learned.noise))
+    if learned.classes is None or rows / values.size >= deviation:
+        yield from _group_terms(block, values, deviation, rows)
+    else:  # more noise than rows in a cell: what the cells add up to says more
+        table = values.reshape([own.number for own in learned.classes])
+        for places in combinations(range(table.ndim), min(_PAIR, table.ndim)):
+            others = tuple(place for place in range(table.ndim) if place not in places)
+            summed = table.sum(axis=others)
+            own = block_of_residual(Residual(tuple(learned.classes[place] for place in places)), domain)
+            wider = deviation * math.sqrt(table.size / summed.size)
+            yield from _group_terms(own, summed.reshape(-1), wider, rows)
+
+
+def _group_terms(block: Block, values: NDArray[np.float64], deviation: float, rows: float) -> Iterator[_FitTerm]:
+    """Yield counts in groups as shares, none of them 0, where they are not lost in noise."""
+    if rows / values.size < deviation:
+        return
+    least = max(LEAST_SHARE, 1e-3 / rows)
+    shares = np.clip(values / rows, least, 1.0)
+    whole = block.where == EVERYTHING
+    if whole or shares.sum() >= 1 - least:
+        shares *= (1.0 if whole else 1 - least) / shares.sum()
+    yield _FitTerm(block, shares, deviation / rows)
+
+
+def _first_codes(own: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the first code of each class."""
+    return np.unique(own, return_index=True)[1]
+
+
+def _prior(domain: Domain, name: str) -> NDArray[np.float64]:
+    """Return the prior weight of each code: values alike, all else rare."""
+    attribute = domain[name]
+    found = np.full(cell_count(attribute), _RARE)
+    found[: attribute.size] = 1.0
+    return found

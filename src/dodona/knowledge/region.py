@@ -1,0 +1,157 @@
+"""Regions: the cells of a product that a predicate selects, laid out so that an update runs along memory."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dodona.knowledge.cells import Support
+from dodona.query.predicate import EVERYTHING, Predicate, as_box, evaluate_predicate, unpack_bits
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+USUAL_CACHE_SIZE = 1 << 27
+"""Bytes: an eighth of the largest vector of weights."""
+_NOT_KEPT = "not kept"  # None is a region without cells
+_SHORTEST = 64  # cells of a row
+_JUMP = 2400  # cells that are passed along slow memory in the time that one jump ahead takes (measured)
+_SHORT_JUMP = 100  # the same where all weights are in fast memory
+_FAST = 1 << 18  # cells that fast memory holds
+_ROW = 16  # cells that are passed in the time that beginning a row takes
+_LONGEST_MASK = 1 << 12  # cells: a mask should stay in the fastest memory
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Region:
+    """The cells `first + j` with `mask[j]`, `j < width`, of the rows with one of the codes in each leading axis."""
+
+    lengths: tuple[int, ...]
+    """Of the leading axes; one row has `pitch` cells."""
+    pitch: int
+    leading: tuple[NDArray[np.int64], ...]
+    """The places of the leading axes that are meant."""
+    first: int
+    width: int
+    mask: NDArray[np.bool_] | None
+    """Which cells of a row from `first` on are meant; None where all `width` of them are."""
+    index: tuple[slice, ...] | None
+    """The leading places as slices; None where they are none."""
+    _starts: list[NDArray[np.int64]] = field(default_factory=list, repr=False)
+
+    @property
+    def held(self) -> int:
+        """How many bytes it keeps."""
+        return 256 + (0 if self.mask is None else self.mask.nbytes) + 8 * math.prod(map(len, self.leading))
+
+    @property
+    def cells(self) -> int:
+        """How many cells are meant."""
+        within = self.width if self.mask is None else int(np.count_nonzero(self.mask))
+        return within * math.prod(map(len, self.leading))
+
+    def starts(self) -> NDArray[np.int64]:
+        """Return the first cell of each row that is meant, rising."""
+        if not self._starts:  # made on first use: one of the two kernels does without them
+            found = np.zeros(1, dtype=np.int64)
+            for length, places in zip(self.lengths, self.leading, strict=True):
+                found = np.add.outer(found * length, places).reshape(-1)
+            self._starts.append(found * self.pitch + self.first)
+        return self._starts[0]
+
+
+def find_region(predicate: Predicate, support: Support) -> Region | None:
+    """Return the cells that a predicate means; None where there are none."""
+    sets = as_box(predicate)
+    if sets is None:
+        mask = np.broadcast_to(evaluate_predicate(predicate, support.axes), support.shape).reshape(-1)
+        return _trim((), (), mask, 0)
+    shape, chosen = support.shape, [np.ones(length, dtype=np.bool_) for length in support.shape]
+    for one in sets:
+        place = support.domain.names.index(one.attribute)
+        chosen[place] &= unpack_bits(one.codes, one.cells)[support.codes[one.attribute]]
+    if not all(own.any() for own in chosen):
+        return None
+    jump = _JUMP if support.size > _FAST else _SHORT_JUMP
+    cut = _cut(shape, chosen, jump)
+    mask = np.ones(1, dtype=np.bool_)
+    for own in chosen[cut:]:
+        mask = np.logical_and.outer(mask, own).reshape(-1)
+    return _trim(shape[:cut], tuple(map(np.flatnonzero, chosen[:cut])), mask, jump)
+
+
+def _cut(shape: tuple[int, ...], chosen: list[NDArray[np.bool_]], jump: int) -> int:
+    """Return the number of leading attributes with which a pass over the rows is fastest."""
+    best, fewest = 0, math.inf
+    counts = [int(np.count_nonzero(own)) for own in chosen]
+    rows, pitch, width = math.prod(counts), 1, 1
+    for cut in range(len(shape) - 1, -1, -1):
+        rows //= counts[cut]
+        # From the first cell that is meant to the last: whole stretches of the attributes cut before, and their ends.
+        width += (shape[cut] - 1 - int(chosen[cut][::-1].argmax()) - int(chosen[cut].argmax())) * pitch
+        pitch *= shape[cut]
+        runs = rows  # stretches of neighbouring rows
+        for place in range(cut - 1, -1, -1):
+            if counts[place] < shape[place]:
+                break
+            runs //= shape[place]
+        cost = rows * (_ROW + min(pitch, width + jump)) + runs * jump
+        if cost < fewest and (pitch >= _SHORTEST or cut == 0) and (pitch <= _LONGEST_MASK or math.isinf(fewest)):
+            best, fewest = cut, cost
+    return best
+
+
+def _trim(
+    lengths: tuple[int, ...], leading: tuple[NDArray[np.int64], ...], mask: NDArray[np.bool_], jump: int
+) -> Region | None:
+    """Return the region without the ends of a row that are not meant, where that saves more than a jump costs."""
+    if not mask.any():
+        return None
+    first, last = int(mask.argmax()), len(mask) - int(mask[::-1].argmax())
+    if leading and last - first + jump > len(mask):
+        first, last = 0, len(mask)
+    kept = None if mask[first:last].all() else np.ascontiguousarray(mask[first:last])
+    slices = tuple(map(_slice, leading))
+    index = tuple(own for own in slices if own is not None)
+    whole = index if len(index) == len(slices) else None
+    return Region(lengths, len(mask), leading, first, last - first, kept, whole)
+
+
+def _slice(places: NDArray[np.int64]) -> slice | None:
+    """Return places that are evenly spaced as a slice."""
+    step = int(places[1] - places[0]) if len(places) > 1 else 1
+    if len(places) > 1 and (np.diff(places) != step).any():
+        return None
+    return slice(int(places[0]), int(places[-1]) + 1, step)
+
+
+class RegionCache:
+    """The regions of one support that were used last, by predicate. It holds what it saves work with, nothing else."""
+
+    __slots__ = ("_held", "_kept", "_room", "_support")
+
+    def __init__(self, support: Support, *, room: int = USUAL_CACHE_SIZE) -> None:
+        """Take the support, and how many bytes may be kept."""
+        self._support = support
+        self._room = room
+        self._kept: dict[Predicate, Region | None] = {}
+        self._held = 0
+
+    def of(self, predicate: Predicate = EVERYTHING) -> Region | None:
+        """Return the region of a predicate, kept or made."""
+        kept = self._kept.get(predicate, _NOT_KEPT)
+        if not isinstance(kept, str):
+            return kept
+        found = find_region(predicate, self._support)
+        self._held += _region_size(found)
+        self._kept[predicate] = found
+        while self._held > self._room and len(self._kept) > 1:  # the oldest go first
+            self._held -= _region_size(self._kept.pop(next(iter(self._kept))))
+        return found
+
+
+def _region_size(found: Region | None) -> int:
+    return 256 if found is None else found.held

@@ -1,0 +1,560 @@
+"""Measured residuals: the estimates they give, and how much noise each should get.
+
+Marginals and product queries are reconstructed from Helmert rows, in exact fractions or in doubles. The variances
+that meet given targets at the least price are computed here too.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from functools import lru_cache
+from itertools import combinations
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+
+from dodona.errors import InvalidArgument
+from dodona.knowledge.patterns import CountPattern, class_mask
+from dodona.privacy.measurement import (
+    DifferencePatterns,
+    ResidualMeasurement,
+    ResidualVariance,
+    largest_squared_move,
+    squared_move_added,
+    squared_moves,
+)
+from dodona.query.predicate import as_box, conjunction
+from dodona.query.query import Block, ConstantWeight, block_weights, evaluate_weight, weight_attributes
+from dodona.query.residual import Classes, Residual, helmert_matrix
+from dodona.schema.schema import Neighbours, Unit
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+# --- What residuals tell: marginals and product queries, put together again from measured Helmert rows. ---
+
+
+@dataclass(frozen=True, slots=True)
+class Factor:
+    """What a row counts for by the class of one attribute."""
+
+    classes: Classes
+    weights: tuple[int, ...]
+
+    @property
+    def mean(self) -> Fraction:
+        """The mean of the weights over the classes."""
+        return Fraction(sum(self.weights), self.classes.number)
+
+    @property
+    def spread(self) -> Fraction:
+        """The squared length of the weights less their mean."""
+        return sum(weight * weight for weight in self.weights) - self.classes.number * self.mean**2
+
+    def coefficients(self) -> NDArray[Any]:
+        """Return h_j·weights/(j(j+1)) for each Helmert row, as fractions."""
+        inner = helmert_matrix(self.classes.number).astype(object) @ np.array(self.weights, dtype=object)
+        found = np.empty(len(inner), dtype=object)
+        found[:] = [Fraction(int(number), j * (j + 1)) for j, number in enumerate(inner.tolist(), 1)]
+        return found
+
+
+Product = tuple[Factor, ...]
+"""A query that counts each row for the product of the factors of its attributes."""
+
+
+@dataclass(frozen=True, slots=True)
+class ExactEstimate:
+    """An unbiased estimate, exact as a combination of what was released, and the variance of its law."""
+
+    value: Fraction
+    variance: Fraction
+
+
+@dataclass(frozen=True, slots=True)
+class ExactResiduals:
+    """Residuals that were measured, each with its variance σ²: a row of squared length N has variance σ²·N.
+
+    Theorem: residual-reconstruction
+    """
+
+    rows: Mapping[Residual, NDArray[Any]] = field(default_factory=dict)
+    """For each residual an array with an axis an attribute: the measured numbers."""
+    variances: Mapping[Residual, Fraction] = field(default_factory=dict)
+
+    @classmethod
+    def counting(cls, rows: int) -> Self:
+        """Return what is known where the number of rows is public."""
+        empty = Residual()
+        return cls({empty: np.array(Fraction(rows), dtype=object)}, {empty: Fraction(0)})
+
+    def learned(self, measured: ResidualMeasurement, values: Sequence[int]) -> Self:
+        """Return what is known after a release; a residual that was known before is topped up, never begun anew.
+
+        Two measurements are weighed by the inverses of their variances.
+
+        Theorem: residual-reconstruction
+        """
+        if len(values) != len(measured.noises):
+            raise InvalidArgument("values", len(values), f"the residuals have {len(measured.noises)} rows")
+        known, start = self, 0
+        for residual, variance in measured.parts:
+            known = known.topped(residual, values[start : start + residual.number], variance)
+            start += residual.number
+        return known
+
+    def topped(self, residual: Residual, values: Sequence[int], variance: Fraction) -> Self:
+        """Return what is known after one residual was measured with a variance; values are in the order of its rows."""
+        rows, variances = dict(self.rows), dict(self.variances)
+        new = np.empty(residual.shape, dtype=object)
+        for row, value in zip(residual.rows(), values, strict=True):
+            new[tuple(j - 1 for j in row.steps)] = Fraction(int(value))
+        before = variances.get(residual)
+        if before is None:
+            rows[residual], variances[residual] = new, variance
+        else:
+            share = before / (before + variance)
+            rows[residual] = np.asarray((1 - share) * rows[residual] + share * new, dtype=object)
+            variances[residual] = before * (1 - share)
+        return type(self)(rows, variances)
+
+    def estimate(self, product: Product) -> ExactEstimate | None:
+        """Return the answer to a product query; None where a residual that it needs was not measured.
+
+        Theorem: residual-reconstruction
+        """
+        value = variance = Fraction(0)
+        for residual, share, parts in _below(product):
+            if share == 0:
+                continue
+            if residual not in self.rows:
+                return None
+            own = self.rows[residual]
+            for part in parts:  # the first axis goes, one attribute after the other
+                own = np.tensordot(part.coefficients(), own, axes=(0, 0))
+            value += _outer(product, parts) * Fraction(np.asarray(own, dtype=object).item())
+            variance += share * self.variances[residual]
+        return ExactEstimate(value, variance)
+
+    def marginal(self, classes: Sequence[Classes]) -> tuple[NDArray[np.float64], Fraction] | None:
+        """Return all cells of a marginal, an axis for each attribute in the order of the names, and their variance.
+
+        All cells have the same one. None where a residual was not measured.
+
+        Theorem: residual-reconstruction
+        """
+        ordered = Residual(tuple(classes)).classes
+        total: NDArray[np.float64] = np.zeros([own.number for own in ordered])
+        ones = tuple(Factor(own, (1, *[0] * (own.number - 1))) for own in ordered)
+        variance = Fraction(0)
+        for residual, share, parts in _below(ones):
+            if residual not in self.rows:
+                return None
+            variance += share * self.variances[residual]
+            own = np.asarray(self.rows[residual], dtype=np.float64)
+            for axis, part in enumerate(parts):
+                steps = np.arange(1, part.classes.number)
+                lifted = helmert_matrix(part.classes.number) / (steps * (steps + 1))[:, None]
+                own = np.moveaxis(np.tensordot(lifted, own, axes=(0, axis)), 0, axis)
+            kept = {part.classes for part in parts}
+            shape = [one.number if one in kept else 1 for one in ordered]
+            total += own.reshape(shape) * float(_outer(ones, parts))
+        return total, variance
+
+
+def variance_shares(product: Product) -> dict[Residual, Fraction]:
+    """Return how much of each residual's σ² the variance of a product query has.
+
+    Theorem: residual-reconstruction
+    """
+    return {residual: share for residual, share, _ in _below(product) if share != 0}
+
+
+def block_product(block: Block, ways: Mapping[str, Classes]) -> Product | None:
+    """Return a block as a product over the classes of its attributes; None where it is none.
+
+    It must be a sum over a conjunction of conditions on single columns, without keys. It must tell no two cells of a
+    class apart, and weigh rows by one column at most.
+    """
+    sets, weighed, names = as_box(block.where), weight_attributes(block.weight), sorted(block.attributes)
+    if sets is None or block.keys or len(weighed) > 1 or not ways.keys() >= set(names):
+        return None
+    number = 1 if weighed else int(evaluate_weight(block.weight, {}))
+    found = []
+    for name in names:
+        where = conjunction(*(own for own in sets if own.attribute == name))
+        own = Block(where, (), block.weight) if name in weighed else Block(where, (), ConstantWeight(number))
+        number = number if name in weighed else 1  # a number is counted once, with the first column
+        axis = {name: np.arange(ways[name].cells, dtype=np.int64)}
+        factor = _class_factor(ways[name], np.broadcast_to(block_weights(own, axis), (ways[name].cells,)))
+        if factor is None:
+            return None
+        found.append(factor)
+    return tuple(found) if number == 1 else None
+
+
+def _class_factor(classes: Classes, weights: NDArray[np.int64]) -> Factor | None:
+    labels = classes.labels()
+    found = np.zeros(classes.number, dtype=np.int64)
+    found[labels] = weights
+    return Factor(classes, tuple(found.tolist())) if (found[labels] == weights).all() else None
+
+
+def _below(product: Product) -> Iterator[tuple[Residual, Fraction, tuple[Factor, ...]]]:
+    """Yield each residual below a product: its share of the variance, and the factors that it has."""
+    ordered = sorted(product, key=lambda factor: factor.classes.attribute)
+    for size in range(len(ordered) + 1):
+        for parts in combinations(ordered, size):
+            share = _outer(product, parts) ** 2 * math.prod((part.spread for part in parts), start=Fraction(1))
+            yield Residual(tuple(part.classes for part in parts)), share, parts
+
+
+def _outer(product: Product, parts: tuple[Factor, ...]) -> Fraction:
+    """Return the product of the means of all factors that are not among the parts."""
+    kept = {part.classes for part in parts}
+    return math.prod((factor.mean for factor in product if factor.classes not in kept), start=Fraction(1))
+
+
+# --- Allotment: how much noise each residual gets, so that targets are met at the least price. ---
+
+
+MOST_ENTRIES = 1 << 19
+"""Patterns times residuals. Beyond, residuals that look alike share a variance."""
+MOST_KINDS = 1 << 23
+"""Patterns times kinds of residuals. Beyond, each residual is allotted by its own farthest move."""
+_BITS = 24  # of a variance: rounded down, so that targets are kept
+_TURNS = 2000
+_GAP = 1e-3
+
+
+@dataclass(frozen=True, slots=True)
+class VarianceTarget:
+    """A product query, and the variance that its estimate may have."""
+
+    product: Product
+    variance: Fraction
+
+    def __post_init__(self) -> None:
+        """Refuse variances that are none."""
+        value: object = self.variance
+        if not isinstance(value, Fraction | int) or isinstance(value, bool) or value <= 0:
+            raise InvalidArgument("variance", value, "write a fraction above 0")
+
+
+def allot_variances(targets: Sequence[VarianceTarget], unit: Unit) -> tuple[ResidualVariance, ...]:
+    """Return the residuals that meet all targets, each with the variance that makes them together cost least.
+
+    For one target, where rows are added or removed, it is the closed form σ_A² = T·√(p_A/v_A)/Σ_B √(p_B·v_B), p_A being
+    the price of a residual of variance 1 and v_A its share. Else it is within a thousandth of the least price, as long
+    as patterns times residuals are at most 2^19. Where the number of rows is public, it is no part of it.
+
+    Theorem: residual-allotment
+    """
+    shares = [variance_shares(target.product) for target in targets]
+    residuals = tuple(dict.fromkeys(residual for own in shares for residual in own))
+    if unit.fixed:
+        residuals = tuple(residual for residual in residuals if residual.classes)
+    if not residuals:
+        raise InvalidArgument("targets", len(targets), "write a target that is not known already")
+    places = {residual: place for place, residual in enumerate(residuals)}
+    table = np.zeros((len(targets), len(residuals)))
+    for line, own, target in zip(table, shares, targets, strict=True):
+        for residual, share in own.items():
+            if residual in places:
+                line[places[residual]] = float(share / target.variance)
+    kinds = _kinds(residuals, table, unit)
+    errors = table @ np.eye(max(kinds) + 1)[kinds]
+    spread = _balance_variances(_prices(residuals, kinds, unit), errors[(errors > 0).any(axis=1)])
+    rounded = {own: _down(Fraction(float(spread[kind]))) for own, kind in zip(residuals, kinds, strict=True)}
+    largest = max(_variance(own, rounded) / target.variance for own, target in zip(shares, targets, strict=True))
+    return tuple((residual, _down(own / largest)) for residual, own in rounded.items())
+
+
+def _kinds(residuals: Sequence[Residual], table: NDArray[np.float64], unit: Unit) -> list[int]:
+    """Return a number for each residual: of many, those that look alike share one, and so a variance."""
+    if (
+        unit.neighbours is Neighbours.ADD_REMOVE
+        or DifferencePatterns.of(residuals).size * len(residuals) <= MOST_ENTRIES
+    ):
+        return list(range(len(residuals)))
+    seen: dict[tuple[tuple[int, ...], str], int] = {}
+    alike = (
+        (tuple(sorted(own.number for own in residual.classes)), f"{used:.6e}")
+        for residual, used in zip(residuals, table.sum(axis=0).tolist(), strict=True)
+    )
+    return [seen.setdefault(kind, len(seen)) for kind in alike]
+
+
+def _prices(residuals: Sequence[Residual], kinds: Sequence[int], unit: Unit) -> NDArray[np.float64]:
+    """Return what the residuals of each kind cost at variance 1, one row a pattern."""
+    alone = np.zeros((1, max(kinds) + 1))
+    np.add.at(alone[0], list(kinds), [float(squared_move_added(residual)) for residual in residuals])
+    if unit.neighbours is Neighbours.ADD_REMOVE:
+        return alone
+    patterns = DifferencePatterns.of(residuals)
+    number = max(kinds) + 1
+    if patterns.size * number > MOST_KINDS:
+        every = np.zeros((1, number))
+        moved = [
+            max(largest_squared_move(own), Fraction(0) if unit.fixed else squared_move_added(own)) for own in residuals
+        ]
+        np.add.at(every[0], list(kinds), [float(own) for own in moved])
+        return every
+    table = np.zeros((*patterns.shape, number))
+    for residual, kind in zip(residuals, kinds, strict=True):
+        table[..., kind] += np.array([float(case) for case in squared_moves(residual)])[patterns.places(residual)]
+    flat = table.reshape(-1, number)
+    if not unit.fixed:  # a row may also come, or go, where people are replaced
+        flat = np.concatenate([flat, alone])
+    return np.unique(flat[flat.any(axis=1)].round(12), axis=0)
+
+
+def _balance_variances(prices: NDArray[np.float64], targets: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return variances s with max(prices/s)·max(targets·s) within a thousandth of the least.
+
+    The least is max (Σ_A √((u·prices)_A·(w·targets)_A))² over weights u of patterns and w of targets that sum to 1: a
+    concave function, which grows when each weight is multiplied by its own derivative. At weights u, w the variances
+    √(u·prices/w·targets) have the largest price and the largest error of that weight, or more.
+    """
+    pattern = np.full(len(prices), 1 / len(prices))
+    weight = np.full(len(targets), 1 / len(targets))
+    best, found = math.inf, np.ones(prices.shape[1])
+    for _ in range(_TURNS):
+        cost, error = pattern @ prices, weight @ targets
+        spread = np.sqrt(cost / error)
+        costs, errors = prices @ (1 / spread), targets @ spread
+        reached = float(costs.max() * errors.max())
+        if reached < best:
+            best, found = reached, spread
+        if best <= (1 + _GAP) * float(np.sqrt(cost * error).sum()) ** 2:
+            break
+        pattern = pattern * costs / (pattern @ costs)
+        weight = weight * errors / (weight @ errors)
+    return found
+
+
+def _variance(shares: Mapping[Residual, Fraction], spread: Mapping[Residual, Fraction]) -> Fraction:
+    return sum((share * spread[residual] for residual, share in shares.items() if residual in spread), Fraction(0))
+
+
+def _down(value: Fraction) -> Fraction:
+    """Return a fraction of few bits that is at most this one, and hardly less."""
+    unit = Fraction(2) ** (value.numerator.bit_length() - value.denominator.bit_length() - _BITS)
+    return (value // unit) * unit
+
+
+# --- A lattice: residuals that were measured, ready to tell every product query of their attributes at once. ---
+
+
+_SEVERAL = 4  # products over the same classes: fewer are quicker one by one
+_MOST_AT_ONCE = 1 << 20  # numbers
+
+
+@dataclass(frozen=True, slots=True)
+class ResidualEstimate:
+    """An unbiased estimate in steps, its variance, and the largest multiple of one released number in it."""
+
+    value: float
+    variance: float
+    reach: float
+
+
+@dataclass(frozen=True, slots=True)
+class _Side:
+    """What one attribute adds to a product query."""
+
+    coefficients: NDArray[np.float64]
+    """Of each Helmert row."""
+    first: float
+    """The first of these, and the only one where there are two classes."""
+    mean: float
+    spread: float
+    largest: float
+
+
+class ResidualStore:
+    """Residuals with their variances. It grows, and what is measured again is weighed with what was known."""
+
+    def __init__(self, *, total: int | None) -> None:
+        """Take the number of rows where it is exact and public."""
+        self._rows: dict[tuple[Classes, ...], tuple[NDArray[np.float64], float]] = {}
+        self.version = 0
+        """Grows with each measurement."""
+        if total is not None:
+            self._rows[()] = (np.array(float(total)), 0.0)
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def variance(self, residual: Residual) -> float:
+        """Return how well a residual is known; infinite where it was never measured."""
+        found = self._rows.get(residual.classes)
+        return math.inf if found is None else found[1]
+
+    def add(self, residual: Residual, values: Sequence[int] | NDArray[np.int64], variance: float) -> None:
+        """Take the Helmert rows of a residual, in the order of its rows; a second measurement is weighed in.
+
+        Theorem: residual-reconstruction
+        """
+        new = np.empty(residual.number)
+        new[residual.order()] = np.asarray(values, dtype=np.float64)
+        new = new.reshape(residual.shape)
+        before = self._rows.get(residual.classes)
+        if before is not None:
+            share = before[1] / (before[1] + variance)
+            new, variance = before[0] + share * (new - before[0]), share * variance
+        self._rows[residual.classes] = (new, variance)
+        self.version += 1
+
+    def expecting(self, parts: Iterable[tuple[Residual, Fraction]], *, fixed: bool) -> ResidualStore:
+        """Return the lattice after more residuals, whose numbers are not known yet: variances need none of them.
+
+        Where the number of rows is public (`fixed`), it counts as known before it was read.
+        """
+        found = ResidualStore(total=0 if fixed else None)
+        found._rows |= self._rows
+        for residual, variance in parts:
+            found.add(residual, np.zeros(residual.number, dtype=np.int64), float(variance))
+        return found
+
+    def tell(self, facet: CountPattern) -> ResidualEstimate | None:
+        """Return the answer to a product query; None where a residual that it needs was not measured.
+
+        Theorem: residual-reconstruction
+        """
+        if facet.sets is None:
+            return None
+        sides = [_side(own, members) for own, members in zip(facet.classes, facet.sets, strict=True)]
+        value = variance = reach = 0.0
+        for inner in _subsets(len(sides)):
+            found = self._rows.get(tuple([facet.classes[place] for place in inner]))
+            if found is None:
+                return None
+            rows, spread = found
+            factor = own = largest = 1.0
+            for place, side in enumerate(sides):
+                if place not in inner:
+                    factor *= side.mean
+                    continue
+                own *= side.spread
+                largest *= side.largest
+                if rows.size > 1:  # the first axis goes, one attribute after the other
+                    rows = side.coefficients @ rows.reshape(len(side.coefficients), -1)
+                else:
+                    factor *= side.first
+            value += factor * float(rows.item() if rows.ndim else rows)
+            if spread:
+                mean = math.prod([side.mean for place, side in enumerate(sides) if place not in inner])
+                variance += mean * mean * own * spread
+                reach = max(reach, mean * largest)
+        return ResidualEstimate(value, variance, reach)
+
+    def tell_all(self, facets: Sequence[CountPattern]) -> list[ResidualEstimate | None]:
+        """Return the answers to many product queries, those over the same classes in one pass."""
+        found: list[ResidualEstimate | None] = [None] * len(facets)
+        alike: defaultdict[tuple[Classes, ...], list[int]] = defaultdict(list)
+        for place, facet in enumerate(facets):
+            if facet.sets is not None:
+                alike[facet.classes].append(place)
+        for classes, places in alike.items():
+            if len(places) < _SEVERAL or not classes:
+                for place in places:
+                    found[place] = self.tell(facets[place])
+                continue
+            lines = max(1, _MOST_AT_ONCE // math.prod(own.number for own in classes[1:]))
+            for start in range(0, len(places), lines):
+                own = places[start : start + lines]
+                told = self._tell_alike(classes, [facets[place].sets or () for place in own])
+                for place, one in zip(own, told, strict=False):
+                    found[place] = one
+        return found
+
+    def _tell_alike(self, classes: tuple[Classes, ...], sets: Sequence[tuple[int, ...]]) -> Iterator[ResidualEstimate]:
+        """Yield what `tell` returns of each product, up to the rounding of its value; nothing where that is None.
+
+        Theorem: residual-reconstruction
+        """
+        coefficients, means, spreads, largest = [], [], [], []
+        for own, members in zip(classes, zip(*sets, strict=True), strict=True):
+            places = {one: place for place, one in enumerate(dict.fromkeys(members))}
+            sides, lines = [_side(own, one) for one in places], [places[one] for one in members]
+            coefficients.append(np.array([side.coefficients for side in sides])[lines])
+            means.append(np.array([side.mean for side in sides])[lines])
+            spreads.append(np.array([side.spread for side in sides])[lines])
+            largest.append(np.array([side.largest for side in sides])[lines])
+        ones = np.ones(len(sets))
+        value, variance, reach = np.zeros(len(sets)), np.zeros(len(sets)), np.zeros(len(sets))
+        for inner in _subsets(len(classes)):
+            found = self._rows.get(tuple([classes[place] for place in inner]))
+            if found is None:
+                return
+            rows, noise = found
+            mean = math.prod([own for place, own in enumerate(means) if place not in inner], start=ones)
+            value += mean * _contract(rows, [coefficients[place] for place in inner])
+            if noise:
+                variance += mean * mean * math.prod([spreads[place] for place in inner], start=ones) * noise
+                reach = np.maximum(reach, mean * math.prod([largest[place] for place in inner], start=ones))
+        yield from map(ResidualEstimate, value.tolist(), variance.tolist(), reach.tolist())
+
+    def cells(self, facet: CountPattern) -> tuple[NDArray[np.float64], float, float] | None:
+        """Return all cells of a marginal in row-major order, their variance, which is one for all, and their reach."""
+        total: NDArray[np.float64] = np.zeros([own.number for own in facet.classes])
+        variance = reach = 0.0
+        for inner in _subsets(len(facet.classes)):
+            found = self._rows.get(tuple([facet.classes[place] for place in inner]))
+            if found is None:
+                return None
+            rows, spread = found
+            factor = largest = share = 1.0
+            for axis, place in enumerate(inner):
+                own = facet.classes[place]
+                rows = np.moveaxis(np.tensordot(_lifted(own.number), rows, (0, axis)), 0, axis)
+                share *= 1 - 1 / own.number
+                largest *= float(np.abs(_lifted(own.number)).max())
+            for place, own in enumerate(facet.classes):
+                factor /= 1 if place in inner else own.number
+            total += factor * rows.reshape([own.number if n in inner else 1 for n, own in enumerate(facet.classes)])
+            if spread:
+                variance += factor * factor * share * spread
+                reach = max(reach, factor * largest)
+        return total.reshape(-1), variance, reach
+
+
+def _contract(rows: NDArray[np.float64], coefficients: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
+    """Return for each line of coefficients, an attribute after the other, the rows summed with their products."""
+    found = rows.reshape(1, -1)
+    for own in coefficients:
+        number = own.shape[1]
+        found = (own[:, None, :] @ found.reshape(len(found), number, -1))[:, 0, :]
+    return found[:, 0]
+
+
+@lru_cache(maxsize=64)
+def _subsets(number: int) -> tuple[tuple[int, ...], ...]:
+    return tuple(_index_subsets(number))
+
+
+def _index_subsets(number: int) -> Iterator[tuple[int, ...]]:
+    for size in range(number + 1):
+        yield from combinations(range(number), size)
+
+
+@lru_cache(maxsize=256)
+def _lifted(number: int) -> NDArray[np.float64]:
+    """Return the Helmert rows over their squared lengths."""
+    steps = np.arange(1, number)
+    return helmert_matrix(number) / (steps * (steps + 1))[:, None]
+
+
+@lru_cache(maxsize=1 << 14)
+def _side(classes: Classes, members: int) -> _Side:
+    counted = class_mask(classes, members).astype(np.float64)
+    coefficients = _lifted(classes.number) @ counted
+    mean = float(counted.mean())
+    spread, largest = float(((counted - mean) ** 2).sum()), float(np.abs(coefficients).max())
+    return _Side(coefficients, float(coefficients[0]), mean, spread, largest)

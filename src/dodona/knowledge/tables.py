@@ -1,0 +1,141 @@
+"""Released tables of counts by classes, and every other count that follows from them.
+
+A known number of rows, public or released, reduces the variance of sums.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dodona.answer.laws import NoiseSum
+from dodona.answer.sums import NoiseTerm
+from dodona.knowledge.measurements import noise_variance
+from dodona.knowledge.patterns import CountPattern, class_mask, member_classes, weigh_classes
+from dodona.privacy.measurement import Noise
+from dodona.query.query import Block
+from dodona.query.residual import Classes
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+_AT_ONCE = 1 << 12
+
+
+@dataclass(frozen=True, slots=True)
+class RowCount:
+    """The number of rows: exact and public, or released with noise."""
+
+    value: float
+    noise: Noise | None = None
+
+    @property
+    def variance(self) -> float:
+        """0 where it is exact."""
+        return 0.0 if self.noise is None else noise_variance(self.noise)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CountTable:
+    """Released counts of all combinations of classes, with independent noise of one law in each."""
+
+    classes: tuple[Classes, ...]
+    """In the order of the axes."""
+    values: NDArray[np.float64] = field(repr=False)
+    noise: Noise
+    receipt: str
+    _sum: float = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        """Add them up once."""
+        object.__setattr__(self, "values", self.values.reshape([own.number for own in self.classes]))
+        object.__setattr__(self, "_sum", float(self.values.sum()))
+
+    @property
+    def size(self) -> int:
+        """How many counts there are."""
+        return self.values.size
+
+    def product(self, facet: CountPattern, rows: RowCount | None) -> tuple[float, NoiseSum] | None:
+        """Return a product of sets of classes, with its law; None where it is seen in other classes.
+
+        Theorem: table-of-counts
+        """
+        if facet.sets is None:
+            return None
+        sets = dict(zip(facet.classes, facet.sets, strict=True))
+        if not sets.keys() <= set(self.classes):
+            return None
+        table, number = self.values, 1
+        for own in self.classes:  # the first axis goes, one attribute after the other
+            members = sets.get(own)
+            table = table.sum(axis=0) if members is None else table[class_mask(own, members)].sum(axis=0)
+            number *= own.number if members is None else members.bit_count()
+        return self._counted(float(table), number, rows)
+
+    def tell(self, block: Block, rows: RowCount | None) -> list[tuple[float, NoiseSum]] | None:
+        """Return each answer of a block with its law; None where the block tells a class apart.
+
+        Theorem: table-of-counts
+        """
+        flat = self.values.reshape(-1)
+        members = member_classes(block, self.classes)
+        if members is not None:
+            return [self._counted(_sum_members(flat, members), int(np.count_nonzero(members)), rows)]
+        told = weigh_classes(block, self.classes)
+        if told is None:
+            return None
+        inside = np.bincount(told.groups, weights=told.weights * flat, minlength=told.number).tolist()
+        sums = np.bincount(told.groups, weights=told.weights, minlength=told.number).tolist()
+        if told.weights.min() >= 0 and told.weights.max() <= 1:
+            return [self._counted(own, round(number), rows) for own, number in zip(inside, sums, strict=True)]
+        found = []
+        for group, (own, total) in enumerate(zip(inside, sums, strict=True)):
+            share = _share(self.size, total, noise_variance(self.noise), rows)
+            value = own + (0.0 if rows is None else share * (rows.value - self._sum))
+            found.append((value, self._law_of_sum(told.weights[told.groups == group], share, rows)))
+        return found
+
+    def _law_of_sum(self, weights: NDArray[np.int64], share: float, rows: RowCount | None) -> NoiseSum:
+        """Return the law of a sum of some counts, each times its weight."""
+        others = NoiseTerm.of(share, self.noise, self.size - len(weights))
+        return _with_rows(NoiseSum((*NoiseSum.of(weights - share, self.noise).terms, others)), share, rows)
+
+    def _counted(self, inside: float, number: int, rows: RowCount | None) -> tuple[float, NoiseSum]:
+        """Return the sum of so many of all counts, sharpened by the number of rows, with its law."""
+        share = _share(self.size, number, noise_variance(self.noise), rows)
+        value = inside + (0.0 if rows is None else share * (rows.value - self._sum))
+        return value, count_law(self.size, number, self.noise, rows)
+
+
+def _sum_members(values: NDArray[np.float64], members: NDArray[np.bool_]) -> float:
+    """Return the sum of some values; memory for a large copy would take longer than the sum."""
+    spans = (slice(start, start + _AT_ONCE) for start in range(0, len(values), _AT_ONCE))
+    return sum([float(members[span].astype(np.float64) @ values[span]) for span in spans])
+
+
+@lru_cache(maxsize=1 << 14)
+def count_law(size: int, number: int, noise: Noise, rows: RowCount | None) -> NoiseSum:
+    """Return the law of the sum of some of all counts, the number of rows being known or not.
+
+    Theorem: table-of-counts
+    """
+    share = _share(size, number, noise_variance(noise), rows)
+    terms = (NoiseTerm.of(1 - share, noise, number), NoiseTerm.of(share, noise, size - number))
+    return _with_rows(NoiseSum(terms), share, rows)
+
+
+def _share(size: int, total: float, variance: float, rows: RowCount | None) -> float:
+    """Return the λ with the least variance Σ(w - λ)²·v + λ²·v₀: it is v·Σw/(N·v + v₀)."""
+    if rows is None:
+        return 0.0
+    return variance * total / (size * variance + rows.variance)
+
+
+def _with_rows(law: NoiseSum, share: float, rows: RowCount | None) -> NoiseSum:
+    if rows is None or rows.noise is None or share == 0:
+        return law
+    return NoiseSum((*law.terms, NoiseTerm.of(share, rows.noise)))

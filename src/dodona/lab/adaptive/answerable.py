@@ -1,0 +1,66 @@
+"""How many questions rows can answer, how many rows questions need, and which route is best."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from dodona.lab.adaptive.certificate import Certificate, Route, Values
+from dodona.lab.adaptive.quantity import MOST_QUERIES, MOST_ROWS, chance
+from dodona.lab.adaptive.routes import certificate
+from dodona.lab.adaptive.search import most
+
+SERVED = (Route.SPLITTING, Route.ROUNDING, Route.GAUSSIAN, Route.CONCENTRATED, Route.LAPLACE)
+"""The routes that can be best; each other one is never better than one of these."""
+
+
+def best(
+    *,
+    rows: int,
+    queries: int,
+    confidence: float = 0.95,
+    values: Values = Values.SHARES,
+    routes: Iterable[Route] = SERVED,
+) -> Certificate:
+    """Return the certificate with the smallest error; on a tie, the first route.
+
+    Theorem: statistical-query-oracle
+    """
+    found = [certificate(route, rows=rows, queries=queries, confidence=confidence, values=values) for route in routes]
+    return min(found, key=lambda each: each.within)
+
+
+def answerable(
+    route: Route, *, rows: int, within: float, confidence: float = 0.95, values: Values = Values.SHARES
+) -> int:
+    """Return the most adaptive queries that a route answers within an error; 0 if not even one."""
+    wanted = chance(within, argument="within")
+
+    def met(queries: int) -> bool:
+        return certificate(route, rows=rows, queries=queries, confidence=confidence, values=values).within <= wanted
+
+    return most(met, upper=MOST_QUERIES)
+
+
+def rows_needed(
+    *,
+    queries: int,
+    within: float,
+    confidence: float = 0.95,
+    values: Values = Values.SHARES,
+    routes: Iterable[Route] = SERVED,
+) -> int | None:
+    """Return about the least number of rows, within 2%, for queries within an error; None if out of reach."""
+    wanted, tried = chance(within, argument="within"), tuple(routes)
+
+    def met(rows: int) -> bool:
+        return best(rows=rows, queries=queries, confidence=confidence, values=values, routes=tried).within <= wanted
+
+    low, high = 1, 16
+    while not met(high):
+        low, high = high, 4 * high
+        if high > MOST_ROWS:
+            return None
+    while high > low * 1.02 + 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if met(middle) else (middle, high)
+    return high

@@ -1,0 +1,91 @@
+"""Noise as it looks once everything is answered: its mean given the transcript, which is spread less than the noise.
+
+An answer is the mean of the query over the rows and the mean of the noise, both given the transcript. The second is
+bounded here: P(|E[Z | π]| > a for some answer) ≤ β. Units are those of the scale.
+"""
+
+from __future__ import annotations
+
+import math
+from statistics import NormalDist
+
+from dodona.lab.adaptive.quantity import chance, positive, queries_of
+from dodona.lab.adaptive.search import lowest
+from dodona.privacy.bounds import add_rounding_margin
+
+_NORMAL = NormalDist()
+
+
+def averaged_gaussian(*, scale: float, answers: int, failing: float) -> float:
+    """Return σ·φ(z)/p with p = β/(2k) = Φ(-z): the mean of normal noise in its worst share p of cases.
+
+    For discrete Gaussian noise of the same scale, one step more is enough.
+
+    Theorem: averaged-noise
+    """
+    often = chance(failing, argument="failing") / (2 * queries_of(answers))
+    return add_rounding_margin(positive(scale, argument="scale") * _NORMAL.pdf(_NORMAL.inv_cdf(often)) / often)
+
+
+def averaged_laplace(*, scale: float, answers: int, failing: float) -> float:
+    """Return b·(1 + ln(k/β)): the same for Laplace noise; for discrete noise, one step more is enough.
+
+    Theorem: averaged-noise
+    """
+    width = positive(scale, argument="scale")
+    return add_rounding_margin(width * (1 + math.log(queries_of(answers) / chance(failing, argument="failing"))))
+
+
+def averaged_verdicts(*, threshold: float, question: float, thresholds: int, questions: int, failing: float) -> float:
+    """Return a with P(E[max τ + max ν | π] > a) ≤ β, for so many Laplace draws τ and ν of two scales.
+
+    For discrete noise, two steps more are enough.
+
+    Theorem: averaged-noise
+    """
+    often = chance(failing, argument="failing")
+    base, first, second = _tails(threshold, question, thresholds, questions)
+
+    def bound(depth: float) -> float:
+        return depth + _excess(depth, first, second) / often
+
+    reach = max(first, second)
+    return add_rounding_margin(
+        base + bound(lowest(bound, 0.0, 50 * reach + reach * -math.log(often), near=1e-6 * reach))
+    )
+
+
+def largest_verdict(*, threshold: float, question: float, thresholds: int, questions: int, failing: float) -> float:
+    """Return a with P(max τ + max ν > a) ≤ β: how far noise alone may carry a verdict.
+
+    For discrete noise, two steps more are enough.
+
+    Theorem: averaged-noise
+    """
+    often = chance(failing, argument="failing")
+    base, first, second = _tails(threshold, question, thresholds, questions)
+    low, high = 0.0, 1000 * max(first, second)
+    while high - low > 1e-9 * high:
+        middle = (low + high) / 2
+        low, high = (low, middle) if _beyond(middle, first, second) <= often else (middle, high)
+    return add_rounding_margin(base + high)
+
+
+def _tails(threshold: float, question: float, thresholds: int, questions: int) -> tuple[float, float, float]:
+    """Return where the two exponential tails that are no smaller than those of the maxima begin, and their scales."""
+    first, second = positive(threshold, argument="threshold"), positive(question, argument="question")
+    # P(max of m > x) ≤ (m/2)·e^{-x/b} for x ≥ 0; below b·ln(m/2) it is taken to be 1, and m is taken to be 2 at least.
+    base = first * math.log(max(2, thresholds) / 2) + second * math.log(max(2, questions) / 2)
+    if abs(first - second) < 1e-6 * second:  # the formulas divide by the difference; a larger scale is no less safe
+        first = second * (1 + 1e-6)
+    return base, first, second
+
+
+def _beyond(depth: float, first: float, second: float) -> float:
+    """Return P(bE + b'E' > z) for two independent exponential draws."""
+    return (first * math.exp(-depth / first) - second * math.exp(-depth / second)) / (first - second)
+
+
+def _excess(depth: float, first: float, second: float) -> float:
+    """Return E(bE + b'E' - z)₊."""
+    return (first**2 * math.exp(-depth / first) - second**2 * math.exp(-depth / second)) / (first - second)

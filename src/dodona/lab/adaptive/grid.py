@@ -1,0 +1,69 @@
+"""The grid of answers: values from 0 to 1 become whole steps, so that sums and noise are exact integers."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dodona.query.sensitivity import Sensitivity
+from dodona.schema.schema import Neighbours
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+_FINEST = 20
+_WIDEST = 10**12  # steps in a sum; noise of a tenth of that is still drawn
+
+
+def resolution(rows: int) -> int:
+    """Return how many steps a value from 0 to 1 has: 2^20, or fewer where there are more than a million rows.
+
+    >>> resolution(1000), resolution(10**9)
+    (1048576, 512)
+    """
+    return 1 << min(_FINEST, math.floor(math.log2(_WIDEST / rows)))
+
+
+def moved(steps: int) -> Sensitivity:
+    """Return how far one row can move a sum of values with so many steps, where rows are replaced.
+
+    Theorem: statistical-query-oracle
+    """
+    return Sensitivity(l1=steps, l2_squared=steps**2, linf=steps, neighbours=Neighbours.REPLACE)
+
+
+def summed(values: NDArray[np.float64] | NDArray[np.bool_], steps: int) -> int:
+    """Return the sum of the values, each rounded to the grid, as a whole number of steps.
+
+    Theorem: statistical-query-oracle
+    """
+    if values.dtype.kind == "b":
+        return int(np.count_nonzero(values)) * steps
+    return int(np.rint(values * steps).astype(np.int64).sum())
+
+
+def levelled(total: int, whole: int, *, levels: int) -> float:
+    """Return the middle of the level that a share total/whole falls on, of so many of equal width.
+
+    >>> levelled(3, 10, levels=5), levelled(10, 10, levels=5)
+    (0.3, 0.9)
+
+    Theorem: description-length
+    """
+    level = min(total * levels // whole, levels - 1)
+    return (2 * level + 1) / (2 * levels)
+
+
+def rough(steps: int) -> float:
+    """Return how far rounding to the grid may move a mean."""
+    return 0.5 / steps
+
+
+def apart(scale: float, *, answers: int) -> float:
+    """Return k/(16σ²): how far discrete Gaussian answers are in total variation from normal ones that are rounded.
+
+    Theorem: rounded-normal
+    """
+    return answers / (16 * scale**2)

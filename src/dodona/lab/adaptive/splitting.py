@@ -1,0 +1,84 @@
+"""Sample splitting: each question gets rows of its own, and no noise."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from dodona.lab.adaptive.quantity import chance, rows_of
+from dodona.lab.adaptive.search import first
+from dodona.privacy.bounds import add_rounding_margin
+
+_MOST_SUMMED = 1 << 12
+_PARTS = 4  # of each stretch of p between two jumps
+
+
+def each_failing(failing: float, *, queries: int) -> float:
+    """Return how often one answer may fail: rows are fresh, so all hold with probability (1 - p)^k."""
+    return -math.expm1(math.log1p(-failing) / queries)
+
+
+def hoeffding_within(rows: int, *, failing: float) -> float:
+    """Return t with 2·((1 - t)/(1 + t))^{mt} = p: how far a mean of m values from 0 to 1 may be from what is expected.
+
+    It is below √(ln(2/p)/(2m)), the usual form.
+
+    Theorem: sample-splitting
+    """
+    return within_of(rows, math.log(2 / chance(failing, argument="failing")))
+
+
+def within_of(rows: int, logarithm: float) -> float:
+    """Return `hoeffding_within` for a probability of which ln(2/p) is given; 1 where it says nothing.
+
+    Theorem: sample-splitting
+    """
+    count = rows_of(rows)
+
+    def met(gap: float) -> bool:
+        return count * gap * (math.log1p(gap) - math.log1p(-gap)) >= logarithm
+
+    if not met(1 - 1e-12):
+        return 1.0
+    return min(1.0, add_rounding_margin(first(met, 0.0, 1 - 1e-12, near=1e-12)))
+
+
+def binomial_within(rows: int, *, failing: float) -> float:
+    """Return how far the share of yes among m answers may be from its probability, by the binomial law itself.
+
+    For questions that are answered 0 or 1 alone. With very many rows it is `hoeffding_within`.
+
+    Theorem: sample-splitting
+    """
+    count, wanted = rows_of(rows), chance(failing, argument="failing")
+    upper = hoeffding_within(count, failing=wanted)
+    if count > _MOST_SUMMED:
+        return upper
+    lower = 0.5 * upper  # the bound is off by less than that, and a smaller answer is not looked for
+    return min(
+        upper, add_rounding_margin(first(lambda gap: worst(count, gap) <= wanted * (1 - 1e-9), lower, upper, near=1e-6))
+    )
+
+
+def worst(rows: int, gap: float) -> float:
+    """Return a bound on P(|X/m - p| > t) for X ~ Bin(m, p), whatever p is.
+
+    Between two points where a bound of X jumps, the upper tail grows with p and the lower falls: on each part of such
+    a stretch, the sum is no more than the one at its right end and the other at its left.
+
+    Theorem: sample-splitting
+    """
+    from scipy.special import bdtr, bdtrc
+
+    whole = np.arange(rows + 1) / rows
+    # What holds of p holds of 1 - p, so that p up to a half is enough.
+    jumps = np.unique(np.clip(np.concatenate([whole - gap, whole + gap, [0.0, 0.5]]), 0.0, 0.5))
+    parts = np.linspace(jumps[:-1], jumps[1:], _PARTS + 1)
+    left, right = parts[:-1], parts[1:]
+    middle = (jumps[:-1] + jumps[1:]) / 2
+    above = np.ceil(rows * (middle + gap))
+    below = np.floor(rows * (middle - gap))
+    upper = np.where(above <= rows, bdtrc(np.clip(above - 1, -1, rows), rows, right), 0.0)
+    lower = np.where(below >= 0, bdtr(np.clip(below, 0, rows), rows, left), 0.0)
+    return float((upper + lower).max())

@@ -1,0 +1,135 @@
+"""From privacy to the population: how far an analyst's queries may be from the truth, given all that was answered.
+
+Rows are drawn independently from P, and π is everything that was answered. With Q the law of a row chosen at random,
+given π, every query q from 0 to 1 that depends on π alone has |q(Q) - q(P)| ≤ t, all at once, but with probability β.
+Each function returns t for one way to state privacy under replacement of a row.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from statistics import NormalDist
+
+from dodona.lab.adaptive.quantity import chance, positive, share
+from dodona.lab.adaptive.search import first, lowest
+from dodona.privacy.bounds import add_rounding_margin
+
+_NORMAL = NormalDist()
+_NEAR = 1e-12
+_LAST = 1 - 1e-9  # the search ends here; beyond, nothing is promised
+_LEAST_ORDER = 2.0
+
+
+def pure_transfer(epsilon: float) -> float:
+    """Return tanh(ε/4) for ε-differential privacy, whatever was answered.
+
+    Theorem: posterior-transfer
+    """
+    return _told(math.tanh(positive(epsilon, argument="epsilon") / 4))
+
+
+def pair_transfer(*, epsilon: float, delta: float, failing: float) -> float:
+    """Return t with (1 + t)² = e^ε(1 - t)² + 4δ/β for (ε, δ)-differential privacy; 1 where there is none below.
+
+    Theorem: posterior-transfer
+    """
+    ratio = math.exp(-positive(epsilon, argument="epsilon"))
+    rest = 4 * share(delta, argument="delta") / chance(failing, argument="failing")
+    if rest >= 4:  # noqa: PLR2004  at t = 1 the left side is 4
+        return 1.0
+    # r(1 + t)² - (1 - t)² - r·rest = 0 with r = e^-ε: the root that is 0 where r = 1 and rest = 0.
+    half = 1 + ratio
+    difference = 1 - ratio + ratio * rest  # half·t is the smaller root of (r-1)t² + 2·half·t - difference
+    root = math.sqrt(half**2 - (1 - ratio) * difference)
+    return _told(difference / (half + root))
+
+
+def curve_transfer(delta_at: Callable[[float], float], *, failing: float) -> float:
+    """Return the least t of `pair_transfer` along a privacy curve ε ↦ δ(ε).
+
+    Theorem: posterior-transfer
+    """
+    often = chance(failing, argument="failing")
+
+    def bound(position: float) -> float:
+        epsilon = math.exp(position)
+        delta = min(1.0, delta_at(epsilon))
+        # Where nothing is promised, the one with the smaller δ is nearer to a promise.
+        return max(delta / often, pair_transfer(epsilon=epsilon, delta=delta, failing=often))
+
+    return min(1.0, bound(lowest(bound, math.log(1e-8), math.log(50.0), near=1e-4)))
+
+
+def gaussian_transfer(mu: float, *, failing: float) -> float:
+    """Return t with Φ⁻¹(β((1 + t)/2)²) - Φ⁻¹(β((1 - t)/2)²) = μ for μ-Gaussian differential privacy.
+
+    Past the condition β((1 - t)/2)² ≤ Φ(-μ/2) it is (2Φ(μ/2) - 1)/β, which is always true.
+
+    Theorem: posterior-transfer
+    """
+    ratio, often = positive(mu, argument="mu"), chance(failing, argument="failing")
+    always = stable_transfer(math.erf(ratio / math.sqrt(8)), failing=often)
+    edge = _NORMAL.cdf(-ratio / 2)
+
+    def met(gap: float) -> bool:
+        inside, outside = often * ((1 - gap) / 2) ** 2, often * ((1 + gap) / 2) ** 2
+        if inside > edge:
+            return False
+        return _NORMAL.inv_cdf(outside) - _NORMAL.inv_cdf(inside) >= ratio + 1e-13 * (1 + ratio)
+
+    found = first(met, 0.0, _LAST, near=_NEAR)
+    return min(always, _told(found)) if met(found) else always
+
+
+def concentrated_transfer(rho: float, *, failing: float) -> float:
+    """Return t with 2·ln((1 + t)/(1 - t)) = 2√(ρL) - ρ, L = ln(4/(β(1 - t)²)), for ρ-zCDP.
+
+    The order √(L/ρ) is taken no smaller than 2.
+
+    Theorem: posterior-transfer
+    """
+    price, often = positive(rho, argument="rho"), chance(failing, argument="failing")
+
+    def met(gap: float) -> bool:
+        logarithm = math.log(4 / often) - 2 * math.log1p(-gap)
+        order = max(_LEAST_ORDER, math.sqrt(logarithm / price))
+        return _moved(gap) >= ((order - 1) * price + logarithm / order) * (1 + 1e-13)
+
+    found = first(met, 0.0, _LAST, near=_NEAR)
+    return _told(found) if met(found) else 1.0
+
+
+def renyi_transfer(price: float, *, order: float, failing: float) -> float:
+    """Return t with 2·ln((1 + t)/(1 - t)) = (α - 1)R/α + L/α for a Rényi price R at one order α from 2 up.
+
+    Theorem: posterior-transfer
+    """
+    paid, often = positive(price, argument="price"), chance(failing, argument="failing")
+    alpha = max(_LEAST_ORDER, positive(order, argument="order"))
+    if alpha != order:
+        return 1.0  # below 2 the proof needs more conditions
+
+    def met(gap: float) -> bool:
+        logarithm = math.log(4 / often) - 2 * math.log1p(-gap)
+        return _moved(gap) >= ((alpha - 1) * paid + logarithm) / alpha * (1 + 1e-13)
+
+    found = first(met, 0.0, _LAST, near=_NEAR)
+    return _told(found) if met(found) else 1.0
+
+
+def stable_transfer(stability: float, *, failing: float) -> float:
+    """Return ε/β for ε-TV-stability: Markov's inequality, which holds for whatever is stable.
+
+    Theorem: posterior-transfer
+    """
+    return _told(share(stability, argument="stability") / chance(failing, argument="failing"))
+
+
+def _moved(gap: float) -> float:
+    """Return 2·ln((1 + t)/(1 - t))."""
+    return 2 * (math.log1p(gap) - math.log1p(-gap))
+
+
+def _told(gap: float) -> float:
+    return min(1.0, add_rounding_margin(gap))

@@ -1,0 +1,24 @@
+"""Averaging: ask the same question until its noise is gone. It works wherever noise is fresh and nobody counts."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from dodona.errors import InvalidArgument, Refused
+from dodona.lab.attacks.target import Secrets, Target, guessed
+
+
+def attack(target: Target, *, times: int) -> Secrets:
+    """Return every person's secret by the mean of the answers to a question that is asked again and again.
+
+    Where an answer is refused, those that were told must do.
+    """
+    if type(times) is not int or times < 1:
+        raise InvalidArgument("times", times, "write how often to ask, 1 or more")
+    told = [target.again()]
+    for _ in range(times - 1):
+        try:
+            told.append(target.again())
+        except Refused:
+            continue  # in other words it may yet be told
+    return guessed(np.mean(told, axis=0))

@@ -1,0 +1,113 @@
+"""`dodona attack`: attack exact answers, too little noise, and Dodona, and show what each reveals."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from dodona.cli.errors import report_errors
+from dodona.errors import InvalidArgument
+
+if TYPE_CHECKING:
+    from dodona.lab.attacks.suite import Finding, Order
+
+_WIDTH = 150  # of a table in a file, where no terminal says how wide it is
+_PICTURES = (".png", ".svg", ".pdf")
+_FAILED = 1
+
+
+def attack(  # noqa: PLR0913  the options of a command
+    *,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object as the last line.")] = False,
+    plot: Annotated[Path | None, typer.Option(help="Where to draw what is recovered, by noise and by epsilon.")] = None,
+    epsilon: Annotated[str, typer.Option(help="The budget that Dodona is given for each table.")] = "1",
+    delta: Annotated[str, typer.Option(help="Its delta: 0, or a small number such as 1e-9.")] = "0",
+    people: Annotated[int, typer.Option(help="How many people the linear program is tried on, at most 1000.")] = 128,
+    seed: Annotated[int, typer.Option(help="The tables are made up from this number.")] = 1,
+    only: Annotated[str | None, typer.Option(help="Part of the name of an attack.")] = None,
+) -> None:
+    """Try to get the secrets out of made-up tables: by reconstruction, averaging, differencing, tracing and linkage.
+
+    The exit code is 0 only if every attack breaks what has no noise and none gets more out of Dodona than its budget
+    allows. A false alarm comes once in a million for each attack.
+    """
+    with report_errors():
+        passed = _attack(as_json=as_json, plot=plot, epsilon=epsilon, delta=delta, people=people, seed=seed, only=only)
+    raise typer.Exit(0 if passed else _FAILED)
+
+
+def _attack(  # noqa: PLR0913  the options of a command
+    *, as_json: bool, plot: Path | None, epsilon: str, delta: str, people: int, seed: int, only: str | None
+) -> bool:
+    if plot is not None and (plot.suffix not in _PICTURES or not plot.parent.is_dir()):
+        accepted = f"write a file in a folder that exists, whose name ends in {', '.join(_PICTURES)}"
+        raise InvalidArgument("plot", str(plot), accepted)
+    from dodona.lab.attacks import report
+    from dodona.lab.attacks.suite import attacked, failed, ordered
+
+    began = time.monotonic()
+    order = ordered(seed=seed, epsilon=epsilon, delta=delta, people=people, only=only)
+    with _progress("attacking") as heard:
+        findings = attacked(order, told=heard)
+    if plot is not None:
+        _draw(order, plot)
+    seconds = round(time.monotonic() - began, 1)
+    if as_json:
+        print(json.dumps({**report.summary(order, findings), "seconds": seconds}, ensure_ascii=False))
+    else:
+        _table(order, findings, seconds)
+    return failed(findings) == ()
+
+
+def _draw(order: Order, path: Path) -> None:
+    from dodona.lab.attacks import picture
+    from dodona.lab.attacks.chance import seeded
+    from dodona.lab.attacks.sweep import swept
+
+    with _progress("drawing") as heard:
+        picture.draw(swept(seeded(order.seed), told=heard), path)
+
+
+@contextmanager
+def _progress(doing: str) -> Iterator[Callable[[int, int, str], None]]:
+    """Show on the error console how far it is."""
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    console = Console(stderr=True)
+    columns = (TextColumn("{task.description:48.48}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=console, transient=True) as progress:
+        task = progress.add_task(doing, total=None)
+
+        def heard(finished: int, total: int, name: str) -> None:
+            progress.update(task, completed=finished, total=total, description=name)
+            if not console.is_terminal:  # a log shows no bar
+                console.print(f"{finished}/{total} {name}", markup=False, highlight=False)
+
+        yield heard
+
+
+def _table(order: Order, findings: tuple[Finding, ...], seconds: float) -> None:
+    from rich.box import SIMPLE_HEAD
+    from rich.console import Console
+    from rich.table import Table
+
+    from dodona.lab.attacks import report
+
+    console = Console(width=None if sys.stdout.isatty() else _WIDTH)
+    title = "How many secrets attacks recover, of made-up people"
+    table = Table(*report.HEADINGS, title=title, title_justify="left", box=SIMPLE_HEAD, padding=(0, 1))
+    for row, finding in zip(report.rows(findings), findings, strict=True):
+        last = finding.target.value == "dodona"
+        table.add_row(*row, style=None if finding.passed else "bold red", end_section=last)
+    console.print(table)
+    for line in report.notes(order, findings):
+        console.print(line, highlight=False)
+    console.print(f"{seconds} s", highlight=False)

@@ -1,0 +1,137 @@
+"""Dodona as an attacker meets it: a table is opened with a budget, and nothing is used but questions and answers."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from itertools import count
+from typing import TYPE_CHECKING, Self
+
+import numpy as np
+
+import dodona
+from dodona import Boolean, Budget, Integer, Query, Schema
+from dodona.answer.rows import EstimateValue, to_float
+from dodona.errors import InvalidArgument, InvariantBroken
+from dodona.lab.attacks.target import Numbers, Secrets, Sets
+from dodona.privacy.accountants import Accountant
+from dodona.query.column import EQUAL, columns, comparison_mask
+from dodona.query.predicate import among_mask
+
+if TYPE_CHECKING:
+    from dodona.answer.answer import Answer
+    from dodona.curator.curator import Curator
+
+Question = str | Query
+_HALVINGS = 7  # how finely a price is found that what is left can pay
+_WORDINGS = (
+    "SELECT id, count(*) FROM people WHERE secret GROUP BY id",
+    "select id, count(*) as c from people where secret = true group by id",
+    "SELECT id, count(*) FROM people WHERE NOT NOT secret AND id >= 0 GROUP BY id",
+    "SELECT id, sum(CASE WHEN secret THEN 1 ELSE 0 END) FROM people GROUP BY id",
+)
+
+
+def opened(frame: object, schema: Schema, budget: Budget) -> Curator:
+    """Return `dodona.open` of a frame whose ledger is in memory, as is right for people who were made up."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="The ledger is in memory")
+        return dodona.open(frame, schema=schema, budget=budget, max_price=1)
+
+
+def affordable(curator: Curator, questions: Sequence[Question]) -> Fraction:
+    """Return the largest ε at which an untouched budget pays for the questions, asked together.
+
+    Where prices are pure that is all of it; else it is found by quotes, which cost nothing.
+    """
+    total = curator.budget.total
+    if total.accountant is Accountant.PURE:
+        return total.epsilon
+    low, high = Fraction(0), total.epsilon
+    for _ in range(_HALVINGS):
+        tried = (low + high) / 2
+        if curator.quote(questions, epsilon=tried).price.share <= 1:
+            low = tried
+        else:
+            high = tried
+    return low
+
+
+def bought(curator: Curator, questions: Sequence[Question]) -> tuple[Answer, ...]:
+    """Return answers to questions that are asked together, for all of an untouched budget."""
+    return curator.ask_many(questions, epsilon=affordable(curator, questions))
+
+
+def asked(curator: Curator, questions: Sequence[Question]) -> Numbers:
+    """Return the values of questions with one answer each, for all of an untouched budget."""
+    return np.array([known(answer.value.value) for answer in bought(curator, questions)])
+
+
+def known(value: EstimateValue | None) -> float:
+    """Return a value as a number; a count always has one."""
+    if value is None:
+        raise InvariantBroken("A count has no value.")
+    return to_float(value)
+
+
+@dataclass(slots=True)
+class Served:
+    """Dodona with people and their secrets behind it; it is a context manager."""
+
+    secrets: Secrets
+    budget: Budget
+    _curator: Curator = field(init=False)
+    _epsilon: Fraction | None = field(init=False, default=None)
+    _wordings: Iterator[int] = field(init=False, default_factory=count)
+
+    def __post_init__(self) -> None:
+        """Open the table. A neighbour replaces one person, so that one secret is one step."""
+        import pyarrow as pa
+
+        frame = pa.table({"id": np.arange(self.people), "secret": self.secrets.astype(np.bool_)})
+        self._curator = opened(frame, _schema(self.people), self.budget)
+
+    @property
+    def people(self) -> int:
+        """How many people are in the table: the schema says it."""
+        return self.secrets.size
+
+    def counts(self, sets: Sets, /) -> Numbers:
+        """Return an answer for each set, for all of the budget together."""
+        if sets.ndim != 2 or sets.shape[1] != self.people:  # noqa: PLR2004
+            raise InvalidArgument("sets", sets.shape, f"write a row for each set, with {self.people} columns")
+        domain = self._curator.schema.domain
+        having, identity = columns(domain)["secret"].isin([True]), domain["id"]
+        each = np.array([comparison_mask(identity, EQUAL, person) for person in range(self.people)], dtype=object)
+        meant = (among_mask(identity, int(each[row].sum())) for row in sets)
+        return asked(self._curator, [Query.count(domain, having & people) for people in meant])
+
+    def again(self) -> Numbers:
+        """Return an answer for each person alone: all of the budget goes on the first time, other words follow."""
+        wording = _WORDINGS[next(self._wordings) % len(_WORDINGS)]
+        if self._epsilon is None:
+            self._epsilon = affordable(self._curator, [wording])
+        answer = self._curator.ask(wording, epsilon=self._epsilon)
+        told = {row.keys[0]: known(row.estimates[0].value) for row in answer.rows}
+        return np.array([told[person] for person in range(self.people)])
+
+    @property
+    def left(self) -> Fraction:
+        """The share of the budget that is left."""
+        return self._curator.budget.left
+
+    def close(self) -> None:
+        """Let go of the table."""
+        self._curator.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def _schema(people: int) -> Schema:
+    return Schema.of("people", Integer("id", 0, people - 1), Boolean("secret"), size=people, neighbours="replace")

@@ -1,0 +1,112 @@
+"""Linkage: what a neighbour knows of somebody finds their row, and two k-anonymous tables undo each other.
+
+Sweeney 2000 for the first; Ganta, Kasiviswanathan and Smith 2008 for the second. The attacker has a roll: everybody's
+traits, with names, and no secrets.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dodona.errors import InvalidArgument
+from dodona.lab.attacks.chance import Chance
+from dodona.lab.attacks.k_anonymity import Release, Traits, anonymised
+from dodona.lab.attacks.target import Secrets
+
+YEARS, AREAS, SEXES = 60, 50, 2
+VALUES = 20
+"""How many diagnoses there are."""
+
+Counts = NDArray[np.float64]
+"""A row for each person on the roll, a column for each diagnosis: how many rows of the table fit."""
+Looked = Callable[[Traits], Counts]
+
+
+@dataclass(frozen=True, slots=True)
+class Ward:
+    """People with a year of birth, an area and a sex that no two share, and a diagnosis, all as likely."""
+
+    traits: Traits
+    secrets: Secrets
+
+
+def made_up(people: int, *, chance: Chance) -> Ward:
+    """Return a ward of made-up people."""
+    cells = YEARS * AREAS * SEXES
+    if type(people) is not int or not 1 <= people <= cells:
+        raise InvalidArgument("people", people, f"write 1 to {cells}: no two people have the same traits")
+    chosen = chance.choice(cells, people, replace=False)
+    traits = np.stack((chosen % YEARS, chosen // YEARS % AREAS, chosen // (YEARS * AREAS)), axis=1)
+    return Ward(traits, chance.integers(0, VALUES, people))
+
+
+def without_names(ward: Ward) -> Looked:
+    """Return the table with every name removed and nothing else."""
+
+    def looked(roll: Traits) -> Counts:
+        fits = (roll[:, None] == ward.traits[None]).all(axis=2)
+        counts: Counts = fits.astype(np.float64) @ np.eye(VALUES)[ward.secrets]
+        return counts
+
+    return looked
+
+
+def linked(counts: Counts) -> Secrets:
+    """Return for each person on the roll the diagnosis that most of the rows have which fit them."""
+    guess: Secrets = np.argmax(counts, axis=1)
+    return guess
+
+
+def releases(ward: Ward, *, k: int) -> tuple[Release, Release]:
+    """Return two k-anonymous tables of the same people: one is fine in the years, the other in the areas."""
+    first = anonymised(ward.traits, ward.secrets, k=k, values=VALUES, order=(0, 1, 2))
+    second = anonymised(ward.traits, ward.secrets, k=k, values=VALUES, order=(1, 2, 0))
+    return first, second
+
+
+def crossed(published: Sequence[Release], roll: Traits) -> Secrets:
+    """Return the diagnoses that fit all releases: those that must be, and then the likeliest of what is left.
+
+    Somebody's diagnosis is one that is left over in their class of every release. Where a single one is, it is theirs;
+    where only as many of a class could have a diagnosis as do have it, it is theirs. Whatever is settled is taken out,
+    and the search goes on.
+    """
+    left = [release.secrets.copy() for release in published]
+    places = [release.class_of(roll) for release in published]
+    found = np.full(len(roll), -1, dtype=np.int64)
+    while (settled := _settled(left, places, found)) != []:
+        for person, value in settled:
+            if found[person] == -1 and all(
+                counts[place[person], value] for counts, place in zip(left, places, strict=True)
+            ):
+                found[person] = value
+                for counts, place in zip(left, places, strict=True):
+                    counts[place[person], value] -= 1
+    open_yet = found == -1
+    weight = np.prod([counts[place] for counts, place in zip(left, places, strict=True)], axis=0)
+    found[open_yet] = np.argmax(weight[open_yet], axis=1)
+    return found
+
+
+def _settled(
+    left: Sequence[NDArray[np.int64]], places: Sequence[NDArray[np.int64]], found: Secrets
+) -> list[tuple[int, int]]:
+    possible = _possible(left, places)
+    possible[found != -1] = False
+    alone = np.flatnonzero(possible.sum(axis=1) == 1)
+    settled = [(int(person), int(np.argmax(possible[person]))) for person in alone]
+    for counts, place in zip(left, places, strict=True):
+        could = np.zeros_like(counts)
+        np.add.at(could, place, possible.astype(np.int64))
+        must = possible & ((counts > 0) & (could == counts))[place]
+        settled += [(int(person), int(value)) for person, value in np.argwhere(must)]
+    return settled
+
+
+def _possible(left: Sequence[NDArray[np.int64]], places: Sequence[NDArray[np.int64]]) -> NDArray[np.bool_]:
+    least: NDArray[np.int64] = np.min([counts[place] for counts, place in zip(left, places, strict=True)], axis=0)
+    return least > 0

@@ -1,0 +1,104 @@
+"""Who is attacked: anything that tells of sets of people how many of them have a secret."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dodona.errors import InvalidArgument
+from dodona.lab.attacks.chance import Chance
+
+Secrets = NDArray[np.int64]
+"""A number for each person; of yes and no, 1 and 0."""
+Sets = NDArray[np.bool_]
+"""A row for each question, a column for each person who may be meant."""
+Numbers = NDArray[np.float64]
+Noise = Callable[[int], Numbers]
+"""Returns so many noises."""
+
+_HALF = 0.5
+
+
+class Target(Protocol):
+    """Anything that tells how many people of a set have the secret. An attack sees nothing else of it."""
+
+    @property
+    def people(self) -> int:
+        """How many people are in the table: this is public."""
+
+    def counts(self, sets: Sets, /) -> Numbers:
+        """Return an answer for each set."""
+
+    def again(self) -> Numbers:
+        """Return an answer for each person alone; it may be asked over and over."""
+
+
+@dataclass(frozen=True, slots=True)
+class Exact:
+    """Tells the truth."""
+
+    secrets: Secrets
+
+    @property
+    def people(self) -> int:
+        """How many people are in the table."""
+        return self.secrets.size
+
+    def counts(self, sets: Sets, /) -> Numbers:
+        """Return an answer for each set."""
+        if sets.ndim != 2 or sets.shape[1] != self.people:  # noqa: PLR2004
+            raise InvalidArgument("sets", sets.shape, f"write a row for each set, with {self.people} columns")
+        return sets.astype(np.float64) @ self.secrets.astype(np.float64)
+
+    def again(self) -> Numbers:
+        """Return an answer for each person alone."""
+        return self.secrets.astype(np.float64)
+
+
+@dataclass(frozen=True, slots=True)
+class UnderNoised:
+    """Adds fresh noise to every answer, and keeps no account of how many there were."""
+
+    exact: Exact
+    noise: Noise
+
+    @property
+    def people(self) -> int:
+        """How many people are in the table."""
+        return self.exact.people
+
+    def counts(self, sets: Sets, /) -> Numbers:
+        """Return an answer for each set."""
+        answers = self.exact.counts(sets)
+        return answers + self.noise(answers.size)
+
+    def again(self) -> Numbers:
+        """Return an answer for each person alone, with new noise."""
+        return self.exact.again() + self.noise(self.people)
+
+
+def guessed(values: Numbers) -> Secrets:
+    """Return yes where an estimate is above one half."""
+    guess: Secrets = (values > _HALF).astype(np.int64)
+    return guess
+
+
+def made_up(people: int, chance: Chance) -> Secrets:
+    """Return secrets that are yes or no for each person, by a fair coin."""
+    if type(people) is not int or people < 1:
+        raise InvalidArgument("people", people, "write how many people there are, 1 or more")
+    return chance.integers(0, 2, people)
+
+
+def bounded(largest: int, chance: Chance) -> Noise:
+    """Return noise that is any whole number up to `largest` in size, all as likely."""
+    return lambda count: chance.integers(-largest, largest, count, endpoint=True).astype(np.float64)
+
+
+def laplace(scale: float, chance: Chance) -> Noise:
+    """Return Laplace noise: at scale 1 it would protect one answer, and one only, at ε = 1."""
+    return lambda count: chance.laplace(0.0, scale, count)

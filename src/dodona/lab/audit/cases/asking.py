@@ -1,0 +1,96 @@
+"""Asking a curator many times: what it tells of two tables, and the event that it was charged for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from dodona.answer.answer import Answer
+from dodona.curator.curator import Curator
+from dodona.curator.ladder import RUNGS
+from dodona.lab.audit.cases.scene import Row, charged, ledger_of, schema_of, served, source_of
+from dodona.lab.audit.features import Outputs
+from dodona.ledger.ledger import LedgerProtocol
+from dodona.privacy.events import Event
+from dodona.schema.schema import Neighbours
+from dodona.trusted.source import SourceFailed
+
+Rows = tuple[Row, ...]
+Tables = tuple[Rows, Rows]
+Read = Callable[[Answer], tuple[int, ...]]
+TOGETHER = 500
+"""Copies of the questions in one charge: they are independent, and each costs its part of it."""
+_CHARGES = 1000  # of a ledger, for questions that are asked one by one
+_FAILED = -(1 << 40)  # what a failure is written as: an adversary sees it
+
+
+def values(answer: Answer) -> tuple[int, ...]:
+    """Return the noisy integers that an answer carries."""
+    return tuple(int(value) for value in answer.measured.values)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """Questions about two neighbours, each time at a price of ε = 1 for all of them."""
+
+    texts: tuple[str, ...]
+    neighbours: Neighbours
+    tables: Tables
+    read: Read = values
+    """What an adversary looks at in an answer, as integers."""
+    width: int = 1
+    """How many integers that is."""
+    delta: str = "0"
+    """Above 0 noise is Gaussian where that is cheaper."""
+    singly: bool = False
+    """Whether each run has a charge of its own."""
+    person: str | None = None
+    """The column of people, where these are protected and not rows."""
+
+    def event(self) -> Event:
+        """Return the event that the ledger holds after one charge on the first table; of many runs, of all of them."""
+        ledger = ledger_of(schema_of(self.neighbours, person=self.person), self.delta)
+        self._charge(self._curator(self.tables[0], ledger=ledger), key=None)
+        return charged(ledger)
+
+    @property
+    def times(self) -> int:
+        """How many runs are in a charge."""
+        return 1 if self.singly else TOGETHER
+
+    def draw(self, count: int) -> tuple[Outputs, Outputs]:
+        """Return what is told in so many runs, of the one table and of its neighbour."""
+        first, second = (self._told(rows, count) for rows in self.tables)
+        return first, second
+
+    def _told(self, rows: Rows, count: int) -> Outputs:
+        told: list[tuple[int, ...]] = []
+        while len(told) < count:
+            curator = self._curator(rows)
+            if self.singly:
+                for number in range(min(_CHARGES, count - len(told))):
+                    told += self._charge(curator, key=str(number))
+            else:
+                told += self._charge(curator, key=None)
+        outputs = np.array(told[:count], dtype=np.int64)
+        return outputs[:, 0] if outputs.shape[1] == 1 else outputs
+
+    def _charge(self, curator: Curator, *, key: str | None) -> list[tuple[int, ...]]:
+        asked = [curator.read(text) for text in self.texts]
+        try:
+            if len(asked) == self.times == 1:
+                answers: tuple[Answer, ...] = (curator.ask(self.texts[0], epsilon=1, key=key),)
+            else:
+                answers = curator.ask_many(asked * self.times, epsilon=self.times, key=key, fresh=True)  # type: ignore[arg-type]
+        except SourceFailed:
+            return [(_FAILED,) * (self.width * len(asked))] * self.times
+        runs = zip(*[iter(answers)] * len(asked), strict=True)
+        return [tuple(number for answer in run for number in self.read(answer)) for run in runs]
+
+    def _curator(self, rows: Rows, *, ledger: LedgerProtocol | None = None) -> Curator:
+        schema = schema_of(self.neighbours, person=self.person)
+        kept = ledger_of(schema, self.delta) if ledger is None else ledger
+        rungs = frozenset[str]() if self.singly else RUNGS  # one by one, each is measured and none is told again
+        return served(schema, source_of(schema, rows), kept, rungs=rungs)

@@ -1,0 +1,192 @@
+"""What the ladder buys: a table of counts, a lattice of residuals, and a short stream that is answered from a table."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cache
+from itertools import combinations
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dodona.answer.rows import to_float
+from dodona.curator.bundles import design_count_table
+from dodona.errors import InvariantBroken
+from dodona.lab.audit.cases.asking import Rows, Tables
+from dodona.lab.audit.cases.case import Case, Currency, pure
+from dodona.lab.audit.cases.scene import charged, ledger_of, schema_of, served, source_of
+from dodona.lab.audit.cases.served import CROWD, FEMALE, joined
+from dodona.lab.audit.features import DIFFERENCE, VALUE, Feature, Outputs, pair
+from dodona.ledger.ledger import LedgerProtocol
+from dodona.privacy.additive_noise import Laplace
+from dodona.privacy.events import Event
+from dodona.privacy.measurement import Measurement, ResidualMeasurement
+from dodona.query.predicate import among
+from dodona.query.query import Query
+from dodona.query.residual import Classes, Residual
+from dodona.schema.schema import Neighbours
+from dodona.trusted.gate import read_exact, release_measurement
+from dodona.trusted.source import Source
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+_CHARGES = 500  # of one ledger
+_REACH = 200
+_WITHIN = 6
+_SETS = ([0], [1, 2, 3, 4])  # women, and all others
+_LONG_STAY = ("female", 2.0, math.nan)
+
+
+def cases() -> Iterator[Case]:
+    """Return the audits of bundles."""
+    for neighbours in Neighbours:
+        tables = joined(neighbours, CROWD, FEMALE)
+        yield _table(neighbours, tables)
+        yield _lattice(neighbours, joined(neighbours, CROWD, _LONG_STAY))
+        yield _stream(neighbours, tables)
+
+
+@dataclass(frozen=True, slots=True)
+class _Bought:
+    """A measurement that is bought again and again, each time with a charge of its own."""
+
+    neighbours: Neighbours
+    tables: Tables
+    measurement: Measurement | ResidualMeasurement
+    delta: str
+
+    def event(self) -> Event:
+        """Return what the ledger holds after one charge."""
+        ledger = self._ledger()
+        self._once(ledger, source_of(schema_of(self.neighbours), self.tables[0]))
+        return charged(ledger)
+
+    def draw(self, count: int) -> tuple[Outputs, Outputs]:
+        """Return what was released so many times, of the one table and of its neighbour."""
+        first, second = (self._told(rows, count) for rows in self.tables)
+        return first, second
+
+    def _told(self, rows: Rows, count: int) -> Outputs:
+        found: list[tuple[int, ...]] = []
+        source = source_of(schema_of(self.neighbours), rows)
+        while len(found) < count:
+            ledger = self._ledger()
+            found += [self._once(ledger, source) for _ in range(min(_CHARGES, count - len(found)))]
+        return np.array(found, dtype=np.int64)
+
+    def _once(self, ledger: LedgerProtocol, source: Source) -> tuple[int, ...]:
+        bought, unit = self.measurement, schema_of(self.neighbours).unit
+        receipt = ledger.reserve(
+            bought.event(unit), analyst=None, key=None, purpose=bought.purpose, version=source.version
+        )
+        released = release_measurement(bought, receipt, ledger=ledger, source=source, unit=unit)
+        return tuple(int(value) for value in released.values)
+
+    def _ledger(self) -> LedgerProtocol:
+        return ledger_of(schema_of(self.neighbours), self.delta)
+
+
+def _table(neighbours: Neighbours, tables: Tables) -> Case:
+    domain, unit = schema_of(neighbours).domain, schema_of(neighbours).unit
+    found = design_count_table(domain, unit, (Classes.of(domain["sex"]),), Laplace, room=_WITHIN, failing=0.05)
+    if found is None:
+        raise InvariantBroken("No table is within the room.")
+    bought = _Bought(neighbours, tables, found, "0")
+    two = Feature("two groups", lambda outputs: pair(_REACH).of(outputs[:, :2]))
+    return Case(
+        name="table of the ladder",
+        mechanism="served",
+        neighbours=neighbours,
+        claim=lambda: pure(bought.event()),
+        draw=bought.draw,
+        features=(
+            Feature("first group", lambda outputs: VALUE.of(outputs[:, 0])),
+            two,
+            Feature("difference", lambda outputs: DIFFERENCE.of(outputs[:, :2])),
+        ),
+        share=80,
+    )
+
+
+def _lattice(neighbours: Neighbours, tables: Tables) -> Case:
+    """Return the audit of residuals of two columns, seen along the line on which the neighbours differ most."""
+    schema = schema_of(neighbours)
+    ways = (Classes.of(schema.domain["sex"]), Classes.split(schema.domain["stay"], 0b11))
+    every = [Residual(inner) for size in range(3) for inner in combinations(ways, size)]
+    kept = [own for own in every if own.classes or neighbours is Neighbours.ADD_REMOVE]
+    residuals = ResidualMeasurement(schema.domain, tuple((own, Fraction(2)) for own in kept))
+    bought = _Bought(neighbours, tables, residuals, "1e-6")
+
+    @cache  # when it is looked at: a fault in reading is no fault of listing the cases
+    def line() -> NDArray[np.float64]:
+        first, second = (residuals.turned(_counted(residuals, neighbours, rows)) for rows in tables)
+        scales = np.array([float(noise.scale) for noise in residuals.noises])
+        apart: NDArray[np.float64] = (second - first).astype(np.float64) / scales**2
+        return apart
+
+    return Case(
+        name="lattice of the ladder",
+        mechanism="served",
+        neighbours=neighbours,
+        claim=lambda: _mu(bought),
+        draw=bought.draw,
+        features=(Feature("along the difference", lambda outputs: _along(outputs, line=line())),),
+        currency=Currency.MU,
+        share=80,
+    )
+
+
+def _stream(neighbours: Neighbours, tables: Tables) -> Case:
+    def claimed() -> float:
+        ledger = ledger_of(schema_of(neighbours))
+        _asked(neighbours, tables[0], ledger)
+        return pure(charged(ledger))
+
+    told: Callable[[Rows, int], Outputs] = lambda rows, count: np.array(  # noqa: E731
+        [_asked(neighbours, rows, ledger_of(schema_of(neighbours))) for _ in range(count)], dtype=np.int64
+    )
+    return Case(
+        name="stream of the ladder",
+        mechanism="served",
+        neighbours=neighbours,
+        claim=claimed,
+        draw=lambda count: (told(tables[0], count), told(tables[1], count)),
+        features=(
+            Feature("first answer", lambda outputs: VALUE.of(outputs[:, 0])),
+            Feature("sum of both", lambda outputs: VALUE.of(outputs[:, 1])),
+        ),
+        share=800,
+    )
+
+
+def _asked(neighbours: Neighbours, rows: Rows, ledger: LedgerProtocol) -> tuple[int, ...]:
+    """Return two counts that follow from one table, in thousandths, and their sum."""
+    schema = schema_of(neighbours)
+    curator = served(schema, source_of(schema, rows), ledger)
+    curator.prepare(["SELECT sex, count(*) FROM stays GROUP BY sex"], within=_WITHIN)
+    found = []
+    for codes in _SETS:
+        shown = curator.ask(Query.count(schema.domain, among(schema.domain["sex"], codes)), within=20 * _WITHIN).value
+        if shown.value is None:
+            raise InvariantBroken("A count is no number.")
+        found.append(float(to_float(shown.value)))
+    return (round(1000 * found[0]), round(1000 * sum(found)))
+
+
+def _counted(residuals: ResidualMeasurement, neighbours: Neighbours, rows: Rows) -> list[int]:
+    """Return the exact marginals of a made-up table, which the audit knows."""
+    return [int(value) for value in read_exact(source_of(schema_of(neighbours), rows), residuals.query)]
+
+
+def _mu(bought: _Bought) -> float:
+    """Return the μ of the event; why it is not √(2ρ) is said in `noise`."""
+    rho = float(bought.event().rho())
+    return math.sqrt(2 * rho) * (1 + 2 * rho / 22)
+
+
+def _along(outputs: Outputs, *, line: NDArray[np.float64]) -> NDArray[np.int64]:
+    return np.round(outputs.astype(np.float64) @ line * 20).astype(np.int64)

@@ -1,0 +1,83 @@
+"""Channels of the local model: one respondent's answer is replaced by another, and all that is seen is the report."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dodona.lab.audit.cases.case import Case, on_both, pure
+from dodona.lab.audit.features import VALUE, Outputs
+from dodona.lab.local.bloom import Bloom
+from dodona.lab.local.encoder import Encoder
+from dodona.lab.local.hashed import Hashed
+from dodona.lab.local.hashing import SEED_WORDS, hashed
+from dodona.lab.local.question import Question
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Told = NDArray[np.uint64]
+
+_LABELS = ("red", "green", "blue")
+_BLOOM = (32, 2)
+
+
+def cases() -> Iterator[Case]:
+    """Return every audit of a report."""
+    questions = {
+        "yes and no": (Question.yes_no("q", epsilon=1), _whole),
+        "k-ary response": (Question.choice("q", _LABELS, epsilon=1, encoder=Encoder.KARY), _whole),
+        "symmetric unary": (Question.choice("q", _LABELS, epsilon=1, encoder=Encoder.SYMMETRIC), _whole),
+        "optimized unary": (Question.choice("q", _LABELS, epsilon=1, encoder=Encoder.OPTIMIZED), _whole),
+        "k-ary response twice": (Question.choice("q", _LABELS, epsilon=2, each=2, encoder=Encoder.KARY), _whole),
+        "local hashing": (Question.choice("q", _LABELS, epsilon=1, encoder=Encoder.HASHED), _bucket),
+        "Bloom filter": (Question.text("q", epsilon=1, encoder=Encoder.BLOOM, shape=_BLOOM), _bits),
+    }
+    for name, (question, view) in questions.items():
+        event = question.event()
+        yield Case(
+            name=f"report by {name}",
+            mechanism="local_report",
+            neighbours=event.neighbours,
+            claim=pure(event),
+            draw=on_both(partial(_told, question, view), (0,), (1,)),
+            features=(VALUE,),
+        )
+
+
+def _told(
+    question: Question, view: Callable[[Question, Told], Outputs], answer: tuple[int, ...], count: int
+) -> Outputs:
+    """Return what a collector who wonders about the first two answers sees in the reports of one of them."""
+    known = question.alphabet.labels
+    value = (_LABELS if known is None else known)[answer[0]]
+    return np.concatenate([view(question, batch.told) for batch in question.batches([value] * count)])
+
+
+def _whole(question: Question, told: Told) -> Outputs:
+    del question
+    return told[:, 0]
+
+
+def _bucket(question: Question, told: Told) -> Outputs:
+    """Return for which of the two answers the report speaks, under its own function."""
+    channel = question.channel
+    assert isinstance(channel, Hashed)  # noqa: S101  narrows the type; the question above names the encoder
+    first, second = (hashed(told, key, channel.buckets) == told[:, SEED_WORDS] for key in question.keys(_LABELS[:2]))
+    code: Outputs = first + 2 * second
+    return code
+
+
+def _bits(question: Question, told: Told) -> Outputs:
+    """Return the bits of the two answers in both rows."""
+    channel = question.channel
+    assert isinstance(channel, Bloom)  # noqa: S101  narrows the type; the question above names the encoder
+    code = np.zeros(told.shape[0], dtype=np.uint64)
+    for row in range(channel.hashes):
+        function, bits = told[:, row * SEED_WORDS : (row + 1) * SEED_WORDS], told[:, channel.hashes * SEED_WORDS + row]
+        for key in question.keys(_LABELS[:2]):
+            code = 2 * code + (bits >> hashed(function, key, channel.bits) & np.uint64(1))
+    return code

@@ -1,0 +1,122 @@
+"""The path itself: what a table could tell before it was paid for, and what a failure costs.
+
+An adversary may stop the process at any moment, and may know of rows that a table stumbles over. So nothing may be
+read before the charge is durable, and what is charged may not depend on whether reading succeeds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from functools import partial
+from typing import cast
+
+import numpy as np
+
+from dodona.curator.curator import Curator
+from dodona.errors import Unavailable
+from dodona.lab.audit.cases.asking import Rows, Tables
+from dodona.lab.audit.cases.case import Case
+from dodona.lab.audit.cases.scene import ledger_of, schema_of, served, source_of
+from dodona.lab.audit.cases.served import COUNT, CROWD, FEMALE, GROUPS, joined
+from dodona.lab.audit.features import VALUE, Outputs
+from dodona.ledger.entries import Receipt
+from dodona.ledger.errors import LedgerUnavailable
+from dodona.ledger.ledger import LedgerProtocol
+from dodona.query.query import Query
+from dodona.schema.schema import Neighbours, Schema
+from dodona.trusted.source import Sealed, Source
+
+Ask = Callable[[Curator], object]
+_ASKED: dict[str, Ask] = {
+    "question": lambda curator: curator.ask(COUNT, epsilon=1),
+    "choice": lambda curator: curator.choose(GROUPS, epsilon=1),
+    "watch": lambda curator: curator.above(1, epsilon=1).ask(COUNT),
+}
+
+
+def cases() -> Iterator[Case]:
+    """Return the cases. Nothing is drawn in them, so that one run stands for all; a right path tells nothing at all."""
+    for neighbours in Neighbours:
+        tables = joined(neighbours, CROWD, FEMALE)
+        for name, ask in _ASKED.items():
+            for story, seen in (("before its charge", _told_unpaid), ("on a table that fails", _spent)):
+                yield Case(
+                    name=f"{name} {story}",
+                    mechanism="served",
+                    neighbours=neighbours,
+                    claim=1.0,
+                    draw=partial(_repeated, neighbours, tables, partial(seen, ask)),
+                    features=(VALUE,),
+                )
+
+
+class Noting:
+    """A source that notes when it is asked, and that fails over as many women as it is told to.
+
+    The number of rows is neither noted nor failed over where it is public: it says nothing of what is in them.
+    """
+
+    def __init__(self, source: Source, rows: Rows, schema: Schema, *, fails_at: int | None) -> None:
+        """Take the source behind it and what it would fail over."""
+        self._public = Query.count(schema.domain) if schema.unit.neighbours is Neighbours.REPLACE else None
+        self.version = source.version
+        self.asked = 0
+        self.women = sum(sex == "female" for sex, *_ in rows)
+        self._source, self._fails_at = source, fails_at
+
+    def exact(self, query: Query) -> Sealed:
+        """Return the exact answers, or fail."""
+        if query == self._public:
+            return self._source.exact(query)
+        self.asked += 1
+        if self.women == self._fails_at:
+            raise ValueError(self.women)
+        return self._source.exact(query)
+
+    def close(self) -> None:
+        """Let go of the table."""
+
+
+class _Stuck:
+    """A ledger whose disk is full when a receipt is to be used."""
+
+    def __init__(self, ledger: LedgerProtocol) -> None:
+        """Take the ledger behind it."""
+        self._ledger = ledger
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._ledger, name)
+
+    def redeem(self, _: Receipt) -> None:
+        """Fail."""
+        raise LedgerUnavailable
+
+    def arm(self, _: Receipt, **__: bool) -> None:
+        """Fail."""
+        raise LedgerUnavailable
+
+
+def _told_unpaid(ask: Ask, neighbours: Neighbours, rows: Rows) -> int:
+    """Return what the source told although no receipt was used: -1 where it was not asked."""
+    schema = schema_of(neighbours)
+    source = Noting(source_of(schema, rows), rows, schema, fails_at=None)
+    with suppress(Unavailable):
+        ask(served(schema, source, cast("LedgerProtocol", _Stuck(ledger_of(schema)))))
+    return source.women if source.asked else -1
+
+
+def _spent(ask: Ask, neighbours: Neighbours, rows: Rows) -> int:
+    """Return how many charges stand after the source has failed over the one table and not over the other."""
+    schema = schema_of(neighbours)
+    ledger = ledger_of(schema)
+    with suppress(Unavailable):
+        ask(served(schema, Noting(source_of(schema, rows), rows, schema, fails_at=3), ledger))
+    return ledger.state().charges
+
+
+def _repeated(
+    neighbours: Neighbours, tables: Tables, seen: Callable[[Neighbours, Rows], int], count: int
+) -> tuple[Outputs, Outputs]:
+    first, second = (np.full(count, seen(neighbours, rows)) for rows in tables)
+    return first, second

@@ -1,0 +1,83 @@
+"""A small table behind a curator, so that what is audited is the path that serves people."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dodona.curator.curator import Curator
+from dodona.curator.ladder import RUNGS
+from dodona.curator.request import Dataset, Request
+from dodona.engines.memory import MemorySource
+from dodona.ledger import memory
+from dodona.ledger.entries import Charged, entry_from_json
+from dodona.ledger.ledger import LedgerProtocol
+from dodona.ledger.opening import LedgerTerms
+from dodona.privacy.budget import Budget
+from dodona.privacy.events import Event
+from dodona.schema.attributes import Category, Integer, Number
+from dodona.schema.schema import Neighbours, Schema
+from dodona.trusted.source import Source
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+Row = tuple[str | None, float, float] | tuple[str | None, float, float, str]
+"""A sex, a stay in days and an income; and whose row it is, where people are protected."""
+PERSON, CAP = "who", 2
+"""The column of people, and how many rows of one count."""
+INCOMES = ((1 << 29) - 16, 1 << 29)
+"""Four of the largest fill 31 bits."""
+_SIZE = 8
+_KEY = bytes(32)
+_BUDGET = Fraction(10**4)
+_DEFAULT = Request(within="1%", epsilon=None, confidence=0.95)
+
+
+def schema_of(neighbours: Neighbours, *, person: str | None = None) -> Schema:
+    """Return what is public of the table; `other` may be nobody's sex. With a column of people these are protected."""
+    return Schema.of(
+        "stays",
+        Category("sex", ("female", "male", "other")),
+        Number("stay", 0, 3, "0.25"),
+        Integer("income", *INCOMES),
+        size=_SIZE,
+        neighbours=neighbours,
+        id=person,
+        rows=1 if person is None else CAP,
+    )
+
+
+def source_of(schema: Schema, rows: Sequence[Row]) -> MemorySource:
+    """Return the rows as a source."""
+    sexes, stays, incomes, *people = zip(*rows, strict=True)
+    columns: dict[str, Sequence[object] | NDArray[np.float64]] = {
+        "sex": sexes,
+        "stay": np.array(stays, dtype=np.float64),
+        "income": np.array(incomes, dtype=np.float64),
+        **dict.fromkeys([PERSON][: len(people)], people[0] if people else ()),
+    }
+    return MemorySource(schema, columns, key=_KEY)
+
+
+def ledger_of(schema: Schema, delta: str = "0") -> LedgerProtocol:
+    """Return a ledger with the largest budget: pure, or with Rényi prices where there is a δ."""
+    budget = Budget(_BUDGET, delta, "pure" if delta == "0" else "renyi")
+    return memory.create_memory_ledger(
+        LedgerTerms(datasets={schema.table: schema.digest}, neighbours=schema.unit.neighbours, budget=budget)
+    )
+
+
+def served(schema: Schema, source: Source, ledger: LedgerProtocol, *, rungs: frozenset[str] = RUNGS) -> Curator:
+    """Return a curator of the three."""
+    dataset = Dataset(name=schema.table, schema=schema, source=source, ledger=ledger, default=_DEFAULT)
+    return Curator(dataset, rungs=rungs)
+
+
+def charged(ledger: LedgerProtocol) -> Event:
+    """Return the event of the last charge that the ledger holds."""
+    entries = (entry_from_json(line.text, number=line.number) for line in reversed(ledger.lines()))
+    return next(entry.event for entry in entries if isinstance(entry, Charged))

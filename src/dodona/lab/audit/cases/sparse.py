@@ -1,0 +1,97 @@
+"""The sparse vector technique on the streams that broke its faulty variants (Lyu, Su and Li 2017)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+
+from dodona.errors import Halted
+from dodona.lab.audit.cases.case import Case, on_both, pure
+from dodona.lab.audit.features import PATTERN, PATTERN_AND_ANSWER, PATTERN_AND_GAP, Feature, Outputs, tally
+from dodona.lab.direct import watch
+from dodona.lab.mechanisms import SparseVector
+from dodona.query.sensitivity import Sensitivity
+from dodona.schema.schema import Neighbours
+
+Stream = tuple[int, ...]
+_SHARE = 5
+_BELOW, _UNASKED = (0, 0, 0), (-1, 0, 0)
+
+
+def cases() -> Iterator[Case]:
+    """Return every audit of a sparse vector."""
+    for neighbours in Neighbours:
+        yield from _everywhere(neighbours)
+    yield from _swapped()
+
+
+def _everywhere(neighbours: Neighbours) -> Iterator[Case]:
+    """Streams on which one person counts everywhere; under replace the last question falls while others rise."""
+    questions = 6
+    sensitivity = Sensitivity.counts(questions, neighbours)
+    last = 0 if neighbours is Neighbours.ADD_REMOVE else -2
+    # One step below the threshold and on it: where the grid lets the verdict tell most.
+    tables = ((-1,) * questions, (0,) * (questions - 1) + (last,))
+    one = {
+        "above threshold": SparseVector.above_threshold(1, sensitivity),
+        "one threshold": SparseVector.for_privacy(1, sensitivity, questions=questions),
+    }
+    for name, mechanism in one.items():
+        yield _case(name, mechanism, sensitivity, tables, PATTERN, PATTERN_AND_GAP)
+    longer = Sensitivity.counts(16, neighbours)
+    numeric = SparseVector.numeric_sparse(4, longer, positives=1)
+    # What gives a faulty answer away is a long row of negatives, which is rare: this one is longer and run more often.
+    streams = ((-1,) * 16, (0,) * 15 + (last,))
+    yield replace(_case("numeric", numeric, longer, streams, PATTERN_AND_ANSWER, PATTERN_AND_GAP), share=2)
+
+
+def _swapped() -> Iterator[Case]:
+    """Streams on which some questions rise and others fall, as in the paper's counterexamples."""
+    for neighbours in Neighbours:
+        sensitivity = Sensitivity.counts(16, neighbours)
+        falling = 0 if neighbours is Neighbours.ADD_REMOVE else -1
+        tables: tuple[Stream, Stream] = ((-1, 0) * 8, (0, falling) * 8)
+        restarting = SparseVector.sparse(16, sensitivity, positives=8)
+        yield _case("8 positives, restarting", restarting, sensitivity, tables, PATTERN)
+        standing = SparseVector.for_privacy(3, sensitivity, questions=16, positives=3)
+        yield _case("3 positives, one threshold", standing, sensitivity, tables, PATTERN, PATTERN_AND_GAP)
+    sensitivity = Sensitivity.counts(12, Neighbours.REPLACE)
+    six = SparseVector.for_privacy(3, sensitivity, questions=12, positives=6)
+    yield _case("6 positives, halves moved apart", six, sensitivity, ((0,) * 12, (1,) * 6 + (-1,) * 6), PATTERN)
+    one = SparseVector.for_privacy(1, sensitivity, questions=12)
+    for half in (5, 10):
+        swapped = ((0,) * half + (1,) * half, (1,) * half + (0,) * half)
+        yield _case(f"{2 * half} questions, halves swapped", one, sensitivity, swapped, PATTERN)
+
+
+def _case(
+    name: str, mechanism: SparseVector, sensitivity: Sensitivity, tables: tuple[Stream, Stream], *features: Feature
+) -> Case:
+    rising = tuple(after > before for before, after in zip(*tables, strict=True))
+    return Case(
+        name=f"sparse vector: {name}",
+        mechanism="sparse_vector",
+        neighbours=sensitivity.neighbours,
+        claim=pure(mechanism.event(sensitivity)),
+        draw=on_both(partial(_watched, mechanism), *tables),
+        features=(*features, tally(rising)),
+        share=_SHARE,
+    )
+
+
+def _watched(mechanism: SparseVector, stream: Stream, times: int) -> Outputs:
+    """Return for each run and question (above, gap, answer), and (-1, 0, 0) for what it no longer answers."""
+    told: list[int] = []
+    for _ in range(times):
+        opened = watch(mechanism)
+        for asked, value in enumerate(stream):
+            try:
+                verdict = opened.ask(value, threshold=0)
+            except Halted:
+                told.extend(_UNASKED * (len(stream) - asked))
+                break
+            told.extend((1, verdict.gap or 0, verdict.answer or 0) if verdict.above else _BELOW)
+    return np.array(told).reshape(times, len(stream), 3)

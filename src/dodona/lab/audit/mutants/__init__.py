@@ -1,0 +1,16 @@
+"""The catalogue of faults that the audit must catch: data only, nothing of the product is imported."""
+
+from dodona.lab.audit.mutants import choice, keystream, ladder, local, noise, people, price, served, sparse
+from dodona.lab.audit.mutants.mutant import Mutant
+
+MUTANTS: tuple[Mutant, ...] = (
+    *noise.MUTANTS,
+    *keystream.MUTANTS,
+    *choice.MUTANTS,
+    *sparse.MUTANTS,
+    *price.MUTANTS,
+    *served.MUTANTS,
+    *ladder.MUTANTS,
+    *people.MUTANTS,
+    *local.MUTANTS,
+)

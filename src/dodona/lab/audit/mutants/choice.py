@@ -1,0 +1,93 @@
+"""Faults in responses and choices."""
+
+from __future__ import annotations
+
+from dodona.lab.audit.mutants.mutant import Mutant
+from dodona.lab.audit.patch import replacing
+
+_DIRECT = "dodona.lab.direct"
+_SAMPLERS = "dodona.trusted.samplers"
+_DRAWN = "count * values.size, stream, kernel=kernel).reshape(count, values.size) + values"
+_CONTESTS = "            return samplers.contests(_scores(scores), count, "
+
+MUTANTS = (
+    Mutant(
+        "responses too honest",
+        "the truth is told as often as 2ε would allow; half of ε would only be wasteful, not a fault",
+        (
+            replacing(
+                _DIRECT,
+                "            honest = samplers.truths(epsilon, words, SYSTEM.word)",
+                "            honest = samplers.truths(2 * epsilon, words, SYSTEM.word)",
+                symbol="_respond",
+            ),
+        ),
+        ("randomized response", "randomized response singly"),
+    ),
+    Mutant(
+        "first coin biased",
+        "the first coin asks for the truth three times in four",
+        (
+            replacing(
+                _DIRECT,
+                "            heads, second = (words & np.uint64(1)) > 0, (words & np.uint64(2)) > 0",
+                "            heads, second = (words & np.uint64(5)) == np.uint64(5), (words & np.uint64(2)) > 0",
+                symbol="_respond",
+            ),
+        ),
+        ("coins",),
+    ),
+    Mutant(
+        "noisy max tells the maximum",
+        "the gap's place holds the largest noisy score",
+        (
+            replacing(
+                _SAMPLERS,
+                "    return np.stack((won, top - noisy.max(axis=1)), axis=1)",
+                "    return np.stack((won, top), axis=1)",
+                symbol="noisy_maxima",
+            ),
+        ),
+        ("noisy max of five that all rise",),
+    ),
+    Mutant(
+        "ties to the higher score",
+        "between equal noisy scores the higher true score wins",
+        (
+            replacing(
+                _SAMPLERS,
+                "    order = stream.words(noisy.size).reshape(noisy.shape)",
+                "    rank = np.argsort(np.argsort(-values, kind='stable')).astype(np.uint64)\n"
+                "    order = np.tile(rank, (noisy.shape[0], 1))",
+                symbol="noisy_maxima",
+            ),
+        ),
+        ("noisy max of two, monotone",),
+    ),
+    Mutant(
+        "Gaussian noisy max",
+        "Gaussian noise of the same scale, priced as if it were Laplace noise",
+        (
+            replacing(
+                _SAMPLERS,
+                f"    noisy = draw_values(laws.laplace_law(width), {_DRAWN}",
+                f"    noisy = draw_values(laws.gaussian_law(width**2), {_DRAWN}",
+                symbol="noisy_maxima",
+            ),
+        ),
+        ("noisy max of many", "noisy max of two"),
+    ),
+    Mutant(
+        "exponential too sharp",
+        "scores count twice",
+        (
+            replacing(
+                _DIRECT,
+                f"{_CONTESTS}unit=1 / mechanism.scale, draw=samplers.ContestLaw.GUMBEL)",
+                f"{_CONTESTS}unit=2 / mechanism.scale, draw=samplers.ContestLaw.GUMBEL)",
+                symbol="repeat",
+            ),
+        ),
+        ("exponential of two", "exponential of twenty"),
+    ),
+)

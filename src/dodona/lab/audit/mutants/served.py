@@ -1,0 +1,229 @@
+"""Faults on the way from a question to an answer: the mechanism is right, and what surrounds it is not."""
+
+from __future__ import annotations
+
+from dodona.lab.audit.mutants.mutant import Mutant
+from dodona.lab.audit.patch import Patch, replacing
+
+_RELEASE = "dodona.trusted.gate"
+_ANSWERING = "dodona.curator.ladder"
+_NOISY = "    noise = draw_runs(_noise_runs(measurement))\n    if isinstance(values, np.ndarray) and values.dtype == np.int64:"
+_DRAWN = "    noise = draw_runs(_noise_runs(measurement))"
+
+
+def _with_noise(*lines: str) -> Patch:
+    """Return the patch that changes noise after it was drawn."""
+    return replacing(
+        _RELEASE,
+        _NOISY,
+        "\n".join((_DRAWN, *(" " * 4 + line for line in lines), *_NOISY.split("\n")[1:])),
+        symbol="add_noise",
+    )
+
+
+_EMPTY_WITHOUT_NOISE = _with_noise("noise[np.asarray(values) == 0] = 0")
+
+MUTANTS = (
+    Mutant(
+        "empty group served without noise",
+        "a group that nobody is in is answered 0",
+        (_EMPTY_WITHOUT_NOISE,),
+        ("served rare group",),
+    ),
+    Mutant(
+        "key shown only if present",
+        "a group that nobody is in is left out of the answer",
+        (
+            _EMPTY_WITHOUT_NOISE,
+            replacing(
+                "dodona.answer.rows",
+                "    chosen = chosen[question.offset : last]",
+                "    chosen = [group for group in chosen[question.offset : last] if measured.steps(0)[group] != 0]",
+                symbol="make_rows",
+            ),
+        ),
+        ("served rare group",),
+    ),
+    Mutant(
+        "error on an empty group",
+        "a source cannot answer where nobody is in a group",
+        (
+            replacing(
+                _RELEASE,
+                "        if len(values) != query.values:",
+                "        if len(values) != query.values or 0 in np.asarray(values)[:3]:",
+                symbol="_read_values",
+            ),
+        ),
+        ("served rare group",),
+    ),
+    Mutant(
+        "four redraws under one charge",
+        "a release is the mean of four noisy answers",
+        (
+            _with_noise(
+                "more = [draw_runs(_noise_runs(measurement)) for _ in range(3)]",
+                "noise = (noise + sum(more)) // 4",
+            ),
+        ),
+        ("served count", "served sum"),
+    ),
+    Mutant(
+        "noise of one block used for the next",
+        "of two questions that are asked together, the second gets the noise of the first",
+        (_with_noise("noise = np.repeat(noise[::2], 2)[: len(noise)]"),),
+        ("served pair of counts",),
+    ),
+    Mutant(
+        "largest groups found before noise",
+        "LIMIT looks at the exact counts",
+        (_with_noise("noise = noise + np.where(np.asarray(values) < np.max(values), -(1 << 40), 0)"),),
+        ("served top group",),
+    ),
+    Mutant(
+        "sum wraps at 32 bits",
+        "a source adds up 32-bit integers",
+        (
+            replacing(
+                "dodona.engines.answers",
+                "        return _bincount(groups, weights, number=number, counts=counts)",
+                "        wide = _bincount(groups, weights, number=number, counts=counts)\n"
+                "        return wide.astype(np.int32).astype(np.int64)",
+                symbol="group_sums",
+            ),
+        ),
+        ("served sum of 32 bits",),
+    ),
+    Mutant(
+        "clamped at a bound from the data",
+        "values are drawn in to the median of the column",
+        (
+            replacing(
+                "dodona.schema.encoding",
+                "        steps = np.clip(steps, 0, attribute.size - 1)",
+                "        steps = np.clip(steps, 0, min(np.nanmedian(steps), attribute.size - 1))",
+                symbol="_encode_numbers",
+            ),
+        ),
+        ("served sum",),
+    ),
+    Mutant(
+        "served under the other relation",
+        "a replaced row is priced as an added one",
+        (
+            replacing(
+                "dodona.privacy.measurement",
+                "        events = [noise.event(unit_sensitivity(query, unit)) for noise, query in "
+                "zip(parts, queries, strict=True)]",
+                "        from dataclasses import replace\n\n"
+                "        from dodona.schema.schema import Neighbours\n"
+                "        from dodona.query.sensitivity import row_sensitivity as sensitivity_of\n\n"
+                "        found = [sensitivity_of(query, Neighbours.ADD_REMOVE) for query in queries]\n"
+                "        found = [replace(one, neighbours=unit.neighbours, monotone=False) for one in found]\n"
+                "        events = [noise.event(one) for noise, one in zip(parts, found, strict=True)]",
+                symbol="Measurement.event",
+            ),
+        ),
+        ("served groups", "served pair of counts"),
+    ),
+    Mutant(
+        "price of the planner believed",
+        "the planner halves prices, and a release does not compute them again",
+        (
+            replacing(
+                "dodona.curator.planner",
+                "        event = measurement.event(self.unit)",
+                "        wider = tuple(type(noise)(scale=2 * noise.scale) for noise in measurement.noises)\n"
+                "        event = Measurement(measurement.query, wider).event(self.unit)",
+                symbol="Planner._planned",
+            ),
+            replacing(
+                _RELEASE,
+                "    if (receipt.event, receipt.purpose, receipt.version) != (event, purpose, source.version):",
+                "    if (receipt.purpose, receipt.version) != (purpose, source.version):",
+                symbol="check_receipt",
+            ),
+        ),
+        ("served count",),
+    ),
+    Mutant(
+        "data read before the receipt is used",
+        "the exact answer is fetched while the charge is still being written",
+        (
+            replacing(
+                _RELEASE,
+                "    ledger.redeem(receipt)\n    try:",
+                "    read_exact(source, query)\n    ledger.redeem(receipt)\n    try:",
+                symbol="redeem_and_read",
+            ),
+        ),
+        ("question before its charge",),
+    ),
+    Mutant(
+        "no charge for a failure",
+        "the table is tried before it is charged for, so that a failure is free",
+        (
+            replacing(
+                _ANSWERING,
+                "        reserved = self._desk.charge_once(",
+                "        from dodona.trusted.gate import read_exact as exact\n\n"
+                "        exact(source, order.measurement.query)\n"
+                "        reserved = self._desk.charge_once(",
+                symbol="AnswerLadder._release",
+            ),
+        ),
+        ("question on a table that fails", "question before its charge"),
+    ),
+    Mutant(
+        "choice before its receipt is used",
+        "scores are read while the charge is still being written",
+        (
+            replacing(
+                _RELEASE,
+                "    ledger.redeem(receipt)\n    try:",
+                "    read_exact(source, query)\n    ledger.redeem(receipt)\n    try:",
+                symbol="redeem_and_read",
+            ),
+        ),
+        ("choice before its charge",),
+    ),
+    Mutant(
+        "largest score told",
+        "a choice is the largest exact score",
+        (
+            replacing(
+                "dodona.trusted.gate",
+                "        winner = numbers[_choose_one(selection, list(left.values()))]",
+                "        winner = max(numbers, key=left.__getitem__)",
+                symbol="_choose_all",
+            ),
+        ),
+        ("served choice",),
+    ),
+    Mutant(
+        "alert without noise",
+        "an alert compares the exact count with the exact threshold",
+        (
+            replacing(
+                "dodona.trusted.gate",
+                "            self._watch = OpenSparseVector(self._mechanism, lambda scale: draw_one(Laplace(scale=scale)))",
+                "            self._watch = OpenSparseVector(self._mechanism, lambda scale: 0 * draw_one(Laplace(scale=scale)))",
+                symbol="Alerts._ready",
+            ),
+        ),
+        ("served alert",),
+    ),
+    Mutant(
+        "watch opened without its receipt",
+        "alerts are told although the charge could not be used",
+        (
+            replacing(
+                "dodona.trusted.gate",
+                "        return self._ledger.arm(self._receipt, fresh=fresh)",
+                "        return WatchUsage(1, int(fresh))",
+                symbol="Alerts._arm",
+            ),
+        ),
+        ("watch before its charge",),
+    ),
+)

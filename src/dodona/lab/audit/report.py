@@ -1,0 +1,51 @@
+"""What an audit says to people and to programs."""
+
+from __future__ import annotations
+
+from dodona.lab.audit.audit import Audit
+from dodona.lab.audit.examine import Finding
+
+Row = tuple[str, ...]
+CASE_HEADINGS = ("case", "neighbours", "claim", "certified", "certified/claim", "verdict")
+MUTANT_HEADINGS = ("mutant", "caught by", "claim", "certified", "certified/claim", "verdict")
+_SYMBOLS = {"epsilon": "ε", "mu": "μ", "rho": "ρ"}
+
+
+def summary(audit: Audit) -> dict[str, object]:
+    """Return the audit as plain numbers: tightness is the best that a mechanism's cases reached."""
+    tightness: dict[str, float] = {}
+    for finding in audit.findings:
+        tightness[finding.mechanism] = max(finding.tightness, tightness.get(finding.mechanism, 0.0))
+    return {
+        "mechanisms": len(audit.findings),
+        "violations": len(audit.violations),
+        "mutants": len(audit.captures),
+        "caught": sum(capture.caught for capture in audit.captures),
+        "tightness": {name: round(tightness[name], 4) for name in sorted(tightness)},
+    }
+
+
+def case_rows(audit: Audit) -> list[Row]:
+    """Return a row for each right case."""
+    return [
+        (finding.case, finding.neighbours, *_numbers(finding), "VIOLATED" if finding.violated else "holds")
+        for finding in audit.findings
+    ]
+
+
+def mutant_rows(audit: Audit) -> list[Row]:
+    """Return a row for each mutant, with the finding that gives it away most clearly."""
+    return [
+        (
+            capture.mutant.name,
+            f"{capture.clearest.case}, {capture.clearest.neighbours}: {capture.clearest.feature}",
+            *_numbers(capture.clearest),
+            "caught" if capture.caught else "MISSED",
+        )
+        for capture in audit.captures
+    ]
+
+
+def _numbers(finding: Finding) -> tuple[str, str, str]:
+    symbol = _SYMBOLS[finding.currency]
+    return f"{symbol} = {finding.claim:.4g}", f"{finding.certified:.4g}", f"{finding.tightness:.3f}"

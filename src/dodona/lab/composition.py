@@ -1,0 +1,294 @@
+"""Composition theorems: basic, advanced and optimal, each in the form in which it holds.
+
+Optimal composition is exact for parameters that are fixed in advance. It is not a filter: adaptively chosen parameters
+break it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+
+from dodona.errors import InvalidArgument
+from dodona.numbers import Exact
+from dodona.privacy import plans
+from dodona.privacy.bounds import (
+    MOST_TIMES,
+    EpsilonDelta,
+    add_rounding_margin,
+    epsilon_delta,
+    float_above,
+    float_below,
+    validate_delta,
+    validate_epsilon,
+    validate_positive_delta,
+    validate_repetitions,
+)
+from dodona.privacy.plans import LossTail
+
+# --- The composition theorems of the textbook, each by name and in the form in which it holds. ---
+
+
+@dataclass(frozen=True, slots=True)
+class MechanismGroup:
+    """Mechanisms that are each (ε, δ)-differentially private, `times` of them."""
+
+    epsilon: Fraction
+    delta: Fraction = Fraction(0)
+    times: int = 1
+
+    def __post_init__(self) -> None:
+        """Refuse what no mechanism has."""
+        object.__setattr__(self, "epsilon", validate_epsilon(self.epsilon))
+        object.__setattr__(self, "delta", validate_delta(self.delta))
+        object.__setattr__(self, "times", validate_repetitions(self.times))
+
+
+def mechanism_group(epsilon: Exact, *, delta: Exact = 0, times: int = 1) -> MechanismGroup:
+    """Return mechanisms whose numbers may be written in any exact way.
+
+    >>> mechanism_group("0.1", times=100)
+    Part(epsilon=Fraction(1, 10), delta=Fraction(0, 1), times=100)
+    """
+    return MechanismGroup(validate_epsilon(epsilon), validate_delta(delta), validate_repetitions(times))
+
+
+def require_groups(parts: Iterable[MechanismGroup]) -> tuple[MechanismGroup, ...]:
+    """Return at least one part."""
+    found = tuple(parts)
+    if not found:
+        raise InvalidArgument("parts", found, "write at least one part, such as part('0.1', times=10)")
+    return found
+
+
+def basic(parts: Iterable[MechanismGroup]) -> EpsilonDelta:
+    """Return (Σε, Σδ), exactly; it holds however the mechanisms are chosen.
+
+    >>> basic([mechanism_group("0.1", times=10), mechanism_group("0.5", delta="1e-6")])
+    Pair(epsilon=Fraction(3, 2), delta=Fraction(1, 1000000))
+
+    Theorem: basic-composition
+    """
+    found = require_groups(parts)
+    delta = sum((each.delta * each.times for each in found), Fraction(0))
+    return EpsilonDelta(sum((each.epsilon * each.times for each in found), Fraction(0)), min(delta, Fraction(1)))
+
+
+def advanced(parts: Iterable[MechanismGroup], *, slack: Exact) -> EpsilonDelta:
+    """Return theorem 3.20: ε = √(2 ln(1/δ')·Σε²) + Σε(e^ε - 1) and δ = δ' + Σδ, where δ' is the slack.
+
+    Theorem: advanced-composition
+    """
+    found = require_groups(parts)
+    return _advanced(found, slack, textbook_drift(found))
+
+
+def advanced_sharp(parts: Iterable[MechanismGroup], *, slack: Exact) -> EpsilonDelta:
+    """Return theorem 3.20 with the drift that randomized response has, Σε·tanh(ε/2).
+
+    Theorem: advanced-composition
+    """
+    found = require_groups(parts)
+    return _advanced(found, slack, sharp_drift(found))
+
+
+def advanced_delta(parts: Iterable[MechanismGroup], *, epsilon: Exact) -> float:
+    """Return the δ that goes with ε by the sharp form: e^{-(ε - drift)²/(2Σε²)} + Σδ; 1 up to the drift.
+
+    Theorem: advanced-composition
+    """
+    found = require_groups(parts)
+    beyond = float_below(validate_epsilon(epsilon)) - sharp_drift(found)
+    if beyond <= 0:
+        return 1.0
+    return min(
+        1.0,
+        add_rounding_margin(
+            math.exp(-(beyond**2) / (2 * _squares(found)) * (1 - 1e-12)) + float_above(basic(found).delta)
+        ),
+    )
+
+
+def textbook_drift(parts: Iterable[MechanismGroup]) -> float:
+    """Return Σε(e^ε - 1), raised: what Lemma 3.18 allows the mean loss to be.
+
+    Theorem: mean-loss
+    """
+    return add_rounding_margin(math.fsum(each.times * _textbook(float_above(each.epsilon)) for each in parts))
+
+
+def sharp_drift(parts: Iterable[MechanismGroup]) -> float:
+    """Return Σε·tanh(ε/2), raised: the largest mean loss that there is.
+
+    Theorem: mean-loss
+    """
+    return add_rounding_margin(math.fsum(each.times * _sharp(float_above(each.epsilon)) for each in parts))
+
+
+def corollary_epsilon(epsilon: Exact, *, slack: Exact, times: int) -> Fraction:
+    """Return corollary 3.21's ε for each of `times` mechanisms, ε/(2√(2k ln(1/δ'))), rounded down.
+
+    It holds up to ε = 8 ln(1/δ'), whatever the number of mechanisms; beyond, it is refused.
+
+    Theorem: advanced-composition
+    """
+    target, logarithm = (
+        float_below(validate_epsilon(epsilon)),
+        _logarithm(validate_positive_delta(slack, argument="slack")),
+    )
+    if target > 8 * logarithm * (1 - 1e-12):
+        raise InvalidArgument("epsilon", epsilon, f"write at most 8·ln(1/slack), here {8 * logarithm:.6g}")
+    return Fraction(target / (2 * math.sqrt(2 * validate_repetitions(times) * logarithm)) * (1 - 1e-12))
+
+
+def calibrate_epsilon(epsilon: Exact, *, slack: Exact, times: int) -> Fraction:
+    """Return the largest ε for each of `times` mechanisms that `advanced_sharp` allows, rounded down.
+
+    Theorem: advanced-composition
+    """
+    target, wanted = validate_epsilon(epsilon), validate_positive_delta(slack, argument="slack")
+    low, high = 0.0, float_above(target)
+    count = validate_repetitions(times)
+    while high - low > 1e-13 * high:
+        middle = (low + high) / 2
+        fits = advanced_sharp((MechanismGroup(Fraction(middle), times=count),), slack=wanted).epsilon <= target
+        low, high = (middle, high) if fits else (low, middle)
+    return Fraction(low)
+
+
+def product(epsilon: Exact, *, times: int) -> EpsilonDelta:
+    """Return (3kε², e^{-kε²/2}) for the k-fold product of an ε-differentially private mechanism.
+
+    Theorem: product-composition
+    """
+    loss, count = float_above(validate_epsilon(epsilon)), validate_repetitions(times)
+    square = count * loss * loss
+    return epsilon_delta(add_rounding_margin(3 * square), add_rounding_margin(math.exp(-square * (1 - 1e-12) / 2)))
+
+
+def product_sharp(epsilon: Exact, *, times: int) -> EpsilonDelta:
+    """Return (3kε², e^{-25kε²/8}): what the same proof gives with the sharp drift.
+
+    Theorem: product-composition
+    """
+    loss, count = float_above(validate_epsilon(epsilon)), validate_repetitions(times)
+    square = count * loss * loss
+    return epsilon_delta(add_rounding_margin(3 * square), add_rounding_margin(math.exp(-square * (1 - 1e-12) * 25 / 8)))
+
+
+def _advanced(parts: tuple[MechanismGroup, ...], slack: Exact, drift: float) -> EpsilonDelta:
+    spare = validate_positive_delta(slack, argument="slack")
+    epsilon = add_rounding_margin(math.sqrt(2 * _logarithm(spare) * _squares(parts)) + drift)
+    return EpsilonDelta(Fraction(epsilon), min(spare + basic(parts).delta, Fraction(1)))
+
+
+def _squares(parts: Iterable[MechanismGroup]) -> float:
+    """Return Σε², raised."""
+    return add_rounding_margin(math.fsum(each.times * float_above(each.epsilon) ** 2 for each in parts))
+
+
+def _logarithm(slack: Fraction) -> float:
+    """Return ln(1/δ'); where δ' is near 1 the difference is taken before rounding."""
+    if slack > Fraction(1, 2):
+        return -math.log1p(-float(1 - slack))
+    return math.log(slack.denominator) - math.log(slack.numerator)
+
+
+def _textbook(loss: float) -> float:
+    if loss > 700:  # noqa: PLR2004  past it e^ε is no float
+        raise InvalidArgument("epsilon", loss, "write at most 700 for the textbook's drift, or use the sharp form")
+    return loss * math.expm1(loss)
+
+
+def _sharp(loss: float) -> float:
+    return loss * math.tanh(loss / 2)
+
+
+# --- Optimal composition: the least δ that holds for every choice of mechanisms with these parameters. ---
+
+
+def homogeneous_delta(part: MechanismGroup, *, epsilon: Exact) -> float:
+    """Return the least δ at ε for k mechanisms with equal parameters, rounded up (Kairouz, Oh, Viswanath 2015).
+
+    Theorem: optimal-composition
+    """
+    return _with_failures((part,), _binomial_losses(part).delta(float_below(validate_epsilon(epsilon))))
+
+
+def homogeneous_epsilon(part: MechanismGroup, *, delta: Exact) -> float:
+    """Return the least ε at δ for k mechanisms with equal parameters, rounded up; infinity where there is none.
+
+    Theorem: optimal-composition
+    """
+    wanted = _without_failures((part,), validate_positive_delta(delta))
+    return (
+        min(_binomial_losses(part).epsilon(wanted), float_above(part.epsilon * part.times)) if wanted > 0 else math.inf
+    )
+
+
+def grouped_delta(parts: Iterable[MechanismGroup], *, epsilon: Exact) -> float:
+    """Return the least δ at ε for groups of mechanisms, each with its parameters (Murtagh, Vadhan 2016), rounded up.
+
+    Theorem: optimal-composition
+    """
+    found = require_groups(parts)
+    laws = [(plans.pure_loss_distribution(loss), times) for loss, times in _count_by_epsilon(found).items()]
+    return _with_failures(found, plans.composed_loss_delta(laws, float_below(validate_epsilon(epsilon))))
+
+
+def grouped_epsilon(parts: Iterable[MechanismGroup], *, delta: Exact) -> float:
+    """Return the least ε at δ for groups of mechanisms, rounded up; at most Σε, infinity where there is none.
+
+    Theorem: optimal-composition
+    """
+    found = require_groups(parts)
+    wanted = _without_failures(found, validate_positive_delta(delta))
+    if wanted <= 0:
+        return math.inf
+    laws = [(plans.pure_loss_distribution(loss), times) for loss, times in _count_by_epsilon(found).items()]
+    return min(plans.composed_loss_epsilon(laws, wanted), float_above(basic(found).epsilon))
+
+
+def product_losses(epsilon: Exact, *, times: int) -> tuple[plans.Array, plans.Array]:
+    """Return the losses of k randomized responses, largest first, and their probabilities.
+
+    Theorem: optimal-composition
+    """
+    tail = _binomial_losses(MechanismGroup(validate_epsilon(epsilon), times=validate_repetitions(times)))
+    return tail.losses, tail.weights
+
+
+def _binomial_losses(part: MechanismGroup) -> LossTail:
+    """Return the binomial law of the losses (k - 2j)·ε."""
+    loss = float(part.epsilon)
+    found = np.asarray(loss * (part.times - 2 * np.arange(part.times + 1)), dtype=np.float64)
+    return LossTail(losses=found, weights=plans.binomial_probabilities(loss, part.times))
+
+
+def _count_by_epsilon(parts: tuple[MechanismGroup, ...]) -> dict[Fraction, int]:
+    """Return how many mechanisms there are of each ε."""
+    found: dict[Fraction, int] = {}
+    for each in parts:
+        found[each.epsilon] = found.get(each.epsilon, 0) + each.times
+    if sum(found.values()) > MOST_TIMES:
+        raise InvalidArgument("parts", sum(found.values()), f"write at most {MOST_TIMES} mechanisms in all")
+    return found
+
+
+def _with_failures(parts: tuple[MechanismGroup, ...], delta: float) -> float:
+    """Return 1 - (1 - δ)·∏(1 - δ_i), rounded up."""
+    survive = math.fsum(each.times * math.log1p(-float(each.delta)) for each in parts)
+    return min(1.0, (delta - math.expm1(survive) * (1 - delta)) * (1 + 1e-12)) if survive < 0 else delta
+
+
+def _without_failures(parts: tuple[MechanismGroup, ...], delta: Fraction) -> float:
+    """Return the δ that is left to the losses: 1 - (1 - δ)/∏(1 - δ_i), rounded down."""
+    survive = math.fsum(each.times * math.log1p(-float(each.delta)) for each in parts)
+    if survive == 0:
+        return float_below(delta)
+    failing = -math.expm1(survive)
+    return (float(delta) - failing - 1e-12 * (float(delta) + failing)) / math.exp(survive)

@@ -1,0 +1,147 @@
+"""Monotone conjunctions: for every set of boolean columns, how many rows are true in all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING, TypeVar
+
+import numpy as np
+
+from dodona.curator import weights_design
+from dodona.curator.weights import Distribution, check_histogram
+from dodona.curator.weights_design import NoUsefulGuarantee, UniverseTooLarge, UpdatesUsed, WeightsDesign, best_design
+from dodona.errors import Halted, InvalidArgument
+from dodona.numbers import Exact
+from dodona.privacy.additive_noise import Laplace
+from dodona.privacy.measurement import Noise
+from dodona.trusted.gate import OpenSparseVector
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, NDArray
+
+MOST_BITS = 20
+CountOrShare = TypeVar("CountOrShare", np.int64, np.float64)
+NoiseVectorSampler = Callable[[Noise, int], "NDArray[np.int64]"]
+"""Draws several values of a noise: `lambda law, count: direct.run(law, np.zeros(count, dtype=np.int64))`."""
+
+
+@dataclass(frozen=True, slots=True)
+class MechanismComparison:
+    """What a mechanism promises for all conjunctions, and how far off it was."""
+
+    mechanism: str
+    within: float
+    """As a share of the rows; from 1 up it promises nothing."""
+    error: float | None
+    """The largest error of all conjunctions; None where it was not run."""
+
+
+def evaluate_conjunctions(values: NDArray[CountOrShare]) -> NDArray[CountOrShare]:
+    """Return, for each set S of columns, the sum over the cells that contain S, in 2^d·d additions.
+
+    The number of a cell, or of a set, has a bit for each column.
+
+    >>> evaluate_conjunctions(np.array([5, 2, 1, 4]))
+    array([12,  6,  5,  4])
+
+    Theorem: conjunctions
+    """
+    bits = _bits(values.size)
+    sums = values.copy()
+    for bit in range(bits):
+        halves = sums.reshape(-1, 2, 1 << bit)
+        halves[:, 0] += halves[:, 1]
+    return sums
+
+
+def answer_conjunctions(
+    design: WeightsDesign, counts: ArrayLike, *, draw: Callable[[Noise], int]
+) -> tuple[NDArray[np.float64], int]:
+    """Return all conjunctions as shares of the rows, by private multiplicative weights, and how many updates it took.
+
+    Estimates of all of them are computed at once after each update.
+
+    Theorem: private-multiplicative-weights
+    """
+    data = _table(counts)
+    exact = evaluate_conjunctions(data).tolist()
+    laplace = cache(lambda scale: Laplace(scale=scale))
+    watch = OpenSparseVector(design.checker.test, lambda scale: draw(laplace(scale)))
+    hypothesis, updates = Distribution.uniform(data.size), 0
+    numbers = np.arange(data.size)
+    told = np.empty(data.size)
+    estimates = evaluate_conjunctions(hypothesis.values).tolist()
+    for number, count in enumerate(exact):
+        estimate = estimates[number]
+        try:
+            fresh = design.checker.fresh(count, round(design.rows * estimate), watch=watch, draw=draw)
+        except Halted:
+            raise UpdatesUsed(design.updates) from None
+        if fresh is None:
+            told[number] = estimate
+            continue
+        told[number] = fresh / design.rows
+        inside = ((numbers & number) == number).astype(np.float64)
+        rate = design.step if told[number] > estimate else -design.step
+        hypothesis, updates = hypothesis.tilted(inside, rate), updates + 1
+        estimates = evaluate_conjunctions(hypothesis.values).tolist()
+    return told, updates
+
+
+def compare_mechanisms(  # noqa: PLR0913  the sides of the promise
+    counts: ArrayLike,
+    *,
+    epsilon: Exact,
+    delta: Exact,
+    draw: Callable[[Noise], int],
+    draws: NoiseVectorSampler,
+    confidence: float = 0.95,
+) -> tuple[MechanismComparison, ...]:
+    """Return what four mechanisms promise for all conjunctions of a table of yes-no columns, beside their errors.
+
+    Each is at (ε, δ); Laplace noise and the synthetic table do not use δ, and the latter is not run.
+    """
+    data = _table(counts)
+    rows, questions = int(data.sum()), data.size
+    exact = evaluate_conjunctions(data)
+
+    def largest(noise: Noise) -> float:
+        return float(np.abs(draws(noise, questions)).max()) / rows
+
+    laplace = weights_design.laplace_noise(questions=questions, epsilon=epsilon)
+    gaussian = weights_design.gaussian_noise(questions=questions, epsilon=epsilon, delta=delta)
+    found = [
+        MechanismComparison(name, noise.accuracy(confidence, answers=questions).within / rows, largest(noise))
+        for name, noise in (("Laplace", laplace), ("Gaussian", gaussian))
+    ]
+    blr = weights_design.blr_guarantee(
+        rows, universe=questions, questions=questions, epsilon=epsilon, confidence=confidence
+    )
+    found.append(MechanismComparison("Blum, Ligett, Roth", blr, None))
+    name = "multiplicative weights"
+    try:
+        design = best_design(
+            rows, universe=questions, questions=questions, epsilon=epsilon, delta=delta, confidence=confidence
+        )
+    except NoUsefulGuarantee:
+        return (*found, MechanismComparison(name, float("inf"), None))
+    told, _ = answer_conjunctions(design, data, draw=draw)
+    error = float(np.abs(told - exact / rows).max())
+    return (*found, MechanismComparison(name, design.within, error))
+
+
+def _table(counts: ArrayLike) -> NDArray[np.int64]:
+    data = check_histogram(counts)
+    _bits(data.size)
+    return data
+
+
+def _bits(cells: int) -> int:
+    """Return how many columns there are."""
+    if cells & (cells - 1) or cells < 2:  # noqa: PLR2004  at least one column
+        raise InvalidArgument("counts", cells, "write 2^d counts, one for each cell of d yes-no columns")
+    if cells > 1 << MOST_BITS:
+        raise UniverseTooLarge(cells, 1 << MOST_BITS)
+    return cells.bit_length() - 1

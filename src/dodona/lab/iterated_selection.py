@@ -1,0 +1,92 @@
+"""Iterated selection: choose the largest candidate again and again, and measure each one chosen."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import ClassVar, Self
+
+from dodona.errors import InvalidArgument
+from dodona.numbers import Exact, to_fraction, to_integer
+from dodona.privacy.accuracy import Accuracy, to_failure_probability
+from dodona.privacy.additive_noise import Gaussian, Laplace, validate_noise_epsilon
+from dodona.privacy.events import ComposedEvent
+from dodona.privacy.selection import Exponential, PermuteAndFlip
+from dodona.privacy.theorems import exponential_error
+from dodona.query.sensitivity import Sensitivity
+
+MAX_SELECTION_ROUNDS = 10**6
+
+
+@dataclass(frozen=True, slots=True)
+class IteratedSelection:
+    """`rounds` times: one of the candidates that are left, and its score with fresh noise.
+
+    All questions are known beforehand; where they come one by one, the sparse vector is for that.
+
+    Theorem: iterated-selection
+    """
+
+    theorem: ClassVar[str] = "iterated-selection"
+    choice: Exponential | PermuteAndFlip
+    answer: Laplace | Gaussian
+    rounds: int
+
+    def __post_init__(self) -> None:
+        """Refuse what is no choice, no noise or no number of rounds."""
+        for name, value, kinds in (
+            ("choice", self.choice, (Exponential, PermuteAndFlip)),
+            ("answer", self.answer, (Laplace, Gaussian)),
+        ):
+            if not isinstance(value, kinds):
+                raise InvalidArgument(name, value, f"write {' or '.join(kind.__name__ for kind in kinds)}")
+        to_integer(self.rounds, argument="rounds", lower=1, upper=MAX_SELECTION_ROUNDS)
+
+    @classmethod
+    def for_privacy(
+        cls, epsilon: Exact, sensitivity: Sensitivity, *, rounds: int, share: Exact = Fraction(1, 2)
+    ) -> Self:
+        """Return exponential choices and Laplace answers that cost exactly ε in all, the share of it for the choices.
+
+        >>> from dodona.schema.schema import Neighbours
+        >>> found = IteratedSelection.for_privacy(1, Sensitivity.count(Neighbours.ADD_REMOVE), rounds=5)
+        >>> found.event(Sensitivity.count(Neighbours.ADD_REMOVE)).epsilon
+        Fraction(1, 1)
+        """
+        least = Fraction(1, 10**6)
+        part = to_fraction(share, argument="share", lower=least, upper=1 - least)
+        each = validate_noise_epsilon(epsilon) / to_integer(
+            rounds, argument="rounds", lower=1, upper=MAX_SELECTION_ROUNDS
+        )
+        return cls(
+            Exponential.for_privacy(each * part, sensitivity),
+            Laplace.for_privacy(each * (1 - part), _single(sensitivity)),
+            rounds,
+        )
+
+    def event(self, sensitivity: Sensitivity) -> ComposedEvent:
+        """Return the price of all rounds: a choice and an answer each, however the choices fall out."""
+        choice, answer = self.choice.event(sensitivity), self.answer.event(_single(sensitivity))
+        return ComposedEvent(((choice, self.rounds), (answer, self.rounds)))
+
+    def accuracy(self, confidence: float = 0.95, *, candidates: int) -> Accuracy:
+        """Return the α to which it finds what is above any threshold, where fewer than `rounds` come within α of it.
+
+        The larger of half of what a choice may miss and of what an answer may be off.
+        """
+        half = to_failure_probability(confidence) / 2
+        missed = exponential_error(float(self.choice.scale), confidence=1 - half / self.rounds, candidates=candidates)
+        off = self.answer.accuracy(1 - half, answers=self.rounds).within
+        return Accuracy(within=max(missed / 2, off), confidence=confidence)
+
+
+def _single(sensitivity: Sensitivity) -> Sensitivity:
+    """Return the sensitivity of one chosen score."""
+    moved = sensitivity.linf
+    return Sensitivity(
+        l1=moved,
+        l2_squared=moved**2,
+        linf=moved,
+        neighbours=sensitivity.neighbours,
+        monotone=sensitivity.monotone,
+    )

@@ -1,0 +1,104 @@
+"""Optimal local hashing: a label of any alphabet falls in one of few buckets, and the bucket is told by response."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Self
+
+import numpy as np
+
+from dodona.lab.local.channel import Core, Flags, Keys, Numbers, Support, Words
+from dodona.lab.local.hashing import MOST_BUCKETS, PRIME, SEED_WORDS, collision, drawn, hashed, hashed_one
+from dodona.lab.local.kary import answering, respond
+from dodona.lab.local.odds import local_epsilon, loss_above, odds_below
+from dodona.numbers import Exact, to_integer
+
+_ROWS = 1 << 13  # reports that the near caches hold while candidates are looked for in them
+
+
+@dataclass(frozen=True, slots=True)
+class Hashed:
+    """Each respondent draws a hash function, tells it, and answers with the bucket of the label or another one.
+
+    Theorem: local-channels, local-hashing
+    """
+
+    buckets: int
+    epsilon: Fraction
+    core: Core
+    width: int = SEED_WORDS + 1
+    places: int = 1
+
+    @classmethod
+    def of(cls, *, epsilon: Exact, buckets: int | None = None) -> Self:
+        """Return the channel; about e^ε + 1 buckets have the least variance, and are taken if none are given.
+
+        >>> Hashed.of(epsilon=1).buckets, Hashed.of(epsilon=3).buckets
+        (4, 21)
+        """
+        loss = local_epsilon(epsilon)
+        best = min(max(round(odds_below(loss)) + 1, 2), MOST_BUCKETS)
+        number = best if buckets is None else to_integer(buckets, argument="buckets", lower=2, upper=MOST_BUCKETS)
+        return cls(number, loss, answering(odds_below(loss), number))
+
+    @property
+    def support(self) -> Support:
+        """A report speaks for all labels that its function puts in its bucket."""
+        same = collision(self.buckets)
+        return Support(self.core.keep, same * self.core.keep + (1 - same) * self.core.lend)
+
+    @property
+    def ratio(self) -> Fraction:
+        """Given the function, the odds of the true bucket against any other."""
+        return max(self.core.keep / self.core.lend, self.core.lend / self.core.keep)
+
+    def look(self, odds: Fraction) -> Core:
+        """Return the chances of a second response to the bucket that the first one said."""
+        return answering(odds, self.buckets)
+
+    def after(self, second: Core) -> Self:
+        """Return the channel of a response to a response."""
+        composed = replace(self, core=self.core.then(second))
+        return replace(composed, epsilon=min(self.epsilon, loss_above(composed.ratio)))
+
+    def seeds(self, count: int) -> Words:
+        """Return a hash function for each respondent."""
+        return drawn(count)
+
+    def tell(self, keys: Keys, seeds: Words) -> Words:
+        """Return the function and a bucket for each answer.
+
+        Theorem: local-channels
+        """
+        own = hashed(seeds, keys, self.buckets)
+        return np.column_stack((seeds, respond(own, self.buckets, self.core.keep)))
+
+    def retell(self, told: Words, second: Core) -> Words:
+        """Return a response to each report, with its function."""
+        again = respond(told[:, SEED_WORDS], self.buckets, second.keep)
+        return np.column_stack((told[:, :SEED_WORDS], again))
+
+    def fits(self, told: Words) -> Flags:
+        """Return which reports hold a function of the family and a bucket."""
+        fits: Flags = (told[:, :SEED_WORDS] < PRIME).all(axis=1) & (told[:, SEED_WORDS] < self.buckets)
+        return fits
+
+    def marks(self, told: Words, keys: Keys) -> Numbers:
+        """Return how many reports speak for each label."""
+        found = np.zeros(keys.shape[0], dtype=np.int64)
+        for start in range(0, told.shape[0], _ROWS):
+            block = np.asfortranarray(told[start : start + _ROWS])
+            for number, key in enumerate(keys):
+                found[number] += np.count_nonzero(hashed(block, key, self.buckets) == block[:, SEED_WORDS])
+        return found
+
+    def chance(self, told: Sequence[int], key: Sequence[int]) -> Fraction:
+        """Return the chance of this bucket, given the function."""
+        own = hashed_one(told[:SEED_WORDS], key, self.buckets)
+        return self.core.keep if told[SEED_WORDS] == own else self.core.lend
+
+    def outcomes(self, seed: Sequence[int]) -> Iterator[tuple[int, ...]]:
+        """Return the function with every bucket."""
+        return ((*seed, bucket) for bucket in range(self.buckets))

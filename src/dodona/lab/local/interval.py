@@ -1,0 +1,103 @@
+"""Intervals from the exact law of marks: Bin(m, p) + Bin(n - m, q) if m of n trials are of those who mean a label."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from statistics import NormalDist
+
+import numpy as np
+
+from dodona.lab.local.channel import Support
+
+# What a numerical tail may be off by: relative, and absolute where the window of the sum is cut.
+_RELATIVE, _ABSOLUTE = 1e-9, 1e-15
+_WINDOW = 4.3  # by Hoeffding less than 2·e^(-2·4.3²) < 2·10^-16 lies more than 4.3·√n from the mean of n trials
+
+
+def of_table(marks: int, respondents: int, support: Support, failing: float) -> tuple[int, int]:
+    """Return the least and the greatest number of respondents who mean the label that explain so many marks.
+
+    Theorem: local-estimates
+    """
+    trials = support.trials
+    chances = float(support.keep), float(support.lend)
+    opposite = float(1 - support.keep), float(1 - support.lend)
+    rare = failing / 2
+
+    def too_many(meaning: int) -> bool:
+        """Return whether so few marks would be rare, as they are from some number on."""
+        return _is_rare(_at_most(marks, meaning * trials, (respondents - meaning) * trials, chances), rare)
+
+    def enough(meaning: int) -> bool:
+        """Return whether so many marks, which is so few gaps between them, would not be rare."""
+        gaps = respondents * trials - marks
+        return not _is_rare(_at_most(gaps, meaning * trials, (respondents - meaning) * trials, opposite), rare)
+
+    estimate = float(support.share(marks, respondents))
+    deviation = respondents * math.sqrt(support.variance(min(max(estimate, 0.0), 1.0), respondents))
+    reach = deviation * NormalDist().inv_cdf(1 - rare)
+    lowest = _first(enough, respondents, guess=estimate * respondents - reach, step=deviation / 32)
+    highest = _first(too_many, respondents, guess=estimate * respondents + reach, step=deviation / 32) - 1
+    # Where no number explains the marks, the nearest one is all that can be said.
+    return min(lowest, respondents), max(highest, 0)
+
+
+def of_population(marks: int, respondents: int, support: Support, failing: float) -> tuple[float, float]:
+    """Return an interval for the share in the population that respondents were drawn from independently.
+
+    One mark a respondent is binomial. With several, the interval for the table at half the failure is widened by that
+    of a sample at the other half.
+
+    Theorem: local-estimates
+    """
+    if support.trials > 1:
+        least, greatest = of_table(marks, respondents, support, failing / 2)
+        return _clopper_pearson(least, greatest, respondents, failing / 2)
+    slope = float(support.keep - support.lend)
+    low, high = ((edge - float(support.lend)) / slope for edge in _clopper_pearson(marks, marks, respondents, failing))
+    return min(max(low, 0.0), 1.0), min(max(high, 0.0), 1.0)
+
+
+def _is_rare(chance: float, rare: float) -> bool:
+    """Return whether a tail is rare for sure, whatever rounding did."""
+    return chance * (1 + _RELATIVE) + _ABSOLUTE <= rare
+
+
+def _at_most(marks: int, meaning: int, others: int, chances: tuple[float, float]) -> float:
+    """Return P(Bin(meaning, p) + Bin(others, q) ≤ marks), summed over the part with fewer trials."""
+    from scipy.special import betainc
+    from scipy.stats import binom
+
+    few, many = sorted(((meaning, chances[0]), (others, chances[1])))
+    half = _WINDOW * math.sqrt(few[0])
+    low, high = math.floor(few[0] * few[1] - half), math.ceil(few[0] * few[1] + half)
+    part = np.arange(max(low, 0), min(high, few[0]) + 1)
+    rest = marks - part
+    # P(Bin(n, q) ≤ k) is the incomplete beta function of (n - k, k + 1) at 1 - q, for k from 0 to n - 1.
+    known = np.clip(rest, 0, max(many[0] - 1, 0))
+    below = betainc(np.maximum(many[0] - known, 1), known + 1, 1 - many[1])
+    below = np.where(rest < 0, 0.0, np.where(rest >= many[0], 1.0, below))
+    return float(np.sum(binom.pmf(part, few[0], few[1]) * below))
+
+
+def _first(holds: Callable[[int], bool], respondents: int, *, guess: float, step: float) -> int:
+    """Return the least number at which it holds, one more than all if at none; from there on it does."""
+    low, high = -1, respondents + 1  # it does not hold at low, and counts as holding at high
+    probe, width = min(max(round(guess), 0), respondents), max(1, round(step))
+    while high - low > 1:
+        if holds(probe):
+            high, probe = probe, max(probe - width, (low + probe) // 2)
+        else:
+            low, probe = probe, min(probe + width, (probe + high + 1) // 2)
+        probe, width = min(max(probe, low + 1), high - 1), width * 2
+    return high
+
+
+def _clopper_pearson(least: int, greatest: int, trials: int, failing: float) -> tuple[float, float]:
+    """Return the lower end for `least` successes and the upper end for `greatest`."""
+    from scipy.stats import beta
+
+    low = beta.ppf(failing / 2, least, trials - least + 1) if least else 0.0
+    high = beta.isf(failing / 2, greatest + 1, trials - greatest) if greatest < trials else 1.0
+    return float(low), float(high)

@@ -1,0 +1,247 @@
+"""`dodona plan`: what every mechanism would guarantee, before a row is read."""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from dodona.cli.errors import report_errors
+from dodona.errors import InvalidArgument
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from dodona.lab.plan import Forecast, Setting, Task, Unknown
+
+_WIDTH = 150  # of a table in a file, where no terminal says how wide it is
+_START = 100_000  # rows, where their number is looked for
+_NUMBERS = ("within", "rows", "needs")
+_PICTURES = (".png", ".svg", ".pdf")
+
+
+class NeighbourRelation(StrEnum):
+    """Which two tables must look alike."""
+
+    REPLACE = "replace"
+    ADD_REMOVE = "add-remove"
+
+
+class PlanTask(StrEnum):
+    """What is wanted of the questions."""
+
+    ANSWERS = "answers"
+    LARGEST = "largest"
+    ABOVE = "above"
+
+
+class PlanUnknown(StrEnum):
+    """A side of a plan."""
+
+    ROWS = "rows"
+    EPSILON = "epsilon"
+    QUESTIONS = "questions"
+
+
+def plan(  # noqa: PLR0913  each is an option
+    *,
+    dataset: Annotated[
+        Path | None, typer.Option(help="A dataset file: plan for the marginals of its columns, its size and budget.")
+    ] = None,
+    rows: Annotated[int | None, typer.Option(help="How many rows the table has.")] = None,
+    questions: Annotated[int | None, typer.Option(help="How many counts are asked for.")] = None,
+    cells: Annotated[
+        int | None, typer.Option(help="How many different rows there can be: the product of the columns' values.")
+    ] = None,
+    epsilon: Annotated[str | None, typer.Option(help="The price of all of it; 1, or the dataset's budget.")] = None,
+    delta: Annotated[str | None, typer.Option(help="0, or a small number such as 1e-6.")] = None,
+    confidence: Annotated[float, typer.Option(help="How sure it is that all answers are within the error.")] = 0.95,
+    neighbours: Annotated[
+        NeighbourRelation | None, typer.Option(help="One row replaced (so without a dataset), or one more or less.")
+    ] = None,
+    task: Annotated[
+        PlanTask, typer.Option(help="All answers, which is largest, or which are above.")
+    ] = PlanTask.ANSWERS,
+    positives: Annotated[int, typer.Option(help="How many may be above, with --task above.")] = 1,
+    columns: Annotated[
+        str | None, typer.Option(help="Values of each column, such as 2,2,5: plan for its marginals.")
+    ] = None,
+    ways: Annotated[int, typer.Option(help="How many columns a marginal has.")] = 2,
+    conjunctions: Annotated[
+        int | None, typer.Option(help="Plan for all monotone conjunctions of so many yes-no columns.")
+    ] = None,
+    within: Annotated[str | None, typer.Option(help="An error that is wanted, such as 1%, with --find.")] = None,
+    find: Annotated[PlanUnknown | None, typer.Option(help="What the wanted error needs.")] = None,
+    plot: Annotated[Path | None, typer.Option(help="Where to draw the errors.")] = None,
+    over: Annotated[PlanUnknown, typer.Option(help="Along which side to draw.")] = PlanUnknown.ROWS,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Tell what every mechanism guarantees, and which one to use.
+
+    Nothing is read and nothing is charged. Try: dodona plan --rows 100000 --questions 1000 --cells 1024 --delta 1e-6
+    """
+    with report_errors():
+        from dodona.lab.plan import Marginals, Neighbours, Setting, Task, Unknown
+        from dodona.lab.plan.conjunctions import conjunctions as conjunctions_of
+
+        if plot is not None and (plot.suffix not in _PICTURES or not plot.parent.is_dir()):
+            accepted = f"write a file in a folder that exists, whose name ends in {', '.join(_PICTURES)}"
+            raise InvalidArgument("plot", str(plot), accepted)
+        share = _parse_target_error(within, find)
+        if dataset is not None:
+            public = _public(dataset, columns)
+            rows = public.rows if rows is None else rows
+            columns = public.columns if questions is None else None
+            epsilon = public.epsilon if epsilon is None else epsilon
+            delta = public.delta if delta is None else delta
+            neighbours = public.neighbours if neighbours is None else neighbours
+        if conjunctions is not None:
+            if columns is not None or questions is not None or cells is not None:
+                raise InvalidArgument("conjunctions", conjunctions, "they say the questions and cells: leave those out")
+            example = conjunctions_of(conjunctions, rows=1, epsilon=1)
+            questions, cells = example.questions, example.cells
+        workload = None if columns is None else Marginals(_sizes(columns), ways=ways)
+        setting = Setting(
+            rows=_given_rows(rows, find),
+            questions=1 if questions is None and workload is None and find is PlanUnknown.QUESTIONS else questions,
+            cells=cells,
+            epsilon="1" if epsilon is None else epsilon,
+            delta="0" if delta is None else delta,
+            confidence=confidence,
+            neighbours=Neighbours((neighbours or NeighbourRelation.REPLACE).value),
+            positives=positives,
+            workload=workload,
+        )
+        if share is not None and find is not None:
+            _needs(setting, share, Unknown(find.value), Task(task.value), as_json=as_json)
+        else:
+            _forecast(setting, Task(task.value), as_json=as_json)
+        if plot is not None:
+            from dodona.lab.plan import picture
+
+            picture.draw(plot, setting, over=Unknown(over.value), task=Task(task.value))
+
+
+@dataclass(frozen=True, slots=True)
+class _Public:
+    """What a dataset file says of a plan."""
+
+    rows: int
+    columns: str
+    epsilon: str
+    delta: str
+    neighbours: NeighbourRelation
+
+
+def _public(dataset: Path, columns: str | None) -> _Public:
+    """Return the public size, how many values the named columns have, or all of them, the budget and the neighbours."""
+    from dodona.dataset import DatasetFile
+    from dodona.schema.attributes import cell_count
+
+    file = DatasetFile.read(dataset)
+    domain, unit = file.schema.domain, file.schema.unit
+    if unit.rows > 1:
+        accepted = "plans are for one row a person; for this one `dodona prepare --dry-run` prices a list of questions"
+        raise InvalidArgument("dataset", str(dataset), accepted)
+    names = domain.names if columns is None else tuple(name.strip() for name in columns.split(","))
+    if not set(names) <= set(domain.names):
+        raise InvalidArgument("columns", columns, f"write names of columns, with commas: {', '.join(domain.names)}")
+    sizes = ",".join(str(cell_count(domain[name])) for name in names)
+    relation = NeighbourRelation(unit.neighbours.value)
+    return _Public(unit.size, sizes, str(file.budget.epsilon), str(file.budget.delta), relation)
+
+
+def _parse_target_error(within: str | None, find: PlanUnknown | None) -> float | None:
+    """Return the error that is wanted, as a share of the rows; it and what it needs are told together."""
+    if within is None and find is None:
+        return None
+    if within is None or find is None:
+        raise InvalidArgument("within", within, "write --within and --find together, such as --within 1% --find rows")
+    text = within.strip()
+    try:
+        return float(text.removesuffix("%")) / 100 if text.endswith("%") else float(text)
+    except ValueError:
+        raise InvalidArgument("within", within, "write a share of the rows, such as 1% or 0.01") from None
+
+
+def _given_rows(rows: int | None, find: PlanUnknown | None) -> int:
+    """Return the number of rows; where it is looked for, any one does to begin with."""
+    if rows is None and find is PlanUnknown.ROWS:
+        return _START
+    if rows is None:
+        raise InvalidArgument("rows", None, "write how many rows the table has, such as --rows 100000")
+    return rows
+
+
+def _sizes(columns: str) -> list[int]:
+    try:
+        return [int(part) for part in columns.replace("_", "").split(",")]
+    except ValueError:
+        accepted = "write how many values each column has, with commas, such as 2,2,5"
+        raise InvalidArgument("columns", columns, accepted) from None
+
+
+def _forecast(setting: Setting, task: Task, *, as_json: bool) -> None:
+    from dodona.lab.plan import Exposure, forecast, report
+    from dodona.lab.plan.advice import sentences
+
+    found = forecast(setting, task)
+    if as_json:
+        print(json.dumps(report.summary(found), ensure_ascii=False))
+        return
+    screen = _screen()
+    screen.print(report.heading(setting), style="dim", markup=False, highlight=False)
+    for when, sentence in sentences(found).items():
+        screen.print(f"{when}: {sentence}" if when else sentence, style="bold", markup=False, highlight=False)
+    _table(screen, report.HEADINGS, report.rows(found))
+    for reason, names in _reasons(found).items():
+        screen.print(f"Left out: {names}: {reason}.", style="dim", markup=False, highlight=False)
+    exposure = Exposure(setting.epsilon, delta=setting.delta)
+    screen.print(exposure.told(), markup=False, highlight=False)
+
+
+def _needs(setting: Setting, within: float, unknown: Unknown, task: Task, *, as_json: bool) -> None:
+    from dodona.lab.plan import needed, report
+    from dodona.lab.plan.promise import shown
+
+    needs = needed(setting, within=within, unknown=unknown, task=task)
+    if as_json:
+        print(json.dumps(report.need_summary(setting, needs, within=within, unknown=unknown), ensure_ascii=False))
+        return
+    screen = _screen()
+    wanted = {"rows": "how many rows are needed", "epsilon": "what price is needed", "questions": "how many questions"}
+    said = f"Within {shown(within)} of the rows: {wanted[unknown.value]}"
+    screen.print(said, style="bold", markup=False, highlight=False)
+    _table(screen, report.NEED_HEADINGS, report.need_rows(needs))
+
+
+def _reasons(found: Forecast) -> dict[str, str]:
+    """Return the titles that are left out for each reason."""
+    found_reasons: dict[str, list[str]] = {}
+    for method, reason in found.left_out:
+        found_reasons.setdefault(reason, []).append(method.title)
+    return {reason: "; ".join(titles) for reason, titles in found_reasons.items()}
+
+
+def _table(screen: Console, headings: tuple[str, ...], rows: list[tuple[str, ...]]) -> None:
+    from rich.box import SIMPLE_HEAD
+    from rich.markup import escape
+    from rich.table import Table
+
+    table = Table(box=SIMPLE_HEAD, pad_edge=False)
+    for heading in headings:
+        table.add_column(heading, justify="right" if heading in _NUMBERS else "left")
+    for row in rows:
+        table.add_row(*(escape(cell) for cell in row), style="dim" if row[1] == "nothing" else None)
+    screen.print(table)
+
+
+def _screen() -> Console:
+    from rich.console import Console
+
+    return Console(width=None if sys.stdout.isatty() else _WIDTH)

@@ -1,0 +1,185 @@
+"""The other way round: how many rows, what price or how few questions a wanted error needs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from decimal import ROUND_CEILING, Context, Decimal
+from enum import Enum
+from fractions import Fraction
+from typing import assert_never
+
+from dodona.errors import InvalidArgument, Refused
+from dodona.lab.plan.forecast import METHODS, method_of, promised
+from dodona.lab.plan.promise import Method, Task, Unsuitable, shown
+from dodona.lab.plan.setting import MOST_QUESTIONS, MOST_ROWS, Setting
+
+_LEAST_EPSILON, _MOST_EPSILON = 1e-9, 1e4
+_DIGITS = Context(prec=4, rounding=ROUND_CEILING)
+_NEAR = 1 + 2e-4
+
+
+class Unknown(Enum):
+    """What is looked for."""
+
+    ROWS = "rows"
+    """The least number of rows."""
+    EPSILON = "epsilon"
+    """The least price, to four digits."""
+    QUESTIONS = "questions"
+    """The largest number of questions."""
+
+
+class Unreachable(Refused):
+    """No number of rows, price or number of questions makes a mechanism as accurate as is wanted."""
+
+    code = "plan-unreachable"
+
+    def __init__(self, method: Method, within: float, unknown: Unknown) -> None:
+        """Say for what nothing was found."""
+        super().__init__(
+            f"{method.title}: no {unknown.value} in range make it promise {shown(within)} of the rows. "
+            "Ask for less accuracy, or take another mechanism."
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Needed:
+    """What a mechanism needs for a wanted error; None where nothing is enough."""
+
+    method: Method
+    value: int | Fraction | None
+    reason: str = ""
+    """Why there is no value."""
+
+
+def needed(setting: Setting, *, within: float, unknown: Unknown, task: Task = Task.ANSWERS) -> tuple[Needed, ...]:
+    """Return what each mechanism that is suitable needs for an error of a share of the rows, the least first."""
+    _share(within)
+    found = []
+    for method in METHODS.values():
+        if method.task is task:
+            try:
+                found.append(Needed(method, solved(setting, method.name, within=within, unknown=unknown)))
+            except Unreachable:
+                found.append(Needed(method, None, f"no {unknown.value} in range would do"))
+            except Unsuitable:  # as in a forecast, which says why
+                continue
+    sign = -1 if unknown is Unknown.QUESTIONS else 1
+    return tuple(sorted(found, key=lambda one: (one.value is None, sign * (one.value or 0))))
+
+
+def solved(setting: Setting, mechanism: str, *, within: float, unknown: Unknown) -> int | Fraction:
+    """Return what one mechanism needs; Unreachable where nothing is enough.
+
+    >>> plan = Setting(rows=10**5, questions=1000, epsilon=1, delta="1e-6")
+    >>> solved(plan, "gaussian-zcdp", within=0.01, unknown=Unknown.ROWS)
+    58000
+    """
+    match unknown:
+        case Unknown.ROWS:
+            return rows_for(setting, mechanism, within=within)
+        case Unknown.EPSILON:
+            return epsilon_for(setting, mechanism, within=within)
+        case Unknown.QUESTIONS:
+            return questions_for(setting, mechanism, within=within)
+        case _:
+            assert_never(unknown)
+
+
+def rows_for(setting: Setting, mechanism: str, *, within: float) -> int:
+    """Return the least number of rows at which a mechanism's promise is within a share of them."""
+
+    def enough(rows: int) -> bool:
+        return promised(setting.with_rows(rows), mechanism).within <= _share(within)
+
+    if not enough(MOST_ROWS):
+        raise Unreachable(method_of(mechanism), within, Unknown.ROWS)
+    return _first(enough, start=setting.rows, most=MOST_ROWS)
+
+
+def questions_for(setting: Setting, mechanism: str, *, within: float) -> int:
+    """Return the largest number of questions for which a mechanism's promise is within a share of the rows.
+
+    Where a composition is computed up to some number alone, that is the most.
+    """
+    if setting.workload is not None:
+        raise InvalidArgument("questions", "searched", "a workload has its own number of questions: leave it out")
+
+    def too_many(questions: int) -> bool:
+        try:
+            return promised(setting.with_questions(questions), mechanism).within > _share(within)
+        except Unsuitable:  # more than are composed
+            return True
+
+    promised(setting.with_questions(max(2, setting.positives)), mechanism)  # where it is unsuitable, that is said
+    if too_many(1):
+        raise Unreachable(method_of(mechanism), within, Unknown.QUESTIONS)
+    if not too_many(MOST_QUESTIONS):
+        return MOST_QUESTIONS
+    return _first(too_many, start=setting.questions, most=MOST_QUESTIONS) - 1
+
+
+def epsilon_for(setting: Setting, mechanism: str, *, within: float) -> Fraction:
+    """Return the least ε, to four digits and rounded up, at which a promise is within a share of the rows."""
+    wanted = _share(within)
+
+    def enough(epsilon: float) -> bool:
+        try:
+            return promised(setting.with_epsilon(_rounded(epsilon)), mechanism).within <= wanted
+        except Unsuitable:
+            if setting.delta == 0 or epsilon >= 1:
+                raise
+            return False  # a price so small that it leaves nothing
+
+    low = high = float(setting.epsilon)
+    while enough(low) and low > _LEAST_EPSILON:
+        low /= 4
+    while not enough(high):
+        low, high = high, 4 * high
+        if high > _MOST_EPSILON:
+            raise Unreachable(method_of(mechanism), within, Unknown.EPSILON)
+    while high / low > _NEAR:
+        middle = math.sqrt(low * high)
+        low, high = (low, middle) if enough(middle) else (middle, high)
+    return _rounded(high)
+
+
+def _first(holds: Callable[[int], bool], *, start: int, most: int) -> int:
+    """Return the least number from which on it holds; it does at the most, and is searched from a start."""
+    low, high = _bracket(holds, min(max(start, 1), most), most)
+    while high - low > 1:
+        middle = math.isqrt(low * high) if high > 4 * low > 0 else (low + high) // 2
+        low, high = (low, middle) if holds(middle) else (middle, high)
+    return high
+
+
+def _bracket(holds: Callable[[int], bool], start: int, most: int) -> tuple[int, int]:
+    """Return a number where it does not hold, or 0, and one where it does, by growing steps away from the start."""
+    step = 2
+    if start == most or holds(start):
+        high = start
+        while high > 1:
+            place = max(high // step, 1)
+            if not holds(place):
+                return place, high
+            high, step = place, step * step
+        return 0, high
+    low = start
+    while low * step < most:
+        if holds(low * step):
+            return low, low * step
+        low, step = low * step, step * step
+    return low, most
+
+
+def _rounded(epsilon: float) -> Fraction:
+    """Return it to four digits, rounded up."""
+    return Fraction(_DIGITS.create_decimal(Decimal(min(max(epsilon, 1e-12), _MOST_EPSILON))))
+
+
+def _share(within: float) -> float:
+    if isinstance(within, bool) or not 0 < within < 1:
+        raise InvalidArgument("within", within, "write a share of the rows between 0 and 1, such as 0.01")
+    return float(within)

@@ -1,0 +1,56 @@
+"""A workload of marginals: the counts of all combinations of values, for all choices of so many columns."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from dodona.errors import InvalidArgument
+from dodona.numbers import to_integer
+from dodona.privacy.accuracy import validate_count
+
+_MOST_COLUMNS = 400
+_MOST_VALUES = 10**6
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class Marginals:
+    """All marginals of `ways` columns each, of columns with so many values.
+
+    >>> Marginals([2] * 10, ways=3).number, Marginals([2] * 10, ways=3).questions
+    (120, 960)
+    """
+
+    columns: tuple[int, ...]
+    """How many values each column has."""
+    ways: int
+    """How many columns a marginal has."""
+
+    def __init__(self, columns: Sequence[int], *, ways: int) -> None:
+        """Take columns of two values or more, and from one of them to all in a marginal."""
+        found = tuple(to_integer(own, argument="columns", lower=2, upper=_MOST_VALUES) for own in columns)
+        if not 1 <= len(found) <= _MOST_COLUMNS:
+            accepted = f"write from 1 to {_MOST_COLUMNS} columns, each by its number of values, such as 2,2,5"
+            raise InvalidArgument("columns", len(found), accepted)
+        object.__setattr__(self, "columns", found)
+        object.__setattr__(self, "ways", validate_count(ways, argument="ways", upper=len(found)))
+
+    @property
+    def number(self) -> int:
+        """How many marginals there are."""
+        return math.comb(len(self.columns), self.ways)
+
+    @property
+    def cells(self) -> int:
+        """How many cells all columns have together."""
+        return math.prod(self.columns)
+
+    @property
+    def questions(self) -> int:
+        """How many counts all marginals have together."""
+        sums = [1] + [0] * self.ways  # the elementary symmetric polynomials of the columns so far
+        for values in self.columns:
+            for size in range(self.ways, 0, -1):
+                sums[size] += values * sums[size - 1]
+        return sums[self.ways]

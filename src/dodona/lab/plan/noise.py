@@ -1,0 +1,103 @@
+"""Independent noise on each answer: randomized response, Laplace and Gaussian noise, by every composition theorem."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from fractions import Fraction
+
+from dodona.lab.plan import shares
+from dodona.lab.plan.promise import Asked, Found, Method, Task, Unsuitable
+from dodona.lab.plan.setting import Setting
+from dodona.lab.randomized_response import RandomizedResponse
+from dodona.privacy.additive_noise import (
+    LARGEST_SCALE,
+    SMALLEST_EPSILON,
+    SMALLEST_SCALE,
+    Gaussian,
+    Laplace,
+    round_scale_up,
+)
+from dodona.schema.schema import Neighbours
+
+_LARGEST_RESPONSE = 700.0
+
+
+def response(setting: Setting) -> Found:
+    """Return what k answers of every person promise, each flipped with the probability that its ε leaves.
+
+    Theorem: randomized-response-accuracy
+    """
+    if setting.neighbours is not Neighbours.REPLACE:
+        raise Unsuitable("the number of respondents is public in randomized response: plan it with replace")
+    loss = shares.best(setting)
+    if loss < SMALLEST_EPSILON:
+        return Found(math.inf, f"a loss of {loss:.4g} an answer, which is not told", runs=False)
+    told = RandomizedResponse(epsilon=Fraction(min(loss, _LARGEST_RESPONSE)))
+    # All k estimates hold at once if each fails with probability β/k at most (Hoeffding, √(ln(2k/β)/2n)).
+    width = math.sqrt(math.log(2 * setting.questions / setting.failing) / (2 * setting.rows))
+    return Found(width / math.tanh(float(told.epsilon) / 2), f"the truth with probability {told.honesty:.4g}")
+
+
+def laplace(setting: Setting, loss: Fraction | float) -> Found:
+    """Return what discrete Laplace noise promises where each answer costs so much.
+
+    Theorem: laplace-accuracy
+    """
+    if 1 / loss > LARGEST_SCALE:
+        return Found(math.inf, f"Laplace noise of scale {float(1 / loss):.4g}, which is not drawn", runs=False)
+    exact = 1 / loss if isinstance(loss, Fraction) else round_scale_up(max(1 / loss, float(SMALLEST_SCALE)))
+    noise = Laplace(scale=max(exact, SMALLEST_SCALE))
+    return Found(_error(setting, noise), f"Laplace noise of scale {float(noise.scale):,.4g}")
+
+
+def gaussian(setting: Setting, scale: Fraction | float) -> Found:
+    """Return what discrete Gaussian noise of a scale promises.
+
+    Theorem: gaussian-accuracy
+    """
+    if scale > LARGEST_SCALE:
+        return Found(math.inf, f"Gaussian noise of scale {float(scale):.4g}, which is not drawn", runs=False)
+    noise = Gaussian(scale=scale if isinstance(scale, Fraction) else round_scale_up(max(scale, float(SMALLEST_SCALE))))
+    return Found(_error(setting, noise), f"Gaussian noise of scale {float(noise.scale):,.4g}")
+
+
+def gaussian_zcdp(setting: Setting) -> Found:
+    """Return what Gaussian noise of σ = √(k/2ρ) promises: as a curator charges it.
+
+    Theorem: gaussian-rho, gaussian-accuracy
+    """
+    return gaussian(setting, math.sqrt(setting.questions / (2 * shares.rho_of(setting))))
+
+
+def _error(setting: Setting, noise: Laplace | Gaussian) -> float:
+    return noise.accuracy(setting.confidence, answers=setting.questions).within / setting.rows
+
+
+def _method(name: str, title: str, theorem: str, formula: Callable[[Setting], Found], short: str = "") -> Method:
+    return Method(
+        name=name,
+        title=title,
+        task=Task.ANSWERS,
+        asked=Asked.IN_TURN,
+        theorem=theorem,
+        formula=formula,
+        short=short,
+    )
+
+
+METHODS = (
+    _method("randomized-response", "randomized response, no curator", "randomized-response-accuracy", response,
+            "randomized response"),
+    _method("laplace-basic", "Laplace noise, basic composition", "laplace-accuracy",
+            lambda setting: laplace(setting, shares.basic(setting)), "Laplace noise"),
+    _method("laplace-advanced", "Laplace noise, advanced composition", "laplace-accuracy",
+            lambda setting: laplace(setting, shares.advanced(setting)), "Laplace noise"),
+    _method("laplace-zcdp", "Laplace noise, zCDP", "laplace-accuracy",
+            lambda setting: laplace(setting, shares.zcdp(setting)), "Laplace noise"),
+    _method("laplace-exact", "Laplace noise, exact composition", "laplace-accuracy",
+            lambda setting: laplace(setting, shares.optimal(setting)), "Laplace noise"),
+    _method("gaussian-zcdp", "Gaussian noise, zCDP", "gaussian-accuracy", gaussian_zcdp, "Gaussian noise"),
+    _method("gaussian-exact", "Gaussian noise, exact composition", "gaussian-accuracy",
+            lambda setting: gaussian(setting, shares.normal_scale(setting)), "Gaussian noise"),
+)  # fmt: skip

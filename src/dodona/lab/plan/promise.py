@@ -1,0 +1,129 @@
+"""A promise: how far off a mechanism's answers may be in a setting, and what it takes for granted."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
+from fractions import Fraction
+
+from dodona.errors import InvalidRequest
+from dodona.lab.plan.setting import Setting
+from dodona.numbers import format_fraction as exact_shown
+from dodona.numbers import format_percent
+
+_MANY = 10**9
+
+
+class Task(Enum):
+    """What is wanted of the questions."""
+
+    ANSWERS = "answers"
+    """All of their answers."""
+    LARGEST = "largest"
+    """Which of them has the largest answer."""
+    ABOVE = "above"
+    """Which of them are above a threshold, if few are."""
+
+
+class Asked(Enum):
+    """When the questions must be known."""
+
+    IN_TURN = "in turn"
+    """One by one: each may depend on earlier answers."""
+    TOGETHER = "together"
+    """All of them before the first answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What a formula gives in a setting."""
+
+    within: float
+    """As a share of the rows; infinite where not even a formula is left."""
+    law: str
+    """The noise or the design, in words."""
+    runs: bool = True
+    """Whether it can be run at all: some mechanisms are theorems."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Method:
+    """A mechanism as it is planned: what it is called, what it is for, and its formula."""
+
+    name: str
+    title: str
+    task: Task
+    asked: Asked
+    theorem: str
+    formula: Callable[[Setting], Found]
+    short: str = ""
+    """What it is called within a sentence, where the title is long."""
+
+    @property
+    def spoken(self) -> str:
+        """The short name, or the title."""
+        return self.short or self.title
+
+
+@dataclass(frozen=True, slots=True)
+class Promise:
+    """All answers are within this share of the rows, with the setting's confidence."""
+
+    method: Method
+    within: float
+    law: str
+    runs: bool
+
+    @property
+    def holds(self) -> bool:
+        """Whether it says anything: every share is within 1 of every other."""
+        return self.within < 1
+
+    def rows(self, setting: Setting) -> float:
+        """Return the error in rows."""
+        return self.within * setting.rows if math.isfinite(self.within) else math.inf
+
+
+class Unsuitable(InvalidRequest):
+    """A mechanism has no promise in a setting at all, and the message says what would work."""
+
+    code = "unsuitable"
+
+    def __init__(self, reason: str) -> None:
+        """Say what is missing."""
+        self.reason = reason
+        super().__init__(f"{reason[0].upper()}{reason[1:]}.")
+
+
+def shown(share: float) -> str:
+    """Return a share of the rows as people read it.
+
+    >>> shown(0.00541), shown(0.2301), shown(2.5), shown(3e-7)
+    ('0.541%', '23%', 'nothing', 'less than 0.0001%')
+    """
+    return format_percent(share) if share < 1 else "nothing"
+
+
+def counted(number: int) -> str:
+    """Return a whole number as people read it: a power of two where it is large and one, else in digits.
+
+    >>> counted(1024), counted(2**40), counted(10**12), counted(10**12 + 7)
+    ('1,024', '2^40', '10^12', '1e+12')
+    """
+    return f"{number:,}" if number < _MANY else exact_shown(Fraction(number)) if _plain(number) else f"{number:.4g}"
+
+
+def small(number: float) -> str:
+    """Return a number as people write it.
+
+    >>> small(1e-6), small(0.5)
+    ('1e-6', '0.5')
+    """
+    return f"{number:g}".replace("e-0", "e-")
+
+
+def _plain(number: int) -> bool:
+    """Return whether it is a power of two or of ten."""
+    return number & (number - 1) == 0 or number == 10 ** (len(str(number)) - 1)

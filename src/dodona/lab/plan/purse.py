@@ -1,0 +1,60 @@
+"""A purse: what is paid with, pure losses or zCDP prices, and what a share of it buys."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from dodona.lab.plan import noise, shares
+from dodona.lab.plan.promise import Found, Unsuitable
+from dodona.lab.plan.setting import Setting
+
+
+@dataclass(frozen=True, slots=True)
+class Losses:
+    """Pure losses, with Laplace noise on counts."""
+
+    epsilon: float
+
+    def test(self, share: float) -> float:
+        """Return the share."""
+        return self.epsilon * share
+
+    def choice(self, share: float) -> float:
+        """Return the share."""
+        return self.epsilon * share
+
+    def counts(self, setting: Setting, share: float) -> Found:
+        """Return what Laplace noise promises."""
+        return noise.laplace(setting, self.epsilon * share / setting.questions)
+
+
+@dataclass(frozen=True, slots=True)
+class Prices:
+    """zCDP prices, with Gaussian noise on counts."""
+
+    rho: float
+
+    def test(self, share: float) -> float:
+        """Return ε with ε·tanh(ε/2) equal to the share."""
+        return shares.pure_loss(self.rho * share)
+
+    def choice(self, share: float) -> float:
+        """Return ε with ε²/8 equal to the share."""
+        return math.sqrt(8 * self.rho * share)
+
+    def counts(self, setting: Setting, share: float) -> Found:
+        """Return what Gaussian noise promises."""
+        return noise.gaussian(setting, math.sqrt(setting.questions / (2 * self.rho * share)))
+
+
+Purse = Losses | Prices
+
+
+def purses(setting: Setting) -> tuple[Purse, ...]:
+    """Return what may be paid with: pure loss always, zCDP where there is a δ."""
+    pure = Losses(float(setting.epsilon))
+    try:
+        return (pure,) if setting.delta == 0 else (pure, Prices(shares.rho_of(setting)))
+    except Unsuitable:  # so small a pair that zCDP has nothing of it
+        return (pure,)

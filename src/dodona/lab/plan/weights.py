@@ -1,0 +1,198 @@
+"""Mechanisms that learn the table: a synthetic table (BLR), MWEM, and private multiplicative weights."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import lru_cache, partial
+from itertools import count
+
+from dodona.curator.weights import MOST_CELLS as MOST_WEIGHTS
+from dodona.curator.weights_design import NoUsefulGuarantee, WeightsDesign, best_design, blr_guarantee, blr_theorem
+from dodona.errors import InvalidArgument
+from dodona.lab.plan import shares
+from dodona.lab.plan.promise import Asked, Found, Method, Task, Unsuitable, counted
+from dodona.lab.plan.purse import Purse, purses
+from dodona.lab.plan.setting import Setting
+from dodona.lab.weights import cube_root, square_root
+from dodona.numbers import Exact
+from dodona.privacy.scores import MOST_BITS, MOST_DATABASES, count_databases
+from dodona.synth.methods import MAX_THEOREM_ROUNDS, mwem_error, mwem_mean_error
+
+MOST_MODELLED = 1 << 27
+"""So many cells a dense hypothesis has."""
+_Promise = Callable[..., float]
+
+
+def blr(setting: Setting) -> Found:
+    """Return what the exponential mechanism over all small tables promises, the best of all their sizes.
+
+    Theorem: synthetic-table
+    """
+    return _synthetic(setting, blr_guarantee)
+
+
+def blr_textbook(setting: Setting) -> Found:
+    """Return what the lecture's theorem 5 promises, where it does.
+
+    Theorem: synthetic-table
+    """
+    # It is stated for two questions or more; one is no harder.
+    found = _synthetic(setting if setting.questions > 1 else setting.with_questions(2), blr_theorem)
+    # Its proof needs an error of at most 1, which is where it says something.
+    return found if found.within <= 1 else Found(math.inf, found.law, runs=False)
+
+
+def blr_run(setting: Setting) -> Found:
+    """Return what the mechanism promises as it is run: over ordered tables, of the few rows that can all be compared.
+
+    Theorem: blr-accuracy
+    """
+    from dodona.synth.blr import database_error
+
+    universe = _universe(setting)
+    if universe > MOST_DATABASES:
+        raise Unsuitable(f"a synthetic table is chosen among {MOST_DATABASES:,} at most, and there are more cells")
+    most = next(size for size in count(1) if _beyond(universe, size + 1))
+    # One choice costs ε in pure loss, or ε²/8 at most under zCDP.
+    losses = [purse.choice(1.0) for purse in purses(setting)]
+    within, rows = min(
+        (
+            database_error(
+                setting.rows,
+                universe=universe,
+                questions=setting.questions,
+                rows=size,
+                epsilon=max(losses),
+                confidence=setting.confidence,
+            ),
+            size,
+        )
+        for size in range(1, most + 1)
+    )
+    return Found(within, f"one of {count_databases(universe, rows):,} tables of {rows:,} rows")
+
+
+def _beyond(universe: int, size: int) -> bool:
+    """Return whether there are more tables of so many rows than are walked through."""
+    return count_databases(universe, size) > MOST_DATABASES or size * math.log2(universe) > MOST_BITS
+
+
+def mwem(setting: Setting) -> Found:
+    """Return what MWEM promises with all its choices within their bounds, at the best number of rounds.
+
+    Theorem: mwem-accuracy
+    """
+    return _rounds(setting, mwem_error)
+
+
+def mwem_mean(setting: Setting) -> Found:
+    """Return what MWEM promises where only the mean of what its choices miss counts, at the best number of rounds.
+
+    Theorem: mwem-accuracy
+    """
+    return _rounds(setting, mwem_mean_error)
+
+
+def pmw(setting: Setting) -> Found:
+    """Return what private multiplicative weights promise with the best explicit constants.
+
+    Theorem: weights-accuracy
+    """
+    return _designed(setting, best_design)
+
+
+def pmw_textbook(setting: Setting) -> Found:
+    """Return what the lecture's algorithm 2 promises: theorem 9 with a δ, theorem 8 without.
+
+    Theorem: interactive-mechanism
+    """
+    return _designed(setting, cube_root if setting.delta == 0 else square_root)
+
+
+def _synthetic(setting: Setting, promise: _Promise) -> Found:
+    universe = _universe(setting)
+    within = promise(
+        setting.rows,
+        universe=universe,
+        questions=setting.questions,
+        epsilon=setting.epsilon,
+        confidence=setting.confidence,
+    )
+    return Found(within, "one of all small tables; no delta is used", runs=False)
+
+
+def _rounds(setting: Setting, promise: _Promise) -> Found:
+    within, rounds = min(_best_rounds(setting, promise, purse) for purse in purses(setting))
+    return Found(within, f"{rounds:,} rounds", runs=_universe(setting) <= MOST_MODELLED)
+
+
+@lru_cache(maxsize=1024)
+def _best_rounds(setting: Setting, promise: _Promise, purse: Purse) -> tuple[float, int]:
+    """Return the least error over the number of rounds, and that number: it falls and then rises with it."""
+
+    def error(rounds: int) -> float:
+        return promise(
+            setting.rows,
+            universe=_universe(setting),
+            questions=setting.questions,
+            rounds=rounds,
+            epsilon=purse.choice(1 / rounds),
+            confidence=setting.confidence,
+        )
+
+    low, high = 0.0, math.log(MAX_THEOREM_ROUNDS)
+    while high - low > 1e-4:  # noqa: PLR2004  a ten-thousandth of the rounds; the valley is flat
+        third = (high - low) / 3
+        left, right = (round(math.exp(place)) for place in (low + third, high - third))
+        low, high = (low, high - third) if error(left) <= error(right) else (low + third, high)
+    middle = round(math.exp(low))
+    return min((error(rounds), rounds) for rounds in range(max(1, middle - 2), min(MAX_THEOREM_ROUNDS, middle + 3)))
+
+
+def _designed(setting: Setting, design: Callable[..., WeightsDesign]) -> Found:
+    universe = _universe(setting)
+    delta: Exact = setting.delta
+    if delta != 0:
+        shares.rho_of(setting)
+    try:
+        found = design(
+            setting.rows,
+            universe=universe,
+            questions=setting.questions,
+            epsilon=setting.epsilon,
+            delta=delta,
+            confidence=setting.confidence,
+        )
+    except (
+        NoUsefulGuarantee,
+        InvalidArgument,
+    ):  # past what is drawn: noise of more rows, or more updates, than there may be
+        return Found(math.inf, "noise or updates beyond what is run", runs=False)
+    return Found(found.within, f"at most {counted(found.updates)} updates", runs=universe <= MOST_WEIGHTS)
+
+
+def _universe(setting: Setting) -> int:
+    if setting.universe is None:
+        raise Unsuitable("it learns the table cell by cell: write how many cells there are")
+    return setting.universe
+
+
+_answers = partial(Method, task=Task.ANSWERS)
+
+METHODS = (
+    _answers(name="blr", title="synthetic table (BLR), best constants", short="BLR",
+             asked=Asked.TOGETHER, theorem="synthetic-table", formula=blr),
+    _answers(name="blr-textbook", title="synthetic table (BLR), lecture", short="BLR",
+             asked=Asked.TOGETHER, theorem="synthetic-table", formula=blr_textbook),
+    _answers(name="blr-run", title="synthetic table (BLR), as run here", short="BLR",
+             asked=Asked.TOGETHER, theorem="blr-accuracy", formula=blr_run),
+    _answers(name="mwem", title="MWEM, every choice bounded", short="MWEM",
+             asked=Asked.TOGETHER, theorem="mwem-accuracy", formula=mwem),
+    _answers(name="mwem-mean", title="MWEM, best constants", short="MWEM",
+             asked=Asked.TOGETHER, theorem="mwem-accuracy", formula=mwem_mean),
+    _answers(name="pmw", title="multiplicative weights (PMW), best constants", short="PMW",
+             asked=Asked.IN_TURN, theorem="weights-accuracy", formula=pmw),
+    _answers(name="pmw-textbook", title="multiplicative weights (PMW), lecture", short="PMW",
+             asked=Asked.IN_TURN, theorem="interactive-mechanism", formula=pmw_textbook),
+)  # fmt: skip

@@ -1,0 +1,315 @@
+"""Multiplicative weights as the lecture notes have them, without privacy and with it, for study.
+
+No ledger keeps account of what is spent here.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cache
+from typing import TYPE_CHECKING
+
+from dodona.curator.weights import (
+    Distribution,
+    PrivateMultiplicativeWeights,
+    check_histogram,
+    check_query_weights,
+    count_weighted_rows,
+)
+from dodona.curator.weights_design import WeightsDesign, laplace_bound, verdict_error_bound, verdict_failure_probability
+from dodona.errors import InvalidArgument
+from dodona.lab.composition import product_sharp
+from dodona.numbers import Exact
+from dodona.privacy.accuracy import to_failure_probability, validate_count
+from dodona.privacy.additive_noise import Laplace, round_scale_up, validate_noise_delta, validate_noise_epsilon
+from dodona.privacy.bounds import EpsilonDelta
+from dodona.privacy.conversion import zcdp_limit
+from dodona.privacy.measurement import Noise
+from dodona.privacy.sparse_vector import EstimateChecker, SparseVector
+from dodona.schema.schema import Neighbours, Unit
+from dodona.trusted.gate import OpenSparseVector
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import ArrayLike, NDArray
+
+
+# --- Multiplicative weights without privacy, as the lecture notes have them: algorithm 1, with its potential. ---
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """What one question did."""
+
+    truth: float
+    estimate: float
+    """Before the update."""
+    updated: bool
+    potential: float
+    """RE(D‖D_t) after the round."""
+    drop: float
+    """By how much the potential fell; 0 without an update."""
+
+    @property
+    def answer(self) -> float:
+        """The estimate where it was near enough, else the truth."""
+        return self.truth if self.updated else self.estimate
+
+
+class MultiplicativeWeights:
+    """Answers questions from a distribution that is moved towards the data whenever it is more than 2η off.
+
+    >>> weights = MultiplicativeWeights([90, 10, 0, 0], step=0.2)
+    >>> [weights.ask([1, 1, 0, 0]).updated for _ in range(4)]
+    [True, True, True, False]
+
+    Theorem: multiplicative-weights
+    """
+
+    def __init__(self, counts: ArrayLike, *, step: float) -> None:
+        """Take a histogram and η, from 0 to 1."""
+        if not 0 < step <= 1:
+            raise InvalidArgument("step", step, "write a number above 0 and up to 1")
+        self.step = step
+        self.threshold = 2 * step
+        self.data = Distribution.of(check_histogram(counts))
+        self.hypothesis = Distribution.uniform(self.data.values.size)
+        self.rounds: list[Round] = []
+        self._potential = self.data.divergence(self.hypothesis)
+
+    @property
+    def updates(self) -> int:
+        """How many rounds moved the distribution."""
+        return sum(one.updated for one in self.rounds)
+
+    def ask(self, query: ArrayLike) -> Round:
+        """Return what the question did; the potential is computed anew after an update."""
+        weights = check_query_weights(query, self.data.values.size)
+        estimate, truth = self.hypothesis.expect(weights), self.data.expect(weights)
+        before = self._potential
+        updated = abs(estimate - truth) > self.threshold
+        if updated:
+            # Too low: raise the cells of the question. The notes print "< τ" for "< -τ" (errata, row 6).
+            rate = self.step if estimate - truth < -self.threshold else -self.step
+            self.hypothesis = self.hypothesis.tilted(weights, rate)
+            self._potential = self.data.divergence(self.hypothesis)
+        told = Round(truth, estimate, updated, self._potential, before - self._potential)
+        self.rounds.append(told)
+        return told
+
+
+def least_drop(*, step: float, gap: float) -> float:
+    """Return η·gap - η²: by how much an update lowers the potential at least (lemma 6 of the notes).
+
+    Theorem: multiplicative-weights
+    """
+    return step * gap - step**2
+
+
+def sharp_drop(*, step: float, gap: float) -> float:
+    """Return η·gap - η²/8, by Hoeffding's lemma; with η = 4·gap it is 2·gap².
+
+    Theorem: multiplicative-weights
+    """
+    return step * gap - step**2 / 8
+
+
+def most_updates(*, universe: int, step: float) -> int:
+    """Return ⌊ln|X|/η²⌋: how often algorithm 1 updates at most (corollary 7 of the notes).
+
+    >>> most_updates(universe=1024, step=0.1)
+    693
+
+    Theorem: multiplicative-weights
+    """
+    return math.floor(math.log(universe) / step**2)
+
+
+def sharp_updates(*, universe: int, gap: float) -> int:
+    """Return ⌊ln|X|/(2γ²)⌋: how often there is an update at most, if each is at a gap of γ or more and η = 4γ.
+
+    >>> sharp_updates(universe=1024, gap=0.1)
+    346
+
+    Theorem: multiplicative-weights
+    """
+    return math.floor(math.log(universe) / (2 * gap**2))
+
+
+# --- The designs of the lecture notes, with their constants and a threshold that is noisy, as privacy needs it. ---
+
+
+_LARGEST_UNIVERSE = 1 << 500
+
+
+def interactive_design(alpha: float, *, rows: int, universe: int, questions: int) -> WeightsDesign:
+    """Return the interactive mechanism of the notes for an error of 4α: noise Lap(εn), ε = α/(2 ln k), check at 3α.
+
+    Step α, at most ln|X|/α² updates. The notes' checker has no noise on its threshold; here it has Lap(εn/2), for pure
+    privacy of 4/(εn) a test beside 1/(εn) an answer. The confidence is what the noise leaves of it.
+
+    Theorem: interactive-mechanism
+    """
+    asked = validate_count(questions, argument="questions")
+    if not 0 < alpha < 1 or asked < 2:  # noqa: PLR2004  ln 1 is no scale
+        raise InvalidArgument("alpha", alpha, "write a number between 0 and 1, for 2 questions or more")
+    room = math.floor(alpha * rows)
+    threshold = math.ceil(3 * alpha * rows) + 1  # a step for what is rounded to whole rows
+    checker = _checker(alpha / (2 * math.log(asked)) * rows, _updates(universe, alpha), threshold)
+    wrong = verdict_failure_probability(checker.test, room, questions=asked)
+    missed = min(checker.updates, asked) * _laplace_tail(checker.answer.scale, room)
+    return WeightsDesign(
+        rows=rows,
+        universe=universe,
+        questions=asked,
+        step=alpha,
+        checker=checker,
+        within=(threshold + room) / rows,
+        confidence=max(0.0, 1 - wrong - missed),
+    )
+
+
+def interactive_epsilon(alpha: float, *, rows: int, universe: int, questions: int) -> Fraction:
+    """Return the pure price of the interactive mechanism: (5c + 4)·2 ln k/(αn), c = ⌊ln|X|/α²⌋ (theorem 2).
+
+    Theorem: interactive-mechanism
+    """
+    design = interactive_design(alpha, rows=rows, universe=universe, questions=questions)
+    return design.event(Unit.each_row(Neighbours.REPLACE)).epsilon or Fraction(0)
+
+
+def interactive_approximate(alpha: float, *, rows: int, universe: int, questions: int) -> EpsilonDelta:
+    """Return the (ε, e^-t) of the interactive mechanism: theorem 4, mended, on its c + 1 rounds of 5/(εn) each.
+
+    A round is a test, 4/(εn), and a fresh answer, 1/(εn). So ε = 3(c + 1)·(10 ln k/(αn))², which is of the order
+    ln²k·ln|X|/(α⁴n²), and t = 25/24 of it: of the order of ε, where the notes have a t of the order of √(cε).
+
+    >>> pair = interactive_approximate(0.1, rows=10**5, universe=2**10, questions=10**3)
+    >>> round(float(pair.epsilon), 3), round(-math.log(pair.delta), 3)
+    (0.099, 0.103)
+
+    Theorem: interactive-mechanism
+    """
+    design = interactive_design(alpha, rows=rows, universe=universe, questions=questions)
+    checker = design.checker
+    test, answer = checker.test, checker.answer
+    one_round = 1 / test.threshold_scale + 2 / test.question_scale + 1 / answer.scale
+    return product_sharp(one_round, times=test.positives)
+
+
+def cube_root(  # noqa: PLR0913  the sides of the promise
+    rows: int, *, universe: int, questions: int, epsilon: Exact, delta: Exact = 0, confidence: float = 0.95
+) -> WeightsDesign:
+    """Return algorithm 2 with the printed step η = (ln|X|/n)^{1/3}, for pure privacy: its error falls as n^{-1/3}.
+
+    Noise of scale σn = (5c + 4)/ε, c = ⌊ln|X|/η²⌋, and τ = max(4η, 2·the noise's bound) (theorem 8). A sparse vector
+    with a noisy threshold needs no ln(1/δ), so δ must be 0.
+
+    Theorem: interactive-mechanism
+    """
+    if delta != 0:
+        raise InvalidArgument("delta", delta, "write 0, or take the design of the square root")
+    step = (_potential(universe) / validate_count(rows, argument="rows")) ** (1 / 3)
+    updates = _updates(universe, step)
+    scale = (5 * updates + 4) / float(validate_noise_epsilon(epsilon))
+    return _algorithm_two(rows, universe, questions, step, scale, to_failure_probability(confidence))
+
+
+def square_root(  # noqa: PLR0913  the sides of the promise
+    rows: int, *, universe: int, questions: int, epsilon: Exact, delta: Exact, confidence: float = 0.95
+) -> WeightsDesign:
+    """Return algorithm 2 with its parameters adjusted for (ε, δ): its error falls as n^{-1/2} (theorem 9).
+
+    The noise of c updates costs about 8.5c/(σn)² in zCDP; η is where 4η meets twice the noise's bound.
+
+    Theorem: interactive-mechanism
+    """
+    limit = float(zcdp_limit(validate_noise_epsilon(epsilon), validate_noise_delta(delta)))
+    failing = to_failure_probability(confidence)
+    validate_count(rows, argument="rows")
+
+    def scale(step: float) -> float:
+        """Return σn: 8 for a test at ε = 4/(σn), priced ε²/2, and a half and a little for an answer."""
+        updates = _updates(universe, step)
+        return math.sqrt((8 * (updates + 1) + 0.51 * updates) / limit) + 1
+
+    low, high = 1.001 * math.sqrt(_potential(universe) / 10**6), 1.0
+    while high / low > 1 + 1e-4:
+        step = math.sqrt(low * high)
+        design = _algorithm_two(rows, universe, questions, step, scale(step), failing)
+        low, high = (step, high) if design.checker.threshold > math.ceil(4 * step * rows) else (low, step)
+    return _algorithm_two(rows, universe, questions, high, scale(high), failing)
+
+
+def _algorithm_two(  # noqa: PLR0913, PLR0917  all that was chosen
+    rows: int, universe: int, questions: int, step: float, scale: float, failing: float
+) -> WeightsDesign:
+    """Return the design with this step and noise, and τ so large that no noise passes τ/2."""
+    draft = _checker(scale, _updates(universe, step), 1)
+    told = min(draft.updates, validate_count(questions, argument="questions"))
+    off = verdict_error_bound(draft.test, questions=questions, failing=failing / 2)
+    missed = laplace_bound(draft.answer.scale, answers=told, failing=failing / 2)
+    noise = max(off, missed) + 1  # a step for what is rounded to whole rows
+    threshold = max(math.ceil(4 * step * rows), 2 * noise)
+    return WeightsDesign(
+        rows=rows,
+        universe=universe,
+        questions=questions,
+        step=step,
+        checker=EstimateChecker(draft.test, draft.answer, threshold),
+        within=(threshold + noise) / rows,
+        confidence=1 - failing,
+    )
+
+
+def _checker(scale: float, updates: int, threshold: int) -> EstimateChecker:
+    """Return noise Lap(scale) on questions and answers and Lap(scale/2) on thresholds."""
+    rounded = round_scale_up(scale)
+    test = SparseVector(threshold_scale=rounded / 2, question_scale=rounded, positives=updates + 1)
+    return EstimateChecker(test, Laplace(scale=rounded), threshold)
+
+
+def _laplace_tail(scale: Fraction, room: int) -> float:
+    """Return P(|x| > room)."""
+    ratio = math.exp(-1 / float(scale))
+    return 2 * math.exp(-(room + 1) / float(scale)) / (1 + ratio)
+
+
+def _updates(universe: int, step: float) -> int:
+    """Return the cap; more than a million updates are refused by the sparse vector."""
+    _potential(universe)
+    return most_updates(universe=universe, step=step)
+
+
+def _potential(universe: int) -> float:
+    return math.log(validate_count(universe, argument="universe", upper=_LARGEST_UNIVERSE))
+
+
+# --- Private multiplicative weights on a plain histogram, for study: no ledger keeps account of what is spent. ---
+
+
+NoiseSampler = Callable[[Noise], int]
+"""Draws one value of a noise: `lambda law: direct.run(law, 0)`."""
+
+
+def study_weights(
+    design: WeightsDesign, counts: ArrayLike, *, draw: NoiseSampler
+) -> PrivateMultiplicativeWeights[ArrayLike]:
+    """Return private multiplicative weights on a histogram; questions are lists of numbers from 0 to 1, one a cell."""
+    data = check_histogram(counts)
+    if (data.size, int(data.sum())) != (design.universe, design.rows):
+        accepted = f"write {design.universe} counts that sum to {design.rows}, as the design says"
+        raise InvalidArgument("counts", f"{data.size} counts, {int(data.sum())} rows", accepted)
+    laplace = cache(lambda scale: Laplace(scale=scale))
+    watch = OpenSparseVector(design.checker.test, lambda scale: draw(laplace(scale)))
+
+    def weigh(query: ArrayLike) -> NDArray[np.float64]:
+        return check_query_weights(query, data.size)
+
+    def check(query: ArrayLike, estimate: int) -> int | None:
+        return design.checker.fresh(count_weighted_rows(weigh(query), data), estimate, watch=watch, draw=draw)
+
+    return PrivateMultiplicativeWeights(design, check, weigh=weigh, hypothesis=Distribution.uniform(data.size))

@@ -1,0 +1,108 @@
+"""The burn-down chart: what was left of the budget after each charge, plan and act of the owner."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib import util
+from pathlib import Path
+
+from dodona.errors import InvalidRequest, printable
+from dodona.ledger.account import ZERO_COST, remaining_share
+from dodona.ledger.book import Book
+from dodona.ledger.store import Line
+
+_SIZE = (9.0, 5.0)
+_SPENDING = frozenset({"charged", "opened"})
+
+
+@dataclass(frozen=True, slots=True)
+class Burndown:
+    """Shares left, one a charge, plan or act that changed them; the first is when the ledger was created."""
+
+    whole: tuple[float, ...]
+    analysts: dict[str, tuple[float | None, ...]]
+    """None before the analyst was let in."""
+    plans: tuple[float, ...]
+    """Of what was set aside for plans; empty where nothing was."""
+    acts: tuple[tuple[int, str], ...]
+    """Where the owner acted, and how."""
+    epsilon: float
+
+
+def compute_burndown(lines: Sequence[Line]) -> Burndown:
+    """Return what was left after every line that spent something or was an act of the owner."""
+    book = Book.read(lines[:1])
+    whole = [_left(book)]
+    purses = [_analyst_shares(book)]
+    plans = [float(book.account.pot.share_left())]
+    acts = []
+    for line in lines[1:]:
+        before = _facts(book)
+        book.follow([line])
+        if before == _facts(book):
+            continue
+        whole.append(_left(book))
+        purses.append(_analyst_shares(book))
+        plans.append(float(book.account.pot.share_left()))
+        if _name(line) not in _SPENDING:
+            acts.append((len(whole) - 1, _name(line)))
+    names = sorted({name for left in purses for name in left})
+    analysts = {name: tuple(left.get(name) for left in purses) for name in names}
+    pot = book.account.pot
+    kept = () if pot.total == ZERO_COST else tuple(plans)
+    return Burndown(tuple(whole), analysts, kept, tuple(acts), float(book.account.filter.epsilon))
+
+
+def draw_burndown(found: Burndown, path: Path) -> None:
+    """Draw the burn-down into a file."""
+    if util.find_spec("matplotlib") is None:
+        raise InvalidRequest("A picture needs matplotlib. Run: pip install 'dodona[plot]'.")
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+    from matplotlib.ticker import MaxNLocator
+
+    figure = Figure(figsize=_SIZE, layout="constrained")
+    FigureCanvasAgg(figure)
+    axes = figure.add_subplot()
+    steps = range(len(found.whole))
+    axes.step(steps, [100 * left for left in found.whole], where="post", color="black", linewidth=2, label="everyone")
+    for name, lefts in found.analysts.items():
+        values = [float("nan") if left is None else 100 * left for left in lefts]
+        axes.step(steps, values, where="post", linewidth=1.4, label=f"{printable(name)}, of their share")
+    if found.plans:
+        values = [100 * left for left in found.plans]
+        axes.step(
+            steps, values, where="post", linewidth=1.4, linestyle="--", color="black", label="set aside for plans"
+        )
+    for place, act in found.acts:
+        axes.axvline(place, color="#999999", linestyle=":", linewidth=1)
+        axes.annotate(
+            act, (place, 101), xytext=(2, 0), textcoords="offset points", rotation=45, fontsize=8, annotation_clip=False
+        )
+    axes.set(xlabel="charges, plans and acts of the owner", ylabel="left, % of the budget", ylim=(0, 100))
+    axes.set_xlim(0, max(1, len(found.whole) - 1))
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    axes.grid(visible=True, color="#dddddd", linewidth=0.6)
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.legend(loc="best", frameon=False)
+    title = f"Budget left; the whole is ε = {found.epsilon:g}"
+    axes.set_title(title, loc="left", pad=42 if found.acts else 10)
+    figure.savefig(path, dpi=150)
+
+
+def _facts(book: Book) -> tuple[object, ...]:
+    account = book.account
+    return account.spent, account.filter, dict(account.purses), account.pot.taken, book.closed
+
+
+def _left(book: Book) -> float:
+    return float(remaining_share(book.account.filter, book.account.spent))
+
+
+def _analyst_shares(book: Book) -> dict[str, float]:
+    return {name: float(remaining_share(purse.filter, purse.spent)) for name, purse in book.account.purses.items()}
+
+
+def _name(line: Line) -> str:
+    return line.text.partition('"entry":"')[2].partition('"')[0]

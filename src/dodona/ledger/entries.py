@@ -1,0 +1,550 @@
+"""The entries of a ledger, with receipts and releases, and their one canonical JSON form.
+
+Entries record charges, plans, uses, releases and the owner's acts. Nothing is ever taken back, and text that this
+version does not know is refused.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from fractions import Fraction
+from functools import lru_cache
+from typing import Any, assert_never, cast
+
+from dodona.errors import InvalidArgument, InvalidRequest
+from dodona.privacy import events
+from dodona.privacy.budget import Analyst, Budget
+from dodona.privacy.events import ComposedEvent, Event
+from dodona.schema.schema import Neighbours
+
+# --- Texts that may stand in an entry of a ledger. ---
+
+
+_LONGEST = 500
+
+
+def validate_text(name: str, value: str, *, longest: int = _LONGEST) -> str:
+    """Return a text that may stand in an entry."""
+    if type(value) is not str or not 0 < len(value) <= longest:
+        raise InvalidArgument(name, value, f"write a text of 1 to {longest} characters")
+    return value
+
+
+def validate_optional_texts(**texts: str | None) -> None:
+    """Refuse texts that may not stand in an entry; None is no text."""
+    for name, text in texts.items():
+        if text is not None:
+            validate_text(name, text)
+
+
+# --- A receipt: proof that a charge is durable. It buys one release. ---
+
+
+@dataclass(frozen=True, slots=True)
+class WatchUsage:
+    """What a watch has used of what was paid for it."""
+
+    alerts: int
+    """How often it was armed for one more alert."""
+    thresholds: int
+    """How often noise for its threshold was drawn."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Receipt:
+    """All that was charged for, under the hash of the entry that charged it.
+
+    The hash covers the whole ledger up to that entry, so a receipt of another ledger is not found in this one.
+    """
+
+    id: str
+    dataset: str
+    analyst: str | None
+    key: str | None
+    """The analyst's own name for the question: the same key is never charged twice."""
+    purpose: str
+    """The digest of the canonical question."""
+    version: str
+    """The version of the data."""
+    event: Event
+    plan: str | None = None
+    """The id of the plan that the event was taken out of."""
+
+
+# --- A release: noisy values, their mechanism and the receipt that bought them. It is public. ---
+
+
+ReleasedValue = int | Fraction
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Release:
+    """Values in the order in which the question lists them, exact: integers, or fractions of a declared grid."""
+
+    receipt: str
+    """The id of the receipt."""
+    values: tuple[ReleasedValue, ...]
+    mechanism: str
+    question: str | None = None
+    """The question in its permanent spelling, so that what was learned can be read back from the ledger alone."""
+    text: str | None = None
+    """The question as it was written."""
+
+    def __post_init__(self) -> None:
+        """Refuse what is not exact."""
+        if type(self.values) is not tuple or any(type(value) not in {int, Fraction} for value in self.values):
+            raise InvalidArgument("values", self.values, "write a tuple of int and Fraction")
+
+
+def values_to_json(values: tuple[ReleasedValue, ...]) -> list[int | str]:
+    """Return the values as JSON: integers as numbers, fractions as text.
+
+    >>> values_to_json((3, Fraction(1, 2)))
+    [3, '1/2']
+    """
+    return [value if type(value) is int else _ratio(Fraction(value)) for value in values]
+
+
+def values_from_json(values: list[int | str]) -> tuple[ReleasedValue, ...]:
+    """Return the values that a JSON list means.
+
+    >>> values_from_json([3, '1/2', '2/1'])
+    (3, Fraction(1, 2), Fraction(2, 1))
+    """
+    return tuple(value if type(value) is int else _fraction(value) for value in values)
+
+
+def _ratio(value: Fraction) -> str:
+    return f"{value.numerator}/{value.denominator}"
+
+
+def _fraction(text: object) -> Fraction:
+    if type(text) is not str:
+        raise ValueError(text)
+    value = Fraction(text)
+    if _ratio(value) != text:
+        raise ValueError(text)
+    return value
+
+
+# --- What a ledger is made of: charges, plans, uses, releases and the owner's acts. Nothing is ever taken back. ---
+
+
+FORMAT = 1
+CAP_KEY_BYTES = 32
+
+Earlier = tuple[str, Event]
+"""What was spent before there was a ledger: on what, in words, and the event."""
+PlanParts = tuple[tuple[Event, int], ...]
+"""The events of a plan, and how often each may be asked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Created:
+    """The first entry: whose privacy is counted, under which relation, within which budget.
+
+    The order and the limit stand here because they are fixed for ever, whichever version reads them later.
+    """
+
+    datasets: tuple[tuple[str, str], ...]
+    """Name and schema digest of each table that holds these people."""
+    neighbours: Neighbours
+    budget: Budget
+    order: Fraction | None
+    limit: int
+    analysts: tuple[Analyst, ...]
+    format: int = FORMAT
+    cap_key: str | None = field(default=None, repr=False)
+    """What chooses which rows of a person count, in hexadecimal digits; None in ledgers of earlier versions."""
+    earlier: tuple[Earlier, ...] = ()
+    """What was spent before there was a ledger, and counts from the start."""
+
+
+@dataclass(frozen=True, slots=True)
+class Charged:
+    """An event was paid for; the hash of this entry is the receipt's id."""
+
+    dataset: str
+    analyst: str | None
+    key: str | None
+    purpose: str
+    version: str
+    event: Event
+    plan: str | None = None
+    """The id of the plan that it was taken out of, which paid for it; else the filter did."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlanOpened:
+    """A plan was paid for, whole, out of what was set aside; the hash of this entry is the plan's id.
+
+    The price stands here because it is fixed for ever, whichever version reads it later.
+    """
+
+    analyst: str | None
+    key: str | None
+    parts: PlanParts
+    epsilon: Fraction
+    delta: Fraction
+
+
+@dataclass(frozen=True, slots=True)
+class Redeemed:
+    """A receipt was used: data may have been read under it."""
+
+    receipt: str
+    charge: int
+    """The number of the line that charged it, by which a database can hold rules at little cost."""
+
+
+@dataclass(frozen=True, slots=True)
+class WatchArmed:
+    """A watch was armed for one more alert, under its receipt: counts may have been compared until one was above.
+
+    It names the number of the line before it that used the receipt, at first that of the charge.
+    """
+
+    receipt: str
+    charge: int
+    fresh: bool
+    """Whether noise for the threshold was drawn anew, as it must be by whoever opens the watch."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReadFailed:
+    """The table could not be read under a receipt: nothing was drawn, so that it may be used again. The charge stands.
+
+    The next use names the number of this line, as the first one names that of the charge.
+    """
+
+    receipt: str
+    charge: int
+
+
+@dataclass(frozen=True, slots=True)
+class Released:
+    """An answer was drawn; it is stored before it is shown."""
+
+    release: Release
+    charge: int
+
+
+@dataclass(frozen=True, slots=True)
+class BudgetRaised:
+    """The owner allowed more; the order stays, and the limit is what it gives for the new pair."""
+
+    epsilon: Fraction
+    delta: Fraction
+    limit: int
+
+
+@dataclass(frozen=True, slots=True)
+class Recovered:
+    """The ledger came back from a backup: everything unspent counts as spent, and no older receipt can be used.
+
+    The pair is the largest budget that was ever granted, which the backup may not know of.
+    """
+
+    epsilon: Fraction
+    delta: Fraction
+    limit: int
+
+
+@dataclass(frozen=True, slots=True)
+class AnalystAdmitted:
+    """The owner let an analyst in, or back in, with this share."""
+
+    analyst: Analyst
+
+
+@dataclass(frozen=True, slots=True)
+class AnalystStopped:
+    """The owner stopped an analyst; what was spent stays spent."""
+
+    analyst: str
+
+
+@dataclass(frozen=True, slots=True)
+class SchemaDeclared:
+    """The owner added a table of the same people, or changed the schema of one."""
+
+    dataset: str
+    schema: str
+
+
+@dataclass(frozen=True, slots=True)
+class LedgerClosed:
+    """The owner ended it: no charge and no release after this."""
+
+
+Entry = (
+    Created
+    | Charged
+    | PlanOpened
+    | Redeemed
+    | WatchArmed
+    | ReadFailed
+    | Released
+    | BudgetRaised
+    | Recovered
+    | AnalystAdmitted
+    | AnalystStopped
+    | SchemaDeclared
+    | LedgerClosed
+)
+
+
+# --- Entries as text: one canonical JSON spelling each, and what is not known is refused. ---
+
+
+JsonFields = dict[str, Any]
+_ENCODER = json.JSONEncoder(sort_keys=True, separators=(",", ":"))
+_PARSE_ERRORS = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError, InvalidRequest)
+
+
+class UnknownEntry(InvalidRequest):
+    """The text is not an entry of this version."""
+
+    code = "unknown-entry"
+
+    def __init__(self) -> None:
+        """Say what to do."""
+        super().__init__("The ledger has an entry that this version does not know. Use the version that wrote it.")
+
+
+def entry_to_json(entry: Entry, *, number: int, time: str) -> str:
+    """Return the one spelling of an entry at its place.
+
+    >>> entry_to_json(Redeemed("ab", 2), number=3, time="now")
+    '{"charge":2,"entry":"redeemed","number":3,"receipt":"ab","time":"now"}'
+    """
+    fields = _fields(entry)
+    fields["number"] = number
+    fields["time"] = time
+    return _dumps(fields)
+
+
+def entry_from_json(text: str, *, number: int) -> Entry:
+    """Return the entry that a text means; it must be the one spelling of an entry at this place."""
+    try:
+        fields = json.loads(text)
+        entry = _READERS[fields["entry"]](fields)
+        same = text == entry_to_json(entry, number=number, time=_text(fields["time"]))
+    except _PARSE_ERRORS as fault:
+        raise UnknownEntry from fault
+    if not same:
+        raise UnknownEntry
+    return entry
+
+
+def entry_time(text: str) -> str:
+    """Return the time that an entry was written, by a clock that nothing depends on."""
+    return str(json.loads(text)["time"])
+
+
+def validate_event(event: Event) -> None:
+    """Raise UnknownEvent where an event has no spelling that means the same event again."""
+    _event_fields(event)
+
+
+def _dumps(fields: JsonFields) -> str:
+    return _ENCODER.encode(fields)
+
+
+def _fields(entry: Entry) -> JsonFields:
+    match entry:
+        case Charged():
+            served = {} if entry.plan is None else {"plan": entry.plan}  # so that older lines keep their hash
+            return {
+                "entry": "charged",
+                "dataset": entry.dataset,
+                "analyst": entry.analyst,
+                "key": entry.key,
+                "purpose": entry.purpose,
+                "version": entry.version,
+                "event": _event_fields(entry.event),
+            } | served
+        case PlanOpened():
+            return {
+                "entry": "opened",
+                "analyst": entry.analyst,
+                "key": entry.key,
+                "parts": _event_fields(ComposedEvent(entry.parts))["parts"],
+            } | _pair(entry.epsilon, entry.delta)
+        case Redeemed() | ReadFailed() | WatchArmed():
+            return _use_fields(entry)
+        case Released(release):
+            own = {"values": values_to_json(release.values), "mechanism": release.mechanism}
+            told = {"question": release.question, "text": release.text}
+            asked = {name: value for name, value in told.items() if value is not None}
+            return {"entry": "released", "receipt": release.receipt, "charge": entry.charge} | own | asked
+        case Created():
+            return _created_fields(entry)
+        case _:
+            return _act_fields(entry)
+
+
+def _use_fields(entry: Redeemed | ReadFailed | WatchArmed) -> JsonFields:
+    used = {"receipt": entry.receipt, "charge": entry.charge}
+    if isinstance(entry, WatchArmed):
+        return {"entry": "armed", "fresh": entry.fresh} | used
+    return {"entry": "redeemed" if isinstance(entry, Redeemed) else "unanswered"} | used
+
+
+def _act_fields(
+    entry: BudgetRaised | Recovered | AnalystAdmitted | AnalystStopped | SchemaDeclared | LedgerClosed,
+) -> JsonFields:
+    match entry:
+        case BudgetRaised():
+            return {"entry": "raised"} | _pair(entry.epsilon, entry.delta) | {"limit": entry.limit}
+        case Recovered():
+            return {"entry": "recovered"} | _pair(entry.epsilon, entry.delta) | {"limit": entry.limit}
+        case AnalystAdmitted(analyst):
+            return {"entry": "admitted", "analyst": analyst.name, "share": str(analyst.share)}
+        case AnalystStopped():
+            return {"entry": "stopped", "analyst": entry.analyst}
+        case SchemaDeclared():
+            return {"entry": "declared", "dataset": entry.dataset, "schema": entry.schema}
+        case LedgerClosed():
+            return {"entry": "closed"}
+        case _:
+            assert_never(entry)
+
+
+def _created_fields(entry: Created) -> JsonFields:
+    budget = entry.budget
+    further: JsonFields = (
+        {} if entry.cap_key is None else {"cap_key": entry.cap_key}
+    )  # so that older lines keep their hash
+    if entry.earlier:
+        further["earlier"] = [[purpose, _event_fields(event)] for purpose, event in entry.earlier]
+    return {
+        "entry": "created",
+        "format": entry.format,
+        "datasets": [list(dataset) for dataset in entry.datasets],
+        "neighbours": entry.neighbours.value,
+        "budget": _pair(budget.epsilon, budget.delta) | {"accountant": budget.accountant.value},
+        "plans": _pair(*budget.plans),
+        "order": None if entry.order is None else str(entry.order),
+        "limit": entry.limit,
+        "analysts": [[analyst.name, str(analyst.share)] for analyst in entry.analysts],
+    } | further
+
+
+def _read_created(fields: JsonFields) -> Created:
+    budget, plans = fields["budget"], fields["plans"]
+    return Created(
+        tuple((_text(name), _text(schema)) for name, schema in fields["datasets"]),
+        Neighbours(fields["neighbours"]),
+        Budget(budget["epsilon"], budget["delta"], budget["accountant"], (plans["epsilon"], plans["delta"])),
+        None if fields["order"] is None else Fraction(fields["order"]),
+        _whole(fields["limit"]),
+        tuple(Analyst(name, share) for name, share in fields["analysts"]),
+        _whole(fields["format"]),
+        _cap_key(fields["cap_key"]) if "cap_key" in fields else None,
+        tuple(_earlier(*own) for own in fields["earlier"]) if "earlier" in fields else (),
+    )
+
+
+def _earlier(purpose: object, event: JsonFields) -> Earlier:
+    return _text(purpose), _event(_dumps(event))
+
+
+def _cap_key(value: object) -> str:
+    if len(bytes.fromhex(_text(value))) != CAP_KEY_BYTES:
+        raise ValueError
+    return str(value)
+
+
+def _read_charged(fields: JsonFields) -> Charged:
+    return Charged(
+        _text(fields["dataset"]),
+        _optional_text(fields["analyst"]),
+        _optional_text(fields["key"]),
+        _text(fields["purpose"]),
+        _text(fields["version"]),
+        _event(_dumps(fields["event"])),
+        _text(fields["plan"]) if "plan" in fields else None,
+    )
+
+
+def _read_plan_opened(fields: JsonFields) -> PlanOpened:
+    together = _event(_dumps({"event": "together", "parts": fields["parts"]}))
+    parts: PlanParts = cast("ComposedEvent", together).parts
+    epsilon, delta = Fraction(_text(fields["epsilon"])), Fraction(_text(fields["delta"]))
+    return PlanOpened(_optional_text(fields["analyst"]), _optional_text(fields["key"]), parts, epsilon, delta)
+
+
+def _read_released(fields: JsonFields) -> Released:
+    values = values_from_json(fields["values"])
+    mechanism = _text(fields["mechanism"])
+    asked = {name: _text(fields[name]) for name in ("question", "text") if name in fields}
+    release = Release(receipt=_text(fields["receipt"]), values=values, mechanism=mechanism, **asked)
+    return Released(release, _whole(fields["charge"]))
+
+
+_READERS: dict[str, Callable[[JsonFields], Entry]] = {
+    "created": _read_created,
+    "charged": _read_charged,
+    "opened": _read_plan_opened,
+    "redeemed": lambda fields: Redeemed(_text(fields["receipt"]), _whole(fields["charge"])),
+    "armed": lambda fields: WatchArmed(_text(fields["receipt"]), _whole(fields["charge"]), _flag(fields["fresh"])),
+    "unanswered": lambda fields: ReadFailed(_text(fields["receipt"]), _whole(fields["charge"])),
+    "released": _read_released,
+    "raised": lambda fields: BudgetRaised(*_numbers(fields)),
+    "recovered": lambda fields: Recovered(*_numbers(fields)),
+    "admitted": lambda fields: AnalystAdmitted(Analyst(fields["analyst"], fields["share"])),
+    "stopped": lambda fields: AnalystStopped(_text(fields["analyst"])),
+    "declared": lambda fields: SchemaDeclared(_text(fields["dataset"]), _text(fields["schema"])),
+    "closed": lambda _: LedgerClosed(),
+}
+
+
+ENTRY_KINDS = tuple(_READERS)
+"""The entries that this version knows."""
+
+
+def _pair(epsilon: Fraction, delta: Fraction) -> JsonFields:
+    return {"epsilon": str(epsilon), "delta": str(delta)}
+
+
+def _numbers(fields: JsonFields) -> tuple[Fraction, Fraction, int]:
+    return Fraction(_text(fields["epsilon"])), Fraction(_text(fields["delta"])), _whole(fields["limit"])
+
+
+@lru_cache(maxsize=1 << 14)
+def _event_fields(event: Event) -> JsonFields:
+    """Return the event's fields; equal events share one dictionary, which nothing changes."""
+    text = events.event_to_json(event)
+    _event(text)
+    found: JsonFields = json.loads(text)
+    return found
+
+
+@lru_cache(maxsize=1 << 14)
+def _event(text: str) -> Event:
+    return events.event_from_json(text)
+
+
+def _text(value: object) -> str:
+    if type(value) is not str:
+        raise TypeError(value)
+    return value
+
+
+def _optional_text(value: object) -> str | None:
+    return None if value is None else _text(value)
+
+
+def _whole(value: object) -> int:
+    if type(value) is not int:
+        raise TypeError(value)
+    return value
+
+
+def _flag(value: object) -> bool:
+    if type(value) is not bool:
+        raise TypeError(value)
+    return value

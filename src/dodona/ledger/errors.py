@@ -1,0 +1,266 @@
+"""The errors of a ledger: refusals, reused keys and receipts, and ledgers that cannot be used."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+from dodona.errors import InvalidRequest, InvariantBroken, Refused, Unavailable
+from dodona.numbers import format_percent
+from dodona.privacy.bounds import EpsilonDelta
+
+
+class BudgetExhausted(Refused):
+    """The event does not fit what is left."""
+
+    code = "budget-exhausted"
+
+    def __init__(self, *, asked: Fraction, left: Fraction, of: str, best: str | None = None, why: str = "") -> None:
+        """Say what was asked and what is left, as shares of one budget, whose it is, why, and the best that is left."""
+        self.asked = asked
+        self.left = left
+        self.of = of
+        self.best = best
+        self.why = why
+        instead = "Ask for less." if best is None else f"The best that is left is {best}: ask for that, or for less."
+        told = f"This would take {format_percent(asked)} of the budget of {of}; {format_percent(left)} is left."
+        super().__init__(" ".join(filter(None, (told, why, instead))))
+
+
+class NotPermitted(Refused):
+    """The analyst may not spend, or nobody may any more."""
+
+    code = "not-permitted"
+
+
+class PlanReserveExhausted(Refused):
+    """The plan does not fit what is left for plans."""
+
+    code = "pot-exhausted"
+
+    def __init__(self, *, asked: EpsilonDelta, left: EpsilonDelta, of: str) -> None:
+        """Say what the plan costs and what is left, and whose part it is."""
+        self.asked = asked
+        self.left = left
+        self.of = of
+        super().__init__(
+            f"This plan costs {_pair(asked)}; of what was set aside for plans {_pair(left)} is left to {of}. Open a "
+            "smaller plan, or ask without one."
+        )
+
+
+class NotInPlan(Refused):
+    """The event is not among those that are left of the plan."""
+
+    code = "not-in-plan"
+
+    def __init__(self, left: str) -> None:
+        """Say what is left, in words."""
+        super().__init__(
+            f"The plan does not have this event left. It has: {left}. Ask for one of these, or without the plan."
+        )
+
+
+class PlanVoid(Refused):
+    """The plan is older than a recovery, so nobody knows what is left of it."""
+
+    code = "plan-void"
+
+    def __init__(self) -> None:
+        """Say what to do."""
+        super().__init__(
+            "The ledger was recovered from a backup after this plan was opened: its events may have been used. Ask "
+            "without the plan."
+        )
+
+
+class ReceiptVoid(Refused):
+    """The receipt is older than a recovery, so nobody knows whether it was used."""
+
+    code = "receipt-void"
+
+    def __init__(self) -> None:
+        """Say what to do."""
+        super().__init__(
+            "The ledger was recovered from a backup after this receipt was written: it may have been used. Ask again.",
+            charged=True,
+        )
+
+
+class KeyReused(InvalidRequest):
+    """A key names one question, or one plan, for ever."""
+
+    code = "key-reused"
+
+    def __init__(self, key: str) -> None:
+        """Name the key."""
+        super().__init__(f"The key {key[:60]!r} belongs to another question or plan of this analyst. Write a new key.")
+
+
+class AnswerInterrupted(Unavailable):
+    """The receipt was used and no release is recorded: it is being answered now, or its answer was lost."""
+
+    code = "answer-interrupted"
+
+    def __init__(self) -> None:
+        """Say what to do."""
+        super().__init__(
+            "This question was charged and its answer is not recorded. Fetch it again in a moment; if it stays away, "
+            "the answer was lost in a crash: ask with a new key, which is charged again.",
+            charged=True,
+        )
+
+
+class AskedElsewhere(Unavailable):
+    """The same question is being answered for another caller, who is alive and takes long."""
+
+    code = "asked-elsewhere"
+
+    def __init__(self) -> None:
+        """Say what to do."""
+        super().__init__(
+            "The same question is being answered for another caller, and is not done yet. Ask again in a while: its "
+            "answer will be free."
+        )
+
+
+class ReceiptReused(InvariantBroken):
+    """A receipt buys one release."""
+
+    code = "receipt-reused"
+
+    def __init__(self) -> None:
+        """Say it."""
+        super().__init__("The receipt was used before. A receipt buys one release.", charged=True)
+
+
+class ReceiptMismatch(InvariantBroken):
+    """The receipt is not one of this ledger, or not as this ledger wrote it."""
+
+    code = "receipt-mismatch"
+
+    def __init__(self) -> None:
+        """Say it."""
+        super().__init__("The receipt is not one that this ledger wrote for this dataset.")
+
+
+class LedgerUnavailable(Unavailable):
+    """A write failed, so that this object answers nothing until the ledger is opened again."""
+
+    code = "ledger-unavailable"
+
+    def __init__(self, *, charged: bool = False) -> None:
+        """Say it in constant words; `charged` where the failed write may have reached the disk."""
+        super().__init__(
+            "The ledger could not be written or read. See to its disk or server, then open it again: "
+            "every charge that was confirmed is kept.",
+            charged=charged,
+        )
+
+
+class LedgerBusy(Unavailable):
+    """Another process holds the ledger and did not let go in time."""
+
+    code = "ledger-busy"
+
+    def __init__(self) -> None:
+        """Say what to do."""
+        super().__init__("Another process is writing to the ledger and did not finish in time. Try again.")
+
+
+class LedgerMissing(Unavailable):
+    """There is no ledger, and opening never makes one."""
+
+    code = "ledger-missing"
+
+    def __init__(self, place: str) -> None:
+        """Name the place and the two ways out."""
+        super().__init__(
+            f"There is no ledger at {place}. If there was one, restore a backup and run `dodona ledger recover`; if "
+            "there never was, run `dodona ledger create`. A lost ledger must not become a fresh budget."
+        )
+
+
+class LedgerExists(InvalidRequest):
+    """Creating never overwrites."""
+
+    code = "ledger-exists"
+
+    def __init__(self, place: str) -> None:
+        """Name the place."""
+        super().__init__(f"There is something at {place} already. Open it, or choose another place.")
+
+
+class LedgerUnreadable(Unavailable):
+    """What is there is not a ledger, or was damaged or altered."""
+
+    code = "ledger-unreadable"
+
+    def __init__(self, fault: str) -> None:
+        """Name the fault in words about the chain alone."""
+        self.fault = fault
+        super().__init__(
+            f"The ledger does not verify: {fault}. Keep the file, restore a backup in its place and run "
+            "`dodona ledger recover`, after which everything unspent counts as spent."
+        )
+
+
+class LedgerNewer(Unavailable):
+    """The chain is whole, and has an entry that this version does not know."""
+
+    code = "ledger-newer"
+
+    def __init__(self, line: int) -> None:
+        """Name the line, and say what not to do."""
+        super().__init__(
+            f"Line {line} of the ledger is whole, and of a newer version of Dodona. Use that version. Nothing is "
+            "damaged: do not recover it, as that would count everything as spent."
+        )
+
+
+class LedgerForbidden(Unavailable):
+    """The operating system does not let this user at the ledger or its head."""
+
+    code = "ledger-forbidden"
+
+    def __init__(self, place: str) -> None:
+        """Name the place and what is needed."""
+        super().__init__(
+            f"This user may not read and write {place}, or its folder. A ledger is made for its owner alone: ask the "
+            "owner for access to the ledger, its head and their folders, or let the owner's process ask for you."
+        )
+
+
+class LedgerRolledBack(Unavailable):
+    """The chain does not hold the head that is kept outside it: it is an old copy, or another ledger."""
+
+    code = "ledger-rolled-back"
+
+    def __init__(self) -> None:
+        """Say what to do."""
+        super().__init__(
+            "The ledger does not contain the head that is kept outside it: it is an old copy or another ledger. Put "
+            "the newest back. If it is lost, run `dodona ledger recover`, after which everything unspent is spent."
+        )
+
+
+class HeadMissing(Unavailable):
+    """The head that is kept outside the ledger is not there."""
+
+    code = "head-missing"
+
+    def __init__(self, place: str) -> None:
+        """Name the place."""
+        super().__init__(
+            f"The ledger's head is not at {place}, so an old copy could not be told from the newest. Put the head file "
+            "back. If it is lost, run `dodona ledger recover`, after which everything unspent counts as spent."
+        )
+
+
+class LedgerOfAnother(InvalidRequest):
+    """The ledger belongs to another dataset, another schema or another format."""
+
+    code = "ledger-of-another"
+
+
+def _pair(pair: EpsilonDelta) -> str:
+    return f"(ε {float(pair.epsilon):.6g}, δ {float(pair.delta):.6g})"

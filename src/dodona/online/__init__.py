@@ -1,1 +1,0 @@
-"""Answering a stream of questions: what is told again, what is measured, and at which price."""

@@ -1,1 +1,0 @@
-"""Multiplicative weights: many counts from few looks at the data."""

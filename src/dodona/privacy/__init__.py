@@ -1,0 +1,1 @@
+"""What it costs: events, accountants and mechanisms. Mathematics only; nothing here draws noise or sees data."""

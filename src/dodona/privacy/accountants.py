@@ -1,0 +1,236 @@
+"""Privacy filters and the odometer: whether one more event fits a budget, and what was spent so far.
+
+A filter is sound for adaptively chosen events and interleaved mechanisms, and decides from public facts alone. The
+odometer gives an ε that is valid whenever it is read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from enum import Enum
+from fractions import Fraction
+from functools import lru_cache
+from typing import assert_never
+
+from dodona.errors import InvalidArgument
+from dodona.privacy import bounds
+from dodona.privacy.conversion import best_order, order_epsilon, renyi_epsilon, renyi_limit, zcdp_limit
+from dodona.privacy.events import Event
+from dodona.schema.schema import Neighbours
+
+# --- Filters: whether one more event fits a budget, decided from public facts alone. ---
+
+
+class Accountant(Enum):
+    """The currency that a budget is counted in."""
+
+    PURE = "pure"
+    """Pure losses add up to ε; δ is not used."""
+    ZCDP = "zcdp"
+    """zCDP prices add up to the ρ that implies (ε, δ)."""
+    RENYI = "renyi"
+    """Rényi divergences at the budget's own order add up to what implies (ε, δ)."""
+    EITHER = "either"
+    """Admits what the pure or the Rényi account admits, both being charged with everything."""
+
+
+@dataclass(frozen=True, slots=True)
+class Spending:
+    """A running total: the sum of pure losses, None once an event without one came, and of costs in units of 2^-64."""
+
+    pure: Fraction | None = Fraction(0)
+    units: int = 0
+    events: int = 0
+    neighbours: Neighbours | None = None
+    """The relation of the events so far; another cannot be added to it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shares:
+    """Which part of the budget an event takes, by each account; None where that account cannot admit it any more."""
+
+    pure: Fraction | None
+    units: Fraction | None
+
+
+@dataclass(frozen=True, slots=True)
+class PrivacyFilter:
+    """A budget (ε, δ) in one currency, fixed before the first answer.
+
+    Theorem: filters, disjunction
+    """
+
+    accountant: Accountant
+    epsilon: Fraction
+    delta: Fraction
+    order: Fraction | None
+    limit: int
+    """What the costs may add up to, in units; 0 for the pure accountant."""
+
+    def after(self, spent: Spending, event: Event, *, times: int = 1) -> Spending | None:
+        """Return the total after the event, or None where it does not fit."""
+        total = self.charged(spent, event, times=times)
+        return total if self.admits(total) else None
+
+    def charged(self, spent: Spending, event: Event, *, times: int = 1) -> Spending:
+        """Return the total after the event, whether or not it fits."""
+        if spent.neighbours is not None and spent.neighbours is not event.neighbours:
+            accepted = (
+                f"everything so far was priced under {spent.neighbours.value}, and prices of two relations do not add"
+            )
+            raise InvalidArgument("neighbours", event.neighbours.value, accepted)
+        loss = event.epsilon
+        pure = None if spent.pure is None or loss is None else spent.pure + times * loss
+        return Spending(pure, spent.units + times * self.cost(event), spent.events + times, event.neighbours)
+
+    def admits(self, spent: Spending) -> bool:
+        """Return whether a total is within the budget."""
+        within_pure = spent.pure is not None and spent.pure <= self.epsilon
+        within_units = spent.units <= self.limit
+        match self.accountant:
+            case Accountant.PURE:
+                return within_pure
+            case Accountant.ZCDP | Accountant.RENYI:
+                return within_units
+            case Accountant.EITHER:
+                return within_pure or within_units
+            case _:
+                assert_never(self.accountant)
+
+    def cost(self, event: Event) -> int:
+        """Return an event's cost in units, rounded up; 0 for the pure accountant, which counts fractions."""
+        match self.accountant:
+            case Accountant.PURE:
+                return 0
+            case Accountant.ZCDP:
+                return _rho_cost(event)
+            case Accountant.RENYI | Accountant.EITHER:
+                return _renyi_cost(event, self.order or Fraction(0))
+            case _:
+                assert_never(self.accountant)
+
+    def share(self, spent: Spending) -> Fraction:
+        """Return which part of the budget a total takes; above 1 where it does not fit."""
+        pure = Fraction(2) if spent.pure is None else spent.pure / self.epsilon
+        match self.accountant:
+            case Accountant.PURE:
+                return pure
+            case Accountant.ZCDP | Accountant.RENYI:
+                return Fraction(spent.units, self.limit)
+            case Accountant.EITHER:
+                return min(pure, Fraction(spent.units, self.limit))
+            case _:
+                assert_never(self.accountant)
+
+    def shares(self, spent: Spending, event: Event) -> Shares:
+        """Return which part of each account an event takes: of two, the one that admits the whole decides."""
+        pure = units = None
+        counts_pure = self.accountant in {Accountant.PURE, Accountant.EITHER}
+        if counts_pure and spent.pure is not None and spent.pure <= self.epsilon and event.epsilon is not None:
+            pure = event.epsilon / self.epsilon
+        if self.accountant is not Accountant.PURE and self.limit > 0 and spent.units <= self.limit:
+            units = Fraction(self.cost(event), self.limit)
+        return Shares(pure, units)
+
+    def scaled(self, share: Fraction) -> PrivacyFilter:
+        """Return the filter of a part of this budget in the same currency: an analyst's share of it."""
+        if not 0 < share <= 1:
+            raise InvalidArgument("share", share, "write a part of the budget, above 0 and up to 1")
+        return replace(self, epsilon=self.epsilon * share, limit=int(self.limit * share))
+
+
+def budget_filter(accountant: Accountant, epsilon: Fraction, delta: Fraction) -> PrivacyFilter:
+    """Return the filter of a budget; its order and limit follow from (ε, δ) alone.
+
+    >>> budget_filter(Accountant.RENYI, Fraction(1), Fraction(1, 10**6)).order
+    Fraction(22, 1)
+
+    Theorem: filters
+    """
+    if epsilon <= 0:
+        raise InvalidArgument("epsilon", epsilon, "write a budget above 0")
+    if accountant is Accountant.PURE:
+        if delta != 0:
+            raise InvalidArgument("delta", delta, "a pure budget has no delta: write 0, or choose another accountant")
+        return PrivacyFilter(accountant, epsilon, delta, None, 0)
+    if not 0 < delta < 1:
+        raise InvalidArgument("delta", delta, "write a number between 0 and 1, such as '1e-6', or count pure losses")
+    if accountant is Accountant.ZCDP:
+        return PrivacyFilter(accountant, epsilon, delta, None, bounds.limit_in_units(zcdp_limit(epsilon, delta)))
+    order = best_order(epsilon, delta)
+    return PrivacyFilter(accountant, epsilon, delta, order, bounds.limit_in_units(renyi_limit(epsilon, delta, order)))
+
+
+@lru_cache(maxsize=1 << 16)
+def _rho_cost(event: Event) -> int:
+    return bounds.cost_in_units(event.rho())
+
+
+@lru_cache(maxsize=1 << 16)
+def _renyi_cost(event: Event, order: Fraction) -> int:
+    return bounds.cost_in_units(event.renyi(order))
+
+
+# --- The odometer: an ε that holds for what has been spent so far, whenever one looks. ---
+
+
+# A factor of two between orders costs a few percent of the reading; the highest serves readings down to a thousandth.
+_ORDERS = tuple(1 + 2**power for power in range(16))
+_FIRST = Fraction(3, 4)  # of δ, for a reading after one event; the orders share the rest
+_EACH = (1 - _FIRST) / len(_ORDERS)
+_PURE = PrivacyFilter(Accountant.PURE, Fraction(1), Fraction(0), None, 0)
+
+
+def odometer(events: Mapping[Event, int], *, delta: Fraction) -> Fraction | None:
+    """Return an ε such that everything so far is (ε, δ)-differentially private, at any time one cares to look.
+
+    None where nothing is known: at δ = 0 with an event that has no pure loss.
+
+    Theorem: odometer
+    """
+    spent = Spending()
+    for event, times in events.items():
+        spent = _PURE.charged(spent, event, times=times)
+    if spent.events == 0:
+        return Fraction(0)
+    readings = [] if spent.pure is None else [spent.pure]
+    if delta > 0:
+        if spent.events == 1:
+            readings += [_first(event, delta * _FIRST) for event, times in events.items() if times]
+        totals = zip(_ORDERS, _totals(events), strict=True)
+        readings += [_reading(order, total, delta) for order, total in totals]
+    return min(readings, default=None)
+
+
+def _totals(events: Mapping[Event, int]) -> list[Fraction]:
+    """Return the sum of Rényi prices at each order; of an event, at most order·ρ and at most its pure loss."""
+    slope, sums = 0, [0] * len(_ORDERS)
+    for event, times in events.items():
+        rho, pure = _prices(event)
+        if pure is None:
+            slope += times * rho
+        else:
+            sums = [total + times * min(order * rho, pure) for order, total in zip(_ORDERS, sums, strict=True)]
+    return [Fraction(order * slope + total, bounds.ONE_IN_UNITS) for order, total in zip(_ORDERS, sums, strict=True)]
+
+
+@lru_cache(maxsize=1 << 16)
+def _prices(event: Event) -> tuple[int, int | None]:
+    """Return ρ and the pure loss in units, rounded up."""
+    pure = event.epsilon
+    return bounds.cost_in_units(event.rho()), None if pure is None else -(
+        -pure.numerator * bounds.ONE_IN_UNITS // pure.denominator
+    )
+
+
+@lru_cache(maxsize=1 << 10)
+def _reading(order: int, total: Fraction, delta: Fraction) -> Fraction:
+    """Return the ε that one order proves; a budget is looked at more often than it is charged."""
+    return Fraction(order_epsilon(total, order=Fraction(order), delta=delta * _EACH))
+
+
+@lru_cache(maxsize=1 << 10)
+def _first(event: Event, delta: Fraction) -> Fraction:
+    """Return the ε of a single event at its best order."""
+    return Fraction(renyi_epsilon(event.renyi, delta=delta))

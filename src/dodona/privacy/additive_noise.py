@@ -1,0 +1,517 @@
+"""The discrete Laplace and discrete Gaussian mechanisms: scales, prices and accuracy.
+
+A mechanism is built from a privacy loss or from an accuracy target, and states its own event and error. Nothing here
+draws a number or sees data.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
+from enum import Enum
+from fractions import Fraction
+from functools import lru_cache
+from statistics import NormalDist
+from typing import ClassVar, Self
+
+import numpy as np
+
+from dodona.errors import InvalidArgument
+from dodona.numbers import Exact, format_fraction, to_fraction
+from dodona.privacy.accuracy import (
+    Accuracy,
+    Against,
+    sampling_error,
+    to_failure_probability,
+    validate_count,
+    validate_table_target,
+)
+from dodona.privacy.events import GaussianEvent, LaplaceEvent
+from dodona.query.sensitivity import Sensitivity
+from dodona.schema.schema import Neighbours
+
+# --- The scale of integer noise, in units of the answer: an exact number in the range that is drawn exactly. ---
+
+
+SMALLEST_SCALE = Fraction(1, 1000)
+LARGEST_SCALE = Fraction(10**12)
+NEGLIGIBLE_NOISE = 10**20
+"""Noise this far out has probability zero to every digit of a double."""
+SMALLEST_EPSILON = Fraction(1, 10**12)
+LARGEST_EPSILON = Fraction(10**4)
+
+_DIGITS = 7
+
+
+def validate_scale(value: Exact) -> Fraction:
+    """Return the scale as a fraction from 1/1000 to 10^12.
+
+    >>> validate_scale(0.1)
+    Fraction(1, 10)
+    """
+    return to_fraction(value, argument="scale", lower=SMALLEST_SCALE, upper=LARGEST_SCALE)
+
+
+def validate_noise_epsilon(value: Exact) -> Fraction:
+    """Return a privacy loss as a fraction from 10^-12 to 10^4."""
+    return to_fraction(value, argument="epsilon", lower=SMALLEST_EPSILON, upper=LARGEST_EPSILON)
+
+
+def validate_noise_delta(value: Exact) -> Fraction:
+    """Return a failure probability of privacy, strictly between 0 and 1."""
+    delta = to_fraction(value, argument="delta", lower=Fraction(0), upper=Fraction(1))
+    if delta in (0, 1):
+        raise InvalidArgument("delta", value, "write a number between 0 and 1, such as '1e-6'")
+    return delta
+
+
+def round_scale_down(value: float) -> Fraction:
+    """Return the scale to seven digits, rounded down: less noise than asked for, so accuracy is kept.
+
+    >>> round_scale_down(1 / 3)
+    Fraction(3333333, 10000000)
+    """
+    return _rounded(value, ROUND_FLOOR)
+
+
+def round_scale_up(value: float) -> Fraction:
+    """Return the scale to seven digits, rounded up: more noise than asked for, so privacy is kept."""
+    return _rounded(value, ROUND_CEILING)
+
+
+def _rounded(value: float, rounding: str) -> Fraction:
+    if not SMALLEST_SCALE <= value <= LARGEST_SCALE or math.isnan(value):
+        accepted = f"this asks for noise of scale {value:.3g}, and noise is drawn from {SMALLEST_SCALE} to {format_fraction(LARGEST_SCALE)}"
+        raise InvalidArgument("scale", value, accepted)
+    return Fraction(Context(prec=_DIGITS, rounding=rounding).create_decimal(Decimal(value)))
+
+
+# --- The discrete Laplace mechanism: integer noise with P(x) ∝ exp(-|x|/scale), on whole numbers or on a public grid.
+
+
+_FINE = 1024  # steps of a grid that nobody chose in what one row can move
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class Laplace:
+    """Independent discrete Laplace noise of an exact scale on each answer, in units of the answer.
+
+    It is ε-differentially private with ε = l1 sensitivity / scale.
+
+    Theorem: laplace-privacy
+    """
+
+    theorem: ClassVar[str] = "laplace-privacy"
+    scale: Fraction
+
+    def __init__(self, *, scale: Exact) -> None:
+        """Take any exact number from 1/1000 to 10^12."""
+        object.__setattr__(self, "scale", validate_scale(scale))
+
+    @classmethod
+    def for_privacy(cls, epsilon: Exact, sensitivity: Sensitivity) -> Self:
+        """Return the mechanism that costs exactly ε.
+
+        >>> from dodona.schema.schema import Neighbours
+        >>> Laplace.for_privacy("1/2", Sensitivity.histogram(Neighbours.REPLACE)).scale
+        Fraction(4, 1)
+        """
+        return cls(scale=sensitivity.l1 / validate_noise_epsilon(epsilon))
+
+    @classmethod
+    def for_accuracy(cls, target: Accuracy, *, answers: int = 1) -> Self:
+        """Return the mechanism with most noise (to seven digits) that meets the target for all answers at once.
+
+        >>> mechanism = Laplace.for_accuracy(Accuracy(within=100, confidence=0.95))
+        >>> mechanism.accuracy(0.95).within
+        100.0
+        """
+        steps = math.floor(validate_table_target(target).within) + 1
+        tail = _per_answer(to_failure_probability(target.confidence), validate_count(answers, argument="answers"))
+        low, high = 1e-4, 1e13
+        while high / low > 1 + 1e-9:  # the tail beyond a fixed distance grows with the scale
+            middle = math.sqrt(low * high)
+            low, high = (middle, high) if _log_tail(steps, middle) <= math.log(tail) else (low, middle)
+        return cls(scale=round_scale_down(low))
+
+    def event(self, sensitivity: Sensitivity) -> LaplaceEvent:
+        """Return what one release costs."""
+        return LaplaceEvent(sensitivity.l1, self.scale, sensitivity.neighbours)
+
+    def accuracy(self, confidence: float = 0.95, *, answers: int = 1, sample: int | None = None) -> Accuracy:
+        """Return the exact quantile of the largest error of all answers, and the expected error of one.
+
+        With `sample`, the answers are counts over so many independent rows and the comparison is with the population.
+
+        Theorem: laplace-accuracy
+        """
+        failing = to_failure_probability(confidence)
+        sampled = 0.0
+        if sample is not None:
+            failing /= 2
+            sampled = sampling_error(failing, answers=answers, sample=sample)
+        tail = math.log(_per_answer(failing, validate_count(answers, argument="answers")))
+        scale = float(self.scale)
+        steps = max(1, math.ceil(scale * (math.log(2 / (1 + math.exp(-1 / scale))) - tail)))
+        while _log_tail(steps, scale) > tail:
+            steps += 1
+        while steps > 1 and _log_tail(steps - 1, scale) <= tail:
+            steps -= 1
+        expected = 1 / math.sinh(1 / scale) if scale > 1 / 700 else 0.0
+        if sample is None:
+            return Accuracy(within=float(steps - 1), confidence=confidence, expected=expected)
+        return Accuracy(
+            within=steps - 1 + sampled,
+            confidence=confidence,
+            expected=expected + math.sqrt(sample) / 2,
+            against=Against.POPULATION,
+        )
+
+    def probability(self, noise: int) -> float:
+        """Return the probability of this noise: tanh(1/(2·scale))·exp(-|noise|/scale).
+
+        >>> Laplace(scale="1/2").probability(0)
+        0.7615941559557649
+        """
+        scale = float(self.scale)
+        return math.tanh(0.5 / scale) * math.exp(-min(abs(noise), NEGLIGIBLE_NOISE) / scale)
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class GridLaplace:
+    """Laplace noise on a real number: the number is rounded to a public grid, and the noise is drawn on that grid.
+
+    Noise in floating-point numbers would betray the exact answer by its last bits (Mironov 2012). On a grid of step g
+    the draw is a whole number of steps, so the stated law is the law that is drawn. A number that one row moves by at
+    most Δ moves by at most ⌈Δ/g⌉ steps, so nothing is lost where Δ is a multiple of g.
+
+    >>> share = GridLaplace.for_share(1, rows=1_000_000)
+    >>> share.grid, share.scale
+    (Fraction(1, 1000000), Fraction(1, 1000000))
+
+    Theorem: laplace-on-a-grid
+    """
+
+    theorem: ClassVar[str] = "laplace-on-a-grid"
+    scale: Fraction
+    """In the unit of the answer."""
+    grid: Fraction
+    """The step, in the same unit: public, and chosen without looking at the data."""
+
+    def __init__(self, *, scale: Exact, grid: Exact) -> None:
+        """Take a scale from 1/1000 to 10^12 steps."""
+        object.__setattr__(self, "grid", _real(grid, "grid"))
+        object.__setattr__(self, "scale", _real(scale, "scale"))
+        validate_scale(self.scale / self.grid)
+
+    @classmethod
+    def for_privacy(cls, epsilon: Exact, *, sensitivity: Exact, grid: Exact | None = None) -> Self:
+        """Return the mechanism that costs exactly ε for a number that one row moves by at most `sensitivity`.
+
+        Without a grid it is a 1024th of the sensitivity. A grid that does not divide the sensitivity needs more noise.
+        """
+        moved = _real(sensitivity, "sensitivity")
+        step = moved / _FINE if grid is None else _real(grid, "grid")
+        return cls(scale=_steps_up(moved / step) * step / validate_noise_epsilon(epsilon), grid=step)
+
+    @classmethod
+    def for_share(cls, epsilon: Exact, *, rows: int) -> Self:
+        """Return the mechanism for the share of a public number of rows: sensitivity and grid are 1/n, so it is exact.
+
+        It is the count with noise of scale 1/ε, divided by the number of rows.
+        """
+        one = Fraction(1, validate_count(rows, argument="rows"))
+        return cls.for_privacy(epsilon, sensitivity=one, grid=one)
+
+    @property
+    def noise(self) -> Laplace:
+        """The noise, in steps of the grid."""
+        return Laplace(scale=self.scale / self.grid)
+
+    def steps(self, value: Exact) -> int:
+        """Return a number as steps of the grid, rounded to the nearest and half a step upwards, exactly."""
+        bound = self.grid * (1 << 62)
+        return math.floor(to_fraction(value, argument="value", lower=-bound, upper=bound) / self.grid + Fraction(1, 2))
+
+    def event(self, sensitivity: Exact, neighbours: Neighbours, *, answers: int = 1) -> LaplaceEvent:
+        """Return what one release costs, for answers whose absolute changes sum to at most `sensitivity`.
+
+        Each of them may be rounded over one step more than it moved; one answer moves by at most ⌈Δ/g⌉ steps.
+
+        Theorem: laplace-on-a-grid
+        """
+        moved = _steps_up(_real(sensitivity, "sensitivity") / self.grid)
+        distance = moved + validate_count(answers, argument="answers") - 1
+        return LaplaceEvent(distance, self.scale / self.grid, neighbours)
+
+    def accuracy(self, confidence: float = 0.95, *, answers: int = 1) -> Accuracy:
+        """Return how far all answers are at most from the real numbers, rounding included.
+
+        Theorem: laplace-accuracy
+        """
+        drawn, step = self.noise.accuracy(confidence, answers=answers), float(self.grid)
+        expected = None if drawn.expected is None else (drawn.expected + 0.5) * step
+        return Accuracy(within=(drawn.within + 0.5) * step, confidence=confidence, expected=expected)
+
+
+def _real(value: Exact, argument: str) -> Fraction:
+    return to_fraction(value, argument=argument, lower=Fraction(1, 10**30), upper=Fraction(10**30))
+
+
+def _steps_up(steps: Fraction) -> int:
+    """Return how many whole steps a rounded number can move at most, if the number itself moves by `steps`."""
+    return math.ceil(steps)
+
+
+def _log_tail(steps: int, scale: float) -> float:
+    """Return ln P(|noise| ≥ steps) = ln 2 - steps/scale - ln(1 + e^(-1/scale)), for steps ≥ 1."""
+    return math.log(2) - steps / scale - math.log1p(math.exp(-1 / scale))
+
+
+def _per_answer(failing: float, answers: int) -> float:
+    """Return how often one of independent answers may fail, so that all hold but with probability `failing`."""
+    return -math.expm1(math.log1p(-failing) / answers)
+
+
+# --- δ(ε) of Gaussian noise: the textbook calibrations, and the exact sum for the discrete law that is drawn. ---
+
+
+_LARGEST_DELTA_SCALE = 10.0**5  # largest scale at which δ is summed term by term
+_UP = 1 + 1e-9  # covers the rounding of sums of doubles
+
+
+class Calibration(Enum):
+    """A formula for σ of continuous Gaussian noise; it only gives the place where the discrete search starts."""
+
+    CLASSICAL = "classical"
+    """σ = Δ₂√(2 ln(1.25/δ))/ε, for ε < 1 (theorem 3.22)."""
+    ANALYTIC = "analytic"
+    """The least σ for continuous noise (Balle and Wang 2018), for every ε."""
+
+
+def calibrate_sigma(epsilon: float, delta: float, sensitivity: Sensitivity, calibration: Calibration) -> float:
+    """Return σ by the calibration.
+
+    Theorem: gaussian-delta
+    """
+    distance = math.sqrt(sensitivity.l2_squared)
+    if calibration is Calibration.CLASSICAL:
+        if epsilon >= 1:
+            raise InvalidArgument(
+                "epsilon", epsilon, "the classical formula is proved below 1; use Calibration.ANALYTIC"
+            )
+        return distance * math.sqrt(2 * math.log(1.25 / delta)) / epsilon
+    low, high = 1e-9, 1e13
+    while high / low > 1 + 1e-12:
+        middle = math.sqrt(low * high)
+        low, high = (low, middle) if continuous_gaussian_delta(epsilon, 1 / middle) <= delta else (middle, high)
+    return distance * high
+
+
+def continuous_gaussian_delta(epsilon: float, mu: float) -> float:
+    """Return δ(ε) = Φ(μ/2 - ε/μ) - e^ε·Φ(-μ/2 - ε/μ) of continuous Gaussian noise, μ = Δ₂/σ."""
+    below = _normal(-mu / 2 - epsilon / mu)
+    # Where the second term underflows it is at most the first, times less than one.
+    return _normal(mu / 2 - epsilon / mu) - (math.exp(epsilon + math.log(below)) if below > 0 else 0.0)
+
+
+def _normal(quantile: float) -> float:
+    """Return Φ; through erfc, which keeps its digits in the lower tail."""
+    return math.erfc(-quantile / math.sqrt(2)) / 2
+
+
+def discrete_gaussian_delta(epsilon: float, scale: float, sensitivity: Sensitivity) -> float:
+    """Return δ(ε) of discrete Gaussian noise for the worst neighbours of this sensitivity, rounded up.
+
+    Theorem: gaussian-delta
+    """
+    bound = delta_from_rho(epsilon, sensitivity.l2_squared / (2 * scale**2))
+    if sensitivity.l1 == sensitivity.linf:  # the worst is that one answer moves by linf
+        return min(bound, _one_answer(epsilon, scale, sensitivity.linf))
+    two = sensitivity.linf == 1 and sensitivity.l2_squared == 2  # noqa: PLR2004  a histogram: two cells move by one
+    if two and scale <= _LARGEST_DELTA_SCALE:
+        return min(bound, max(_one_answer(epsilon, scale, 1), _two_cells(epsilon, scale)))
+    return bound
+
+
+def _one_answer(epsilon: float, scale: float, distance: int) -> float:
+    """Return Σ max(0, P(x) - e^ε·P(x + d)); a longer shift is never less telling, as the law is log-concave."""
+    if scale > _LARGEST_DELTA_SCALE:
+        # A midpoint sum of the density is off by at most ∫|f''|/24 < 0.0404/σ² on each side.
+        return continuous_gaussian_delta(epsilon, distance / scale) * _UP + (1 + math.exp(epsilon)) * 0.0404 / scale**2
+    edge = math.ceil(40 * scale) + 1
+    noise = np.arange(-edge, edge + 1, dtype=np.float64)
+    loss = distance * (distance + 2 * noise) / (2 * scale**2)
+    return _hockey_stick(epsilon, np.exp(-((noise / scale) ** 2) / 2) / gaussian_normalizer(scale), loss)
+
+
+def _two_cells(epsilon: float, scale: float) -> float:
+    """Return δ(ε) for two cells that move by one: the loss depends on the sum of two draws, whose law is closed.
+
+    P(s) = e^{-s²/4σ²}·Σ_x e^{-(x - s/2)²/σ²} / total², where the sum depends on the parity of s alone.
+    """
+    edge = math.ceil(60 * scale) + 2
+    sums = np.arange(-edge, edge + 1, dtype=np.float64)
+    grid = np.arange(-edge, edge + 1, dtype=np.float64)
+    even, odd = (math.fsum(np.exp(-(((grid + half) / scale) ** 2)).tolist()) for half in (0.0, 0.5))
+    weight = np.exp(-((sums / (2 * scale)) ** 2)) * np.where(sums % 2 == 0, even, odd) / gaussian_normalizer(scale) ** 2
+    return _hockey_stick(epsilon, weight, (2 + 2 * sums) / (2 * scale**2))
+
+
+def _hockey_stick(epsilon: float, weight: np.ndarray, loss: np.ndarray) -> float:
+    """Return E[(1 - e^{ε - loss})₊], rounded up."""
+    telling = loss > epsilon
+    return float(np.sum(weight[telling] * -np.expm1(epsilon - loss[telling]))) * _UP
+
+
+def delta_from_rho(epsilon: float, rho: float) -> float:
+    """Return δ(ε) of any ρ-zCDP mechanism: the least over orders of e^{(α-1)(αρ-ε)}·(1 - 1/α)^α/(α - 1).
+
+    Theorem: gaussian-delta
+    """
+    low, high = 0.0, 60.0  # ln(α - 1), of which the exponent is convex; golden section
+
+    def logarithm(position: float) -> float:
+        order = 1 + math.exp(position - 20)
+        return (order - 1) * (order * rho - epsilon) + order * math.log1p(-1 / order) - math.log(order - 1)
+
+    while high - low > 1e-9:  # noqa: PLR2004  far finer than the optimum is sharp
+        third = (high - low) / 3
+        low, high = (low, high - third) if logarithm(low + third) < logarithm(high - third) else (low + third, high)
+    return min(1.0, math.exp(logarithm((low + high) / 2)) * _UP)
+
+
+def gaussian_normalizer(scale: float) -> float:
+    """Return Σ exp(-x²/(2·scale²)) over the integers: directly, or by Poisson's summation where that is shorter."""
+    if scale < 1:
+        return 1 + 2 * math.fsum(math.exp(-((x / scale) ** 2) / 2) for x in range(1, 40))
+    dual = 2 * math.fsum(math.exp(-2 * (math.pi * scale * x) ** 2) for x in range(1, 4))
+    return scale * math.sqrt(2 * math.pi) * (1 + dual)
+
+
+# --- The discrete Gaussian mechanism: integer noise with P(x) ∝ exp(-x²/(2·scale²)). ---
+
+
+_LARGEST_TAIL_SCALE = 1000.0  # up to this scale tails are sums; beyond, a bound that is off by less than a step
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class Gaussian:
+    """Independent discrete Gaussian noise of an exact scale σ on each answer, in units of the answer.
+
+    Theorem: gaussian-rho
+    """
+
+    theorem: ClassVar[str] = "gaussian-rho"
+    scale: Fraction
+
+    def __init__(self, *, scale: Exact) -> None:
+        """Take any exact number from 1/1000 to 10^12."""
+        object.__setattr__(self, "scale", validate_scale(scale))
+
+    @classmethod
+    def for_privacy(
+        cls,
+        epsilon: Exact,
+        delta: Exact,
+        sensitivity: Sensitivity,
+        *,
+        calibration: Calibration = Calibration.ANALYTIC,
+    ) -> Self:
+        """Return the mechanism for (ε, δ): the calibration's σ, raised until the discrete law itself has δ(ε) ≤ δ.
+
+        Theorem: gaussian-delta
+        """
+        loss, failing = float(validate_noise_epsilon(epsilon)), float(validate_noise_delta(delta))
+        scale = calibrate_sigma(loss, failing, sensitivity, calibration)
+        mechanism = cls(scale=round_scale_up(scale))
+        while mechanism.delta(epsilon, sensitivity) > failing:
+            scale *= 1 + 1e-4
+            mechanism = cls(scale=round_scale_up(scale))
+        return mechanism
+
+    @classmethod
+    def for_accuracy(cls, target: Accuracy, *, answers: int = 1) -> Self:
+        """Return the mechanism with most noise (to about five digits) that meets the target for all answers at once."""
+        failing, room = to_failure_probability(target.confidence), validate_table_target(target).within
+        number = validate_count(answers, argument="answers")
+
+        def met(scale: float) -> bool:
+            return _quantile(scale, failing, number) <= room
+
+        low, high = _bracket_scale(room, failing, number)
+        if not met(low) or met(high):  # the normal law is no guide at a few steps
+            low, high = 1e-4, 1e13
+        while high / low > 1 + 1e-5:
+            middle = math.sqrt(low * high)
+            low, high = (middle, high) if met(middle) else (low, middle)
+        return cls(scale=round_scale_down(low))
+
+    def event(self, sensitivity: Sensitivity) -> GaussianEvent:
+        """Return what one release costs."""
+        return GaussianEvent(sensitivity.l2_squared, self.scale**2, sensitivity.neighbours)
+
+    def delta(self, epsilon: Exact, sensitivity: Sensitivity) -> float:
+        """Return δ(ε) of the discrete law: exact for one answer or a histogram, through zCDP for other vectors."""
+        return discrete_gaussian_delta(float(validate_noise_epsilon(epsilon)), float(self.scale), sensitivity)
+
+    def accuracy(self, confidence: float = 0.95, *, answers: int = 1, sample: int | None = None) -> Accuracy:
+        """Return a quantile of the largest error of all answers, from the discrete tail, and the expected error of one.
+
+        With `sample`, the answers are counts over so many independent rows and the comparison is with the population.
+
+        Theorem: gaussian-accuracy
+        """
+        failing = to_failure_probability(confidence) / (1 if sample is None else 2)
+        scale = float(self.scale)
+        within = _quantile(scale, failing, validate_count(answers, argument="answers"))
+        expected = _expected(scale)
+        if sample is None:
+            return Accuracy(within=within, confidence=confidence, expected=expected)
+        return Accuracy(
+            within=within + sampling_error(failing, answers=answers, sample=sample),
+            confidence=confidence,
+            expected=expected + math.sqrt(sample) / 2,
+            against=Against.POPULATION,
+        )
+
+    def probability(self, noise: int) -> float:
+        """Return the probability of this noise.
+
+        >>> round(Gaussian(scale=1).probability(0), 7)
+        0.3989423
+        """
+        scale = float(self.scale)
+        return math.exp(-((min(abs(noise), NEGLIGIBLE_NOISE) / scale) ** 2) / 2) / gaussian_normalizer(scale)
+
+
+def _bracket_scale(room: float, failing: float, answers: int) -> tuple[float, float]:
+    """Return scales just below and above the one whose error is the room, by the normal law."""
+    guess = (math.floor(room) + 0.5) / -NormalDist().inv_cdf(_failure_per_answer(failing, answers) / 2)
+    return guess * 0.99, guess * 1.01
+
+
+def _failure_per_answer(failing: float, answers: int) -> float:
+    """Return how often one of independent answers may fail, so that all hold but with probability `failing`."""
+    return -math.expm1(math.log1p(-failing) / answers)
+
+
+@lru_cache(maxsize=1 << 12)
+def _quantile(scale: float, failing: float, answers: int) -> float:
+    """Return the least m with P(|x| > m) ≤ the share of one of independent answers, or a bound that is a step off."""
+    share = _failure_per_answer(failing, answers)
+    if scale > _LARGEST_TAIL_SCALE:
+        # Σ_{x>m} e^{-x²/2σ²} ≤ ∫_m^∞ and the total is at least σ√(2π), so P(|x| > m) ≤ P(|N| > m/σ).
+        return math.ceil(-NormalDist().inv_cdf(share / 2) * scale)
+    steps = np.arange(math.ceil(40 * scale) + 1, 0, -1)
+    beyond = np.cumsum(2 * np.exp(-((steps / scale) ** 2) / 2) / gaussian_normalizer(scale))  # P(|x| ≥ step)
+    return float(steps.size - np.searchsorted(beyond, share, side="right"))
+
+
+def _expected(scale: float) -> float:
+    """Return E|x|, at most σ√(2/π) plus what the grid adds."""
+    if scale > _LARGEST_TAIL_SCALE:
+        return scale * math.sqrt(2 / math.pi)
+    steps = np.arange(1, math.ceil(40 * scale) + 2)
+    return float(2 * (steps * np.exp(-((steps / scale) ** 2) / 2)).sum() / gaussian_normalizer(scale))

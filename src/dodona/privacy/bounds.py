@@ -1,0 +1,228 @@
+"""Validated privacy parameters and arithmetic that only errs on the safe side.
+
+Floats are rounded up, costs are integers in units of 2^-64 (costs rounded up, limits down), and Rényi and zCDP curves
+are computed in decimals. A sum of costs is therefore exact and never too low.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from decimal import MAX_EMAX, MIN_EMIN, ROUND_CEILING, ROUND_FLOOR, Context, Decimal, localcontext
+from fractions import Fraction
+
+from dodona.errors import InvalidArgument
+from dodona.numbers import Exact, to_fraction, to_integer
+
+# --- Numbers on the safe side: what an argument may be, and floats that do not fall below what they stand for. ---
+
+
+_LEAST = Fraction(1, 10**12)
+_MOST = Fraction(10**12)
+_SLACK = 1e-12  # covers more than a thousand roundings, each of 2^-53
+MOST_TIMES = 10**6
+
+
+@dataclass(frozen=True, slots=True)
+class EpsilonDelta:
+    """An (ε, δ) guarantee; both numbers are exact, and not below what was proved."""
+
+    epsilon: Fraction
+    delta: Fraction
+
+
+def validate_epsilon(value: Exact, *, argument: str = "epsilon") -> Fraction:
+    """Return an ε from 10^-12 to 10^12."""
+    return to_fraction(value, argument=argument, lower=_LEAST, upper=_MOST)
+
+
+def validate_delta(value: Exact, *, argument: str = "delta") -> Fraction:
+    """Return a δ from 0 up and below 1."""
+    number = to_fraction(value, argument=argument, lower=Fraction(0), upper=Fraction(1))
+    if number == 1:
+        raise InvalidArgument(argument, value, "write a number from 0 up and below 1, such as '1e-6'")
+    return number
+
+
+def validate_positive_delta(value: Exact, *, argument: str = "delta") -> Fraction:
+    """Return a δ above 0 and below 1; at 0 only pure privacy says anything."""
+    number = validate_delta(value, argument=argument)
+    if number == 0:
+        raise InvalidArgument(argument, value, "write a number above 0 and below 1, such as '1e-6'")
+    return number
+
+
+def validate_repetitions(value: int, *, argument: str = "times") -> int:
+    """Return a number of mechanisms, from 1 to 10^6."""
+    return to_integer(value, argument=argument, lower=1, upper=MOST_TIMES)
+
+
+def float_above(number: Fraction) -> float:
+    """Return the nearest float that is not below the fraction."""
+    near = float(number)
+    return near if Fraction(near) >= number else math.nextafter(near, math.inf)
+
+
+def float_below(number: Fraction) -> float:
+    """Return the nearest float that is not above the fraction."""
+    near = float(number)
+    return near if Fraction(near) <= number else math.nextafter(near, -math.inf)
+
+
+def add_rounding_margin(value: float) -> float:
+    """Return a float above every number that `value` may stand for after a thousand roundings; never 0 for a δ.
+
+    What is below the smallest normal float is raised to it, as roundings are no longer relative there.
+    """
+    return max(value * (1 + _SLACK), 2.3e-308)
+
+
+def epsilon_delta(epsilon: float, delta: float) -> EpsilonDelta:
+    """Return the guarantee of two floats that have been raised already."""
+    return EpsilonDelta(Fraction(epsilon), Fraction(min(delta, 1.0)))
+
+
+# --- Costs as integers: a unit is 2^-64, costs are rounded up and limits down, so sums are exact and never too low. ---
+
+
+_WIDE = Context(prec=120, Emin=MIN_EMIN, Emax=MAX_EMAX)
+ONE_IN_UNITS = 1 << 64
+"""A price of 1, in units."""
+_UNITS = Decimal(ONE_IN_UNITS)
+
+
+def cost_in_units(price: Decimal) -> int:
+    """Return a price in units, rounded up.
+
+    >>> cost_in_units(Decimal("0.5")) == 1 << 63
+    True
+
+    Theorem: rounding
+    """
+    return int(_WIDE.multiply(price, _UNITS).to_integral_value(ROUND_CEILING, _WIDE))
+
+
+def limit_in_units(price: Decimal) -> int:
+    """Return a limit in units, rounded down.
+
+    Theorem: rounding
+    """
+    return int(_WIDE.multiply(price, _UNITS).to_integral_value(ROUND_FLOOR, _WIDE))
+
+
+# --- Privacy curves in decimal arithmetic, each value rounded up: what a mechanism of a kind costs in each currency.
+
+
+# Eighty digits: cancellation takes at most fifty-one of them in the ranges that events accept (page rounding).
+_EIGHTY = Context(prec=80, Emin=MIN_EMIN, Emax=MAX_EMAX)
+_SHOWN = Context(prec=34, rounding=ROUND_CEILING, Emin=MIN_EMIN, Emax=MAX_EMAX)
+_MARGIN = 1 + Decimal(1).scaleb(-25)
+
+
+def round_up(value: Decimal) -> Decimal:
+    """Return a number that is not below the one that `value` stands for after up to a hundred steps with eighty digits.
+
+    Theorem: rounding
+    """
+    return _SHOWN.multiply(value, _MARGIN)
+
+
+def price_as_decimal(price: Fraction) -> Decimal:
+    """Return an exact price as a decimal, rounded up.
+
+    Theorem: rounding
+    """
+    with localcontext(_EIGHTY):
+        return round_up(_decimal(price))
+
+
+def sum_of_prices(prices: Iterable[tuple[Decimal, int]]) -> Decimal:
+    """Return the sum of prices, each so many times, rounded up.
+
+    Theorem: rounding
+    """
+    with localcontext(_EIGHTY):
+        return round_up(sum((price * times for price, times in prices), Decimal(0)))
+
+
+def pure_rho(epsilon: Fraction) -> Decimal:
+    """Return ε·tanh(ε/2), which no ε-differentially private mechanism exceeds and randomized response attains.
+
+    Theorem: pure-rho
+    """
+    with localcontext(_EIGHTY):
+        loss = _decimal(epsilon)
+        power = (-loss).exp()
+        return round_up(loss * (1 - power) / (1 + power))
+
+
+def pure_renyi(epsilon: Fraction, order: Fraction) -> Decimal:
+    """Return the Rényi divergence of randomized response: ln[(e^{αε} + e^{(1-α)ε})/(1 + e^ε)]/(α - 1).
+
+    Theorem: pure-rho
+    """
+    with localcontext(_EIGHTY):
+        loss, alpha = _decimal(epsilon), _decimal(order)
+        # Divided through by e^{αε}, so that nothing grows.
+        inside = (1 + ((1 - 2 * alpha) * loss).exp()) / (1 + (-loss).exp())
+        return round_up(loss + inside.ln() / (alpha - 1))
+
+
+def laplace_rho(distance: int, scale: Fraction) -> Decimal:
+    """Return [d - 2q(1 - q^d)/(1 - q²)]/t for discrete Laplace noise of scale t, q = e^(-1/t).
+
+    Theorem: laplace-rho
+    """
+    with localcontext(_EIGHTY):
+        width = _decimal(scale)
+        ratio, power = (-1 / width).exp(), (-distance / width).exp()
+        return round_up((distance - 2 * ratio * (1 - power) / (1 - ratio * ratio)) / width)
+
+
+def laplace_renyi(distance: int, scale: Fraction, order: Fraction) -> Decimal:
+    """Return the Rényi divergence between discrete Laplace laws a distance d apart.
+
+    Theorem: laplace-rho
+    """
+    with localcontext(_EIGHTY):
+        width, alpha = _decimal(scale), _decimal(order)
+        ratio = (-1 / width).exp()
+        fall = ((1 - 2 * alpha) / width).exp()
+        # E_Q[(P/Q)^α] = high·q^{-(α-1)d} + low·q^{αd}; the first power is taken out of the logarithm.
+        high = (1 - fall + (1 - ratio) * fall) / ((1 + ratio) * (1 - fall))
+        low = (ratio - fall) / ((1 + ratio) * (1 - fall))
+        inside = high + low * ((1 - 2 * alpha) * distance / width).exp()
+        return round_up(distance / width + inside.ln() / (alpha - 1))
+
+
+def range_rho(epsilon: Fraction) -> Decimal:
+    """Return x - 1 - ln x, x = ε/(1 - e^-ε): the price of a mechanism whose losses span at most ε (≤ ε²/8).
+
+    Theorem: range-rho
+    """
+    with localcontext(_EIGHTY):
+        loss = _decimal(epsilon)
+        ratio = loss / (1 - (-loss).exp())
+        return round_up(ratio - 1 - ratio.ln())
+
+
+def range_renyi(epsilon: Fraction, order: Fraction) -> Decimal:
+    """Return the largest Rényi divergence of a pair whose losses span at most ε.
+
+    Theorem: range-rho
+    """
+    with localcontext(_EIGHTY):
+        loss, alpha = _decimal(epsilon), _decimal(order)
+        low, lowest = (-loss).exp(), (-alpha * loss).exp()
+        if low == 0:  # below the smallest decimal: losses span so much that the pure price is as good
+            return round_up(loss)
+        # The worst pair has losses t and t - ε; y = e^t is where the derivative vanishes, from 1 to e^ε.
+        worst = (alpha - 1) * (1 - lowest) / (alpha * (low - lowest))
+        worst = min(max(worst, Decimal(1)), 1 / low)
+        inside = (1 - lowest - worst * (low - lowest)) / (1 - low)
+        return round_up(worst.ln() + inside.ln() / (alpha - 1))
+
+
+def _decimal(number: Fraction) -> Decimal:
+    return Decimal(number.numerator) / Decimal(number.denominator)

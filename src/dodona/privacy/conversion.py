@@ -1,0 +1,341 @@
+"""Conversions between zCDP, Rényi DP, Gaussian DP and (ε, δ), in both directions.
+
+Every bound is rounded to the safe side. A bound at any single Rényi order is sound; the search for the best order
+only makes it tighter. Gaussian DP is for comparison: discrete noise is never charged by it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+from decimal import MAX_EMAX, MIN_EMIN, ROUND_FLOOR, Context, Decimal, localcontext
+from fractions import Fraction
+
+from dodona.errors import InvalidArgument
+from dodona.numbers import Exact, to_fraction
+from dodona.privacy.bounds import (
+    add_rounding_margin,
+    float_above,
+    float_below,
+    validate_epsilon,
+    validate_positive_delta,
+)
+from dodona.privacy.events import validate_order
+
+# --- From one currency of privacy to another: zCDP and Rényi prices as (ε, δ), in both directions, the order optimised.
+
+
+RenyiCurve = Callable[[Fraction], Decimal]
+"""The Rényi price at each order, as `Event.renyi` gives it."""
+
+_ROUNDING = 2.0**-48  # of the sum of all terms' sizes; each term has a few roundings of 2^-53
+_GOLDEN = (math.sqrt(5) - 1) / 2
+
+
+def compose_rho(rhos: Iterable[Exact]) -> Fraction:
+    """Return Σρ, exactly: zCDP prices add, also for adaptive choices.
+
+    Theorem: zcdp-composition
+    """
+    found = [_price(rho) for rho in rhos]
+    if not found:
+        raise InvalidArgument("rhos", found, "write at least one price")
+    return sum(found, Fraction(0))
+
+
+def zcdp_epsilon(rho: Exact, *, delta: Exact) -> float:
+    """Return the least ε that any order proves for a ρ-zCDP mechanism (Canonne, Kamath, Steinke 2020, prop. 12).
+
+    Theorem: best-order
+    """
+    price, wanted = _price(rho), validate_positive_delta(delta)
+    return max(0.0, _least(lambda order: _epsilon(order * price, order, wanted)))
+
+
+def zcdp_delta(rho: Exact, *, epsilon: Exact) -> float:
+    """Return the least δ that any order proves for a ρ-zCDP mechanism.
+
+    Theorem: best-order
+    """
+    price, loss = _price(rho), validate_epsilon(epsilon)
+    return _probability(_least(lambda order: _log_delta(order * price, order, loss)))
+
+
+def bun_steinke_epsilon(rho: Exact, *, delta: Exact) -> float:
+    """Return ρ + 2√(ρ ln(1/δ)), the looser textbook form, 10 to 25 percent above `zcdp_epsilon`.
+
+    Theorem: zcdp-composition
+    """
+    price, wanted = float_above(_price(rho)), validate_positive_delta(delta)
+    return add_rounding_margin(price + 2 * math.sqrt(price * -_logarithm(wanted)))
+
+
+def bun_steinke_delta(rho: Exact, *, epsilon: Exact) -> float:
+    """Return e^{-(ε - ρ)²/4ρ}, and 1 up to ε = ρ.
+
+    Theorem: zcdp-composition
+    """
+    price, loss = float_above(_price(rho)), float_below(validate_epsilon(epsilon))
+    if loss <= price:
+        return 1.0
+    return min(1.0, add_rounding_margin(math.exp(-((loss - price) ** 2) / (4 * price) * (1 - 1e-12))))
+
+
+def renyi_epsilon(curve: RenyiCurve, *, delta: Exact) -> float:
+    """Return the least ε that any order from 1 to 10^6 proves for this curve.
+
+    Theorem: best-order
+    """
+    wanted = validate_positive_delta(delta)
+    return max(0.0, _least(lambda order: _epsilon(Fraction(curve(order)), order, wanted)))
+
+
+def renyi_delta(curve: RenyiCurve, *, epsilon: Exact) -> float:
+    """Return the least δ that any order from 1 to 10^6 proves for this curve.
+
+    Theorem: best-order
+    """
+    loss = validate_epsilon(epsilon)
+    return _probability(_least(lambda order: _log_delta(Fraction(curve(order)), order, loss)))
+
+
+def order_epsilon(price: Fraction, *, order: Fraction, delta: Fraction) -> float:
+    """Return R + ln((α - 1)/α) - (ln δ + ln α)/(α - 1) for a Rényi price R at the order α; at least 0.
+
+    Theorem: best-order
+    """
+    return max(0.0, _epsilon(price, validate_order(order), delta))
+
+
+def order_delta(price: Fraction, *, order: Fraction, epsilon: Fraction) -> float:
+    """Return e^{(α - 1)(R - ε)}·(1 - 1/α)^α/(α - 1) for a Rényi price R at the order α; at most 1.
+
+    Theorem: best-order
+    """
+    return _probability(_log_delta(price, validate_order(order), epsilon))
+
+
+def continuous_laplace_renyi(epsilon: Exact, *, order: Fraction) -> float:
+    """Return the Rényi divergence of *continuous* Laplace noise, rounded to nearest: for comparison with other tools.
+
+    It is below the price of the discrete law that is drawn, so nothing is charged by it.
+    """
+    loss, alpha = float(validate_epsilon(epsilon)), float(validate_order(order))
+    weight = alpha / (2 * alpha - 1)
+    return loss + math.log(weight + (1 - weight) * math.exp(-(2 * alpha - 1) * loss)) / (alpha - 1)
+
+
+def _epsilon(price: Fraction, order: Fraction, delta: Fraction) -> float:
+    alpha, less = float(order), float(order - 1)
+    return _sum_above(float_above(price), math.log(less / alpha), -_logarithm(delta) / less, -math.log(alpha) / less)
+
+
+def _log_delta(price: Fraction, order: Fraction, epsilon: Fraction) -> float:
+    alpha, less = float(order), float(order - 1)
+    return _sum_above(
+        less * float_above(price), -less * float_below(epsilon), alpha * math.log(less / alpha), -math.log(less)
+    )
+
+
+def _sum_above(*terms: float) -> float:
+    """Return the sum and what the terms' roundings may have taken from it."""
+    return math.fsum(terms) + _ROUNDING * math.fsum(abs(term) for term in terms)
+
+
+def _probability(logarithm: float) -> float:
+    return min(1.0, add_rounding_margin(math.exp(logarithm))) if logarithm < 0 else 1.0
+
+
+def _least(bound: Callable[[Fraction], float]) -> float:
+    """Return about the least bound over the orders, by golden section on ln(order - 1)."""
+    low, high = math.log(1e-6), math.log(1e6 - 1)
+
+    def at(position: float) -> float:
+        return bound(1 + Fraction(math.exp(position)))
+
+    left, right = high - _GOLDEN * (high - low), low + _GOLDEN * (high - low)
+    at_left, at_right = at(left), at(right)
+    while high - low > 1e-5:  # noqa: PLR2004  the valley is flat: about the square of this is seen in the bound
+        if at_left <= at_right:
+            high, right, at_right = right, left, at_left
+            left = high - _GOLDEN * (high - low)
+            at_left = at(left)
+        else:
+            low, left, at_left = left, right, at_right
+            right = low + _GOLDEN * (high - low)
+            at_right = at(right)
+    return min(at_left, at_right)
+
+
+def _price(rho: Exact) -> Fraction:
+    return to_fraction(rho, argument="rho", lower=Fraction(1, 10**24), upper=Fraction(10**9))
+
+
+def _logarithm(delta: Fraction) -> float:
+    """Return ln δ; where δ is near 1 the difference is taken before rounding."""
+    if 2 * delta > 1:
+        return math.log1p(-float(1 - delta))
+    return math.log(delta.numerator) - math.log(delta.denominator)
+
+
+# --- The Rényi order of a budget: chosen once from (ε, δ), before the first answer, and never again. ---
+
+
+_EIGHTY = Context(prec=80, Emin=MIN_EMIN, Emax=MAX_EMAX)
+_SHOWN = Context(prec=40, rounding=ROUND_FLOOR, Emin=MIN_EMIN, Emax=MAX_EMAX)
+_MARGIN = 1 - Decimal(1).scaleb(-30)
+_STEP = 16  # orders are multiples of 1/16: the loss in capacity is below one part in 10^5
+_FINE_STEP = 1 << 20
+_HIGHEST = 10**5
+
+
+def renyi_limit(epsilon: Fraction, delta: Fraction, order: Fraction) -> Decimal:
+    """Return the largest Rényi divergence at this order that implies (ε, δ), rounded down.
+
+    It is ε - ln((α-1)/α) + (ln δ + ln α)/(α-1) (Canonne, Kamath, Steinke 2020, proposition 12).
+
+    Theorem: renyi-conversion
+    """
+    validate_order(order)
+    with localcontext(_EIGHTY):
+        alpha = Decimal(order.numerator) / Decimal(order.denominator)
+        loss = Decimal(epsilon.numerator) / Decimal(epsilon.denominator)
+        failing = Decimal(delta.numerator) / Decimal(delta.denominator)
+        value = loss - ((alpha - 1) / alpha).ln() + (failing.ln() + alpha.ln()) / (alpha - 1)
+        if value <= 0:
+            return Decimal(0)
+        return _SHOWN.multiply(value, _MARGIN)
+
+
+def best_order(epsilon: Fraction, delta: Fraction) -> Fraction:
+    """Return the order at which a stream of many small releases gets furthest, to the nearest sixteenth.
+
+    >>> best_order(Fraction(1), Fraction(1, 10**6))
+    Fraction(22, 1)
+    """
+    return _best(epsilon, delta, _STEP)
+
+
+def zcdp_limit(epsilon: Fraction, delta: Fraction) -> Decimal:
+    """Return a ρ that implies (ε, δ), the largest to seven digits and more, rounded down.
+
+    Theorem: renyi-conversion
+    """
+    order = _best(epsilon, delta, _FINE_STEP)
+    with localcontext(_EIGHTY):
+        alpha = Decimal(order.numerator) / Decimal(order.denominator)
+        return _SHOWN.multiply(renyi_limit(epsilon, delta, order) / alpha, _MARGIN)
+
+
+def bun_steinke_limit(epsilon: Fraction, delta: Fraction) -> Decimal:
+    """Return (√(ln(1/δ) + ε) - √ln(1/δ))², the largest ρ with ρ + 2√(ρ ln(1/δ)) ≤ ε, rounded down.
+
+    It is looser than `zcdp_limit`, and half the square sum up to which the advanced filter admits pure losses.
+
+    Theorem: zcdp-composition
+    """
+    with localcontext(_EIGHTY):
+        loss = Decimal(epsilon.numerator) / Decimal(epsilon.denominator)
+        logarithm = -(Decimal(delta.numerator) / Decimal(delta.denominator)).ln()
+        # Written without a difference of near numbers: √(L + ε) - √L = ε/(√(L + ε) + √L).
+        root = loss / ((logarithm + loss).sqrt() + logarithm.sqrt())
+        return _SHOWN.multiply(root * root, _MARGIN)
+
+
+def _best(epsilon: Fraction, delta: Fraction, step: int) -> Fraction:
+    """Return the maximum of limit/order over multiples of 1/step; a poor optimum wastes budget and nothing else."""
+    loss, failing = float(epsilon), math.log(delta)
+
+    def capacity(position: float) -> float:
+        order = 1 + math.exp(position)
+        return (loss + math.log1p(1 / (order - 1)) + (failing + math.log(order)) / (order - 1)) / order
+
+    low, high = math.log(1 / 16), math.log(_HIGHEST)
+    while high - low > 1e-12:  # noqa: PLR2004  ternary search; the capacity has one peak
+        third = (high - low) / 3
+        low, high = (low + third, high) if capacity(low + third) < capacity(high - third) else (low, high - third)
+    order = Fraction(round((1 + math.exp(low)) * step), step)
+    if renyi_limit(epsilon, delta, order) <= 0:
+        accepted = "this pair leaves nothing to a Rényi accountant; raise epsilon or delta, or count pure losses only"
+        raise InvalidArgument("epsilon", epsilon, accepted)
+    return order
+
+
+# --- Gaussian differential privacy: the exact curve of continuous Gaussian noise. ---
+
+
+_LEAST = Fraction(1, 10**9)
+_MOST = Fraction(10**4)
+
+
+def compose_mu(mus: Iterable[Exact]) -> float:
+    """Return √Σμ², rounded up: what μ-GDP mechanisms compose to.
+
+    Theorem: gaussian-composition
+    """
+    found = [_ratio(mu) for mu in mus]
+    if not found:
+        raise InvalidArgument("mus", found, "write at least one ratio of distance to standard deviation")
+    return add_rounding_margin(math.sqrt(float_above(sum((mu * mu for mu in found), Fraction(0)))))
+
+
+def gdp_delta(mu: Exact, *, epsilon: Exact) -> float:
+    """Return δ(ε) = Φ(μ/2 - ε/μ) - e^ε·Φ(-μ/2 - ε/μ), rounded up.
+
+    Theorem: gaussian-composition
+    """
+    return _delta(float_above(_ratio(mu)), float_below(validate_epsilon(epsilon)))
+
+
+def gdp_epsilon(mu: Exact, *, delta: Exact) -> float:
+    """Return the least ε with δ(ε) ≤ delta, rounded up; 0 where the noise alone is enough.
+
+    Theorem: gaussian-composition
+    """
+    ratio, wanted = float_above(_ratio(mu)), float_below(validate_positive_delta(delta))
+    if _delta(ratio, 0.0) <= wanted:
+        return 0.0
+    # Always enough: δ ≤ Φ(μ/2 - ε/μ) ≤ e^{-(ε/μ - μ/2)²/2}.
+    low, high = 0.0, ratio * (ratio / 2 + math.sqrt(-2 * math.log(wanted))) + 1e-9
+    while high - low > 1e-14 * high:
+        middle = (low + high) / 2
+        low, high = (low, middle) if _delta(ratio, middle) <= wanted else (middle, high)
+    return high
+
+
+def gdp_limit(epsilon: Exact, *, delta: Exact) -> float:
+    """Return the largest μ whose curve passes through (ε, δ) or below, rounded down; at most 10^4.
+
+    So many Gaussians fit (ε, δ) whose squared ratios add up to at most the square of this.
+
+    Theorem: gaussian-composition
+    """
+    level, wanted = float_below(validate_epsilon(epsilon)), float_below(validate_positive_delta(delta))
+    low, high = float(_LEAST), float(_MOST)
+    if _delta(low, level) > wanted:
+        raise InvalidArgument("delta", delta, "this pair leaves nothing to Gaussian noise; raise epsilon or delta")
+    if _delta(high, level) <= wanted:
+        return high
+    while high / low > 1 + 1e-14:
+        middle = math.sqrt(low * high)
+        low, high = (middle, high) if _delta(middle, level) <= wanted else (low, middle)
+    return low
+
+
+def _delta(mu: float, epsilon: float) -> float:
+    """Return the difference of the two terms, plus what their roundings may have taken from it."""
+    upper, lower = mu / 2 - epsilon / mu, -mu / 2 - epsilon / mu
+    first, tail = _normal(upper), _normal(lower)
+    # Where the second term is below every float it is left out, which only makes δ larger.
+    second = math.exp(epsilon + math.log(tail)) if tail > 0 else 0.0
+    # An argument x off by 2^-52·|x| moves Φ(x) by at most (x² + 1)·2^-51 of itself.
+    error = 2.0**-49 * (first * (upper**2 + 4) + second * (lower**2 + epsilon + 4))
+    return min(1.0, add_rounding_margin(max(first - second, 0.0) + error))
+
+
+def _normal(value: float) -> float:
+    return math.erfc(-value / math.sqrt(2)) / 2
+
+
+def _ratio(mu: Exact) -> Fraction:
+    return to_fraction(mu, argument="mu", lower=_LEAST, upper=_MOST)

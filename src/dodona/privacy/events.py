@@ -1,0 +1,357 @@
+"""Events: everything an accountant needs to know about a release, and nothing more.
+
+An event states its neighbour relation and its price in pure DP, zCDP and Rényi DP. Events are permanent: a class is
+never removed and a field never changes its meaning. Each has exactly one JSON form, and unknown text is refused.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from decimal import Decimal
+from enum import Enum
+from fractions import Fraction
+from typing import Any, Protocol
+
+from dodona.errors import InvalidArgument, InvalidRequest
+from dodona.numbers import format_fraction, to_integer
+from dodona.privacy import bounds
+from dodona.schema.schema import Neighbours
+
+# --- What happened, said exactly: an event is all that an accountant needs to know of a release, and nothing more. ---
+
+
+# Prices are rounded up reliably in these ranges (page rounding); mechanisms stay well inside.
+_LEAST, _MOST = Fraction(1, 10**15), Fraction(10**30)
+_LONGEST = 1 << 62
+_LOWEST_ORDER, _HIGHEST_ORDER = 1 + Fraction(1, 10**6), Fraction(10**6)
+
+
+class Event(Protocol):
+    """A priced act on the data."""
+
+    def __hash__(self) -> int:
+        """Return a hash: equal events have equal prices, which are computed once."""
+
+    @property
+    def neighbours(self) -> Neighbours:
+        """The relation under which the prices hold."""
+
+    @property
+    def epsilon(self) -> Fraction | None:
+        """The pure price, exact; None where there is none."""
+
+    def rho(self) -> Decimal:
+        """Return the zCDP price, rounded up."""
+
+    def renyi(self, order: Fraction) -> Decimal:
+        """Return the Rényi price at an order > 1, rounded up."""
+
+
+class PureMechanism(Enum):
+    """Mechanisms of which the accountant knows only that they are ε-differentially private."""
+
+    RANDOMIZED_RESPONSE = "randomized-response"
+    PERMUTE_AND_FLIP = "permute-and-flip"
+    NOISY_MAX = "noisy-max"
+    SPARSE_VECTOR = "sparse-vector"
+
+
+@dataclass(frozen=True, slots=True)
+class PureEvent:
+    """An ε-differentially private mechanism, interactive or not, priced as randomized response.
+
+    Theorem: pure-rho
+    """
+
+    kind: PureMechanism
+    epsilon: Fraction
+    neighbours: Neighbours
+
+    def __post_init__(self) -> None:
+        """Refuse a loss that is not priced reliably."""
+        object.__setattr__(self, "epsilon", _validate_range(self.epsilon, "epsilon"))
+        _validate_neighbours(self.neighbours)
+
+    def rho(self) -> Decimal:
+        """Return ε·tanh(ε/2)."""
+        return bounds.pure_rho(self.epsilon)
+
+    def renyi(self, order: Fraction) -> Decimal:
+        """Return the divergence of randomized response."""
+        return bounds.pure_renyi(self.epsilon, validate_order(order))
+
+
+@dataclass(frozen=True, slots=True)
+class LaplaceEvent:
+    """Discrete Laplace noise on integers whose changes sum to at most `distance`.
+
+    Theorem: laplace-rho
+    """
+
+    distance: int
+    scale: Fraction
+    neighbours: Neighbours
+
+    def __post_init__(self) -> None:
+        """Refuse a distance that is no whole number and a scale that is not priced reliably."""
+        object.__setattr__(self, "distance", to_integer(self.distance, argument="distance", lower=1, upper=_LONGEST))
+        object.__setattr__(self, "scale", _validate_range(self.scale, "scale", most=1 / _LEAST))
+        _validate_neighbours(self.neighbours)
+
+    @property
+    def epsilon(self) -> Fraction:
+        """The pure price, distance/scale."""
+        return self.distance / self.scale
+
+    def rho(self) -> Decimal:
+        """Return the price of the discrete law, which is above the continuous one's."""
+        return bounds.laplace_rho(self.distance, self.scale)
+
+    def renyi(self, order: Fraction) -> Decimal:
+        """Return the divergence of the discrete law."""
+        return bounds.laplace_renyi(self.distance, self.scale, validate_order(order))
+
+
+@dataclass(frozen=True, slots=True)
+class GaussianEvent:
+    """Discrete Gaussian noise on integers whose squared changes sum to at most `squared_distance`.
+
+    Theorem: gaussian-rho
+    """
+
+    squared_distance: int
+    variance: Fraction
+    neighbours: Neighbours
+
+    def __post_init__(self) -> None:
+        """Refuse a distance that is no whole number and a variance that is none."""
+        squared = to_integer(self.squared_distance, argument="squared_distance", lower=1, upper=_LONGEST**2)
+        object.__setattr__(self, "squared_distance", squared)
+        object.__setattr__(self, "variance", _validate_range(self.variance, "variance", least=_LEAST**2))
+        _validate_neighbours(self.neighbours)
+
+    @property
+    def epsilon(self) -> None:
+        """None: Gaussian noise has no pure price."""
+        return
+
+    def rho(self) -> Decimal:
+        """Return squared distance / (2·variance)."""
+        return bounds.price_as_decimal(self.squared_distance / (2 * self.variance))
+
+    def renyi(self, order: Fraction) -> Decimal:
+        """Return order·rho, which discrete Gaussian laws do not exceed."""
+        return bounds.price_as_decimal(validate_order(order) * self.squared_distance / (2 * self.variance))
+
+
+@dataclass(frozen=True, slots=True)
+class UnevenGaussianEvent:
+    """Discrete Gaussian noise on integers whose squared changes, each over its own variance, sum to at most `ratio`.
+
+    Theorem: residual-measurement
+    """
+
+    ratio: Fraction
+    neighbours: Neighbours
+
+    def __post_init__(self) -> None:
+        """Refuse a ratio that is not priced reliably."""
+        object.__setattr__(self, "ratio", _validate_range(self.ratio, "ratio"))
+        _validate_neighbours(self.neighbours)
+
+    @property
+    def epsilon(self) -> None:
+        """None: Gaussian noise has no pure price."""
+        return
+
+    def rho(self) -> Decimal:
+        """Return half the ratio."""
+        return bounds.price_as_decimal(self.ratio / 2)
+
+    def renyi(self, order: Fraction) -> Decimal:
+        """Return order·rho, which discrete Gaussian laws do not exceed."""
+        return bounds.price_as_decimal(validate_order(order) * self.ratio / 2)
+
+
+@dataclass(frozen=True, slots=True)
+class ExponentialEvent:
+    """The exponential mechanism's choice alone: its losses span at most ε, wherever they lie.
+
+    Theorem: range-rho
+    """
+
+    epsilon: Fraction
+    neighbours: Neighbours
+
+    def __post_init__(self) -> None:
+        """Refuse a range that is not priced reliably."""
+        object.__setattr__(self, "epsilon", _validate_range(self.epsilon, "epsilon"))
+        _validate_neighbours(self.neighbours)
+
+    def rho(self) -> Decimal:
+        """Return the price of bounded range, at most ε²/8."""
+        return bounds.range_rho(self.epsilon)
+
+    def renyi(self, order: Fraction) -> Decimal:
+        """Return the divergence of the worst pair of bounded range."""
+        return bounds.range_renyi(self.epsilon, validate_order(order))
+
+
+@dataclass(frozen=True, slots=True)
+class ComposedEvent:
+    """Several events, each any number of times, on the same data: prices add.
+
+    Theorem: composition
+    """
+
+    parts: tuple[tuple[Event, int], ...]
+
+    def __post_init__(self) -> None:
+        """Refuse an empty list and mixed relations."""
+        if not self.parts or any(type(times) is not int or times < 1 for _, times in self.parts):
+            raise InvalidArgument("parts", self.parts, "write at least one event, each one time or more")
+        if len({event.neighbours for event, _ in self.parts}) > 1:
+            accepted = "events under add-remove and under replace do not add; state all of them under one relation"
+            raise InvalidArgument("parts", self.parts, accepted)
+
+    @property
+    def neighbours(self) -> Neighbours:
+        """The relation that all parts share."""
+        return self.parts[0][0].neighbours
+
+    @property
+    def epsilon(self) -> Fraction | None:
+        """The sum of the pure prices; None as soon as one part has none."""
+        total = Fraction(0)
+        for event, times in self.parts:
+            if event.epsilon is None:
+                return None
+            total += times * event.epsilon
+        return total
+
+    def rho(self) -> Decimal:
+        """Return the sum of the zCDP prices."""
+        return bounds.sum_of_prices((event.rho(), times) for event, times in self.parts)
+
+    def renyi(self, order: Fraction) -> Decimal:
+        """Return the sum of the Rényi prices at this order."""
+        return bounds.sum_of_prices((event.renyi(order), times) for event, times in self.parts)
+
+
+def validate_order(order: object) -> Fraction:
+    """Return an order that a Rényi divergence is stated for here."""
+    if not isinstance(order, Fraction | int) or not _LOWEST_ORDER <= order <= _HIGHEST_ORDER:
+        raise InvalidArgument("order", order, "write a fraction from 1 + 10^-6 to 10^6")
+    return Fraction(order)
+
+
+def _validate_range(value: object, argument: str, *, least: Fraction = _LEAST, most: Fraction = _MOST) -> Fraction:
+    """Return an exact number in the range in which it is priced reliably."""
+    if not isinstance(value, Fraction | int) or isinstance(value, bool) or not least <= value <= most:
+        raise InvalidArgument(
+            argument, value, f"write a fraction from {format_fraction(least)} to {format_fraction(most)}"
+        )
+    return Fraction(value)
+
+
+def _validate_neighbours(neighbours: object) -> None:
+    if not isinstance(neighbours, Neighbours):
+        raise InvalidArgument("neighbours", neighbours, "write Neighbours.ADD_REMOVE or Neighbours.REPLACE")
+
+
+# --- Events as text: permanent tags, exact numbers, one spelling. What is not known is refused. ---
+
+
+class UnknownEvent(InvalidRequest):
+    """The text is not an event that this version knows, so it cannot be priced."""
+
+    code = "unknown-event"
+
+    def __init__(self, text: str) -> None:
+        """Show the start of the text."""
+        super().__init__(
+            f"{text[:80]!r} is not an event of this version; open the ledger with the version that wrote it."
+        )
+
+
+def event_to_json(event: Event) -> str:
+    """Return the event's one spelling.
+
+    >>> event_to_json(LaplaceEvent(1, Fraction(10), Neighbours.REPLACE))
+    '{"distance":1,"event":"laplace","neighbours":"replace","scale":"10"}'
+    """
+    return json.dumps(_fields(event), sort_keys=True, separators=(",", ":"))
+
+
+def event_from_json(text: str) -> Event:
+    """Return the event that a text means; it must be the event's one spelling.
+
+    >>> event_from_json('{"distance":1,"event":"laplace","neighbours":"replace","scale":"10"}').epsilon
+    Fraction(1, 10)
+    """
+    try:
+        event = _event(json.loads(text))
+    except (InvalidRequest, KeyError, TypeError, ValueError, ZeroDivisionError, RecursionError) as fault:
+        raise UnknownEvent(text) from fault
+    if event_to_json(event) != text:
+        raise UnknownEvent(text)
+    return event
+
+
+def _fields(event: Event) -> dict[str, Any]:
+    match event:
+        case PureEvent():
+            own: dict[str, Any] = {"event": event.kind.value, "epsilon": str(event.epsilon)}
+        case LaplaceEvent():
+            own = {"event": "laplace", "distance": event.distance, "scale": str(event.scale)}
+        case GaussianEvent():
+            variance = str(event.variance)
+            own = {"event": "gaussian", "squared_distance": event.squared_distance, "variance": variance}
+        case UnevenGaussianEvent():
+            own = {"event": "uneven-gaussian", "ratio": str(event.ratio)}
+        case ExponentialEvent():
+            own = {"event": "exponential", "epsilon": str(event.epsilon)}
+        case ComposedEvent():
+            return {"event": "together", "parts": [[_fields(part), times] for part, times in event.parts]}
+        case _:
+            raise UnknownEvent(repr(event))
+    return own | {"neighbours": event.neighbours.value}
+
+
+def _event(fields: dict[str, Any]) -> Event:
+    tag = fields["event"]
+    if tag == "together":
+        return ComposedEvent(tuple((_event(part), _positive(times)) for part, times in fields["parts"]))
+    return _READERS[tag](fields, Neighbours(fields["neighbours"]))
+
+
+def _pure(fields: dict[str, Any], neighbours: Neighbours) -> Event:
+    return PureEvent(PureMechanism(fields["event"]), _fraction(fields["epsilon"]), neighbours)
+
+
+_READERS: dict[str, Callable[[dict[str, Any], Neighbours], Event]] = {
+    **{kind.value: _pure for kind in PureMechanism},
+    "laplace": lambda fields, relation: LaplaceEvent(
+        _positive(fields["distance"]), _fraction(fields["scale"]), relation
+    ),
+    "gaussian": lambda fields, relation: GaussianEvent(
+        _positive(fields["squared_distance"]), _fraction(fields["variance"]), relation
+    ),
+    "uneven-gaussian": lambda fields, relation: UnevenGaussianEvent(_fraction(fields["ratio"]), relation),
+    "exponential": lambda fields, relation: ExponentialEvent(_fraction(fields["epsilon"]), relation),
+}
+
+
+def _fraction(text: str) -> Fraction:
+    number = Fraction(text)
+    if number <= 0:
+        raise ValueError(text)
+    return number
+
+
+def _positive(number: int) -> int:
+    if type(number) is not int or number < 1:
+        raise ValueError(number)
+    return number

@@ -1,0 +1,328 @@
+"""Score functions for selection: distances, excesses and small databases (Blum, Ligett and Roth).
+
+Each turns exact answers into integer scores of known sensitivity; candidates and parameters are public.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from itertools import accumulate, combinations_with_replacement, islice, pairwise
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+
+from dodona.errors import InvalidArgument
+from dodona.numbers import to_integer
+from dodona.privacy.events import Event
+from dodona.privacy.selection import ChoiceMechanism, Exponential
+from dodona.query.canonical import query_digest
+from dodona.query.query import ONE, Query, block_weights, group_numbers
+from dodona.query.sensitivity import Sensitivity, unit_sensitivity
+from dodona.schema.schema import Unit
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from dodona.privacy.selection import Whole
+
+
+# --- Distances: which part of a query is farthest from what is believed, without telling how far. ---
+
+
+MOST_FACTOR = 1 << 20
+_FARTHEST = 1 << 38  # with 2^22 answers, sums of distances stay below 2^62
+
+
+@dataclass(frozen=True)
+class DistanceScores:
+    """One block of a query, chosen by factor·Σ|answer - believed| - handicap: all whole numbers, and all public.
+
+    Theorem: distance-choice
+    """
+
+    theorem: ClassVar[str] = "distance-choice"
+    query: Query
+    believed: tuple[int, ...]
+    """For each answer what is expected of it, rounded."""
+    factors: tuple[int, ...]
+    """For each block how much its distance counts."""
+    handicaps: tuple[int, ...]
+    """For each block what is taken off its score: the distance that noise would leave."""
+    choice: ChoiceMechanism
+    count: ClassVar[int] = 1
+    rarities: ClassVar[tuple[()]] = ()
+
+    def __post_init__(self) -> None:
+        """Refuse numbers that are not there, or not whole."""
+        blocks = len(self.query.blocks)
+        sizes = (("believed", self.query.values), ("factors", blocks), ("handicaps", blocks))
+        limits = {"believed": (-_FARTHEST, _FARTHEST), "factors": (1, MOST_FACTOR), "handicaps": (-1 << 61, 1 << 61)}
+        for name, wanted in sizes:
+            found: Sequence[int] = getattr(self, name)
+            if len(found) != wanted:
+                raise InvalidArgument(name, f"{len(found)} numbers", f"write {wanted}")
+            for value in found:
+                if type(value) is not int:
+                    raise InvalidArgument(name, value, "write whole numbers")
+            to_integer(min(found), argument=name, lower=limits[name][0], upper=limits[name][1])
+            to_integer(max(found), argument=name, lower=limits[name][0], upper=limits[name][1])
+
+    def event(self, unit: Unit) -> Event:
+        """Return what it costs: a unit moves a distance by the block's l1 sensitivity at most.
+
+        Theorem: distance-choice
+        """
+        return self.choice.event(distance_sensitivity(self.query, self.factors, unit))
+
+    def scores(self, values: Whole) -> Whole:
+        """Return the score of each block."""
+        small = isinstance(values, np.ndarray) and int(abs(values // 2).max()) < _FARTHEST
+        kind = np.int64 if small else np.object_
+        away = np.abs(np.asarray(values, dtype=kind) - np.array(self.believed, dtype=kind))
+        spans = pairwise(accumulate((block.values for block in self.query.blocks), initial=0))
+        sums = [int(away[first:last].sum()) for first, last in spans]
+        paired = zip(sums, self.factors, self.handicaps, strict=True)
+        return [factor * total - handicap for total, factor, handicap in paired]
+
+    @cached_property
+    def purpose(self) -> str:
+        """The digest of what is asked, of what is believed among it."""
+        public = repr((self.believed, self.factors, self.handicaps)).encode("ascii")
+        return f"distance {hashlib.sha256(public).hexdigest()} {query_digest(self.query)}"
+
+    @property
+    def spelled(self) -> str:
+        """The mechanism as a text."""
+        name = "exponential" if isinstance(self.choice, Exponential) else "permute-and-flip"
+        return f"{name} {self.choice.scale} x 1 by distance"
+
+
+def distance_sensitivity(query: Query, factors: Sequence[int], unit: Unit) -> Sensitivity:
+    """Return how far a unit moves the scores at most: factor times l1 sensitivity, in the worst block.
+
+    Theorem: distance-choice
+    """
+    moved = (
+        factor * unit_sensitivity(Query(query.domain, (block,)), unit).l1
+        for factor, block in zip(factors, query.blocks, strict=True)
+    )
+    return Sensitivity.scores(max(moved), unit.neighbours)
+
+
+# --- Excesses: which answer is farthest above or below what is believed, and on which side, without telling how far.
+
+
+@dataclass(frozen=True)
+class ExcessScores:
+    """One of 2k candidates: for each of k answers that it is above what is believed, then for each that it is below.
+
+    Theorem: distance-choice
+    """
+
+    theorem: ClassVar[str] = "distance-choice"
+    query: Query
+    believed: tuple[int, ...]
+    choice: ChoiceMechanism
+    count: ClassVar[int] = 1
+    rarities: ClassVar[tuple[()]] = ()
+
+    def __post_init__(self) -> None:
+        """Refuse numbers that are not there, or not whole."""
+        if len(self.believed) != self.query.values or any(type(one) is not int for one in self.believed):
+            raise InvalidArgument("believed", len(self.believed), f"write {self.query.values} whole numbers")
+
+    def event(self, unit: Unit) -> Event:
+        """Return what it costs: scores go both ways.
+
+        Theorem: distance-choice
+        """
+        return self.choice.event(excess_sensitivity(self.query, unit))
+
+    def scores(self, values: Whole) -> Whole:
+        """Return by how much each answer is above, then by how much each is below."""
+        above = [int(value) - believed for value, believed in zip(values, self.believed, strict=True)]
+        return [*above, *(-one for one in above)]
+
+    @cached_property
+    def purpose(self) -> str:
+        """The digest of what is asked, of what is believed among it."""
+        public = hashlib.sha256(repr(self.believed).encode("ascii")).hexdigest()
+        return f"excess {public} {query_digest(self.query)}"
+
+    @property
+    def spelled(self) -> str:
+        """The mechanism as a text."""
+        name = "exponential" if isinstance(self.choice, Exponential) else "permute-and-flip"
+        return f"{name} {self.choice.scale} x 1 by excess"
+
+
+def excess_sensitivity(query: Query, unit: Unit) -> Sensitivity:
+    """Return how far a unit moves the scores at most.
+
+    Theorem: distance-choice
+    """
+    return Sensitivity.scores(unit_sensitivity(query, unit).linf, unit.neighbours)
+
+
+# --- Databases: all tables of a few rows over a small universe, scored by their worst answer (Blum, Ligett and Roth).
+
+
+Universe = tuple[tuple[str, int], ...]
+"""Attributes, and how many codes of each there are, from 0; the last attribute runs fastest."""
+MOST_DATABASES = 1 << 18
+"""So many are walked through; a table of n rows over |X| cells is one of C(n + |X| - 1, n)."""
+_CHUNK = 1 << 22  # numbers in memory at a time: what runs short after the charge is lost
+_MOST_NUMBERS = 1 << 25
+"""Of answers times cells, which are all in memory."""
+_LARGEST = 1 << 31
+MOST_BITS = 1000
+"""Of rows·log2(cells): multinomial coefficients stay within the doubles."""
+
+
+@dataclass(frozen=True)
+class DatabaseScores:
+    """One multiset of `rows` rows over all cells of a universe, by -max |rows·answer - size·own answer|.
+
+    The law is that of the exponential mechanism over all ordered tables: a multiset stands for as many of these as its
+    multinomial coefficient says.
+
+    Theorem: blr-privacy
+    """
+
+    theorem: ClassVar[str] = "blr-privacy"
+    query: Query
+    universe: Universe
+    rows: int
+    size: int
+    """How many rows the real table is said to have, publicly."""
+    choice: Exponential
+    count: ClassVar[int] = 1
+
+    def __post_init__(self) -> None:
+        """Refuse what is no count, and more databases than are walked through."""
+        to_integer(self.rows, argument="rows", lower=1, upper=_LARGEST)
+        to_integer(self.size, argument="size", lower=1, upper=_LARGEST)
+        if any(block.weight != ONE for block in self.query.blocks):
+            raise InvalidArgument("query", "weights", "write counts: a database is compared by shares of its rows")
+        names = {name for name, _ in self.universe}
+        for block in self.query.blocks:
+            if not block.attributes <= names:
+                raise InvalidArgument("universe", sorted(names), f"write all of {', '.join(sorted(block.attributes))}")
+        if self.number > MOST_DATABASES:
+            accepted = f"{self.number:.3g} databases would be compared, and {MOST_DATABASES} are: fewer rows or cells"
+            raise InvalidArgument("rows", self.rows, accepted)
+        if self.query.values * self.size_of_universe > _MOST_NUMBERS:
+            accepted = f"write a query with answers·cells up to {_MOST_NUMBERS}: fewer counts at a time, or fewer cells"
+            raise InvalidArgument("query", f"{self.query.values} answers over {self.size_of_universe} cells", accepted)
+        if self.rows * math.log2(self.size_of_universe) > MOST_BITS:  # of a multinomial coefficient
+            raise InvalidArgument("rows", self.rows, f"write rows with rows·log2(cells) up to {MOST_BITS}")
+
+    @property
+    def size_of_universe(self) -> int:
+        """How many cells there are."""
+        return math.prod(codes for _, codes in self.universe)
+
+    @property
+    def number(self) -> int:
+        """How many multisets there are."""
+        return count_databases(self.size_of_universe, self.rows)
+
+    def event(self, unit: Unit) -> Event:
+        """Return what it costs: one row moves a score by `rows` at most, whichever way.
+
+        Theorem: blr-privacy
+        """
+        return self.choice.event(database_sensitivity(self.query, self.rows, unit))
+
+    @cached_property
+    def answers(self) -> NDArray[np.int64]:
+        """What each cell adds to each answer: one row an answer."""
+        found, shape = [], tuple(codes for _, codes in self.universe)
+        axes = {
+            name: np.arange(codes, dtype=np.int64).reshape([-1 if other == place else 1 for other in range(len(shape))])
+            for place, (name, codes) in enumerate(self.universe)
+        }
+        for block in self.query.blocks:
+            weights = np.broadcast_to(block_weights(block, axes), shape).reshape(-1)
+            groups = np.broadcast_to(group_numbers(block.keys, axes), shape).reshape(-1)
+            table = np.zeros((block.values, weights.size), dtype=np.int64)
+            table[groups, np.arange(weights.size)] = weights
+            found.append(table)
+        return np.concatenate(found)
+
+    def cells(self, number: int) -> tuple[int, ...]:
+        """Return the cells of a database; they rise."""
+        to_integer(number, argument="number", lower=0, upper=self.number - 1)
+        return next(islice(self._all(), number, None))
+
+    @cached_property
+    def copies(self) -> tuple[int, ...]:
+        """How many ordered tables each multiset stands for."""
+        return tuple(_arrangements(cells) for cells in self._all())
+
+    @cached_property
+    def rarities(self) -> tuple[Fraction, ...]:
+        """How many times as many ordered tables the commonest multiset stands for."""
+        most = max(self.copies)
+        known = {number: Fraction(most, number) for number in set(self.copies)}
+        return tuple(known[number] for number in self.copies)
+
+    def scores(self, values: Whole) -> Whole:
+        """Return minus the worst difference of each database, in steps of 1/(rows·size)."""
+        small = isinstance(values, np.ndarray) and int(abs(values // 2).max()) < _LARGEST
+        kind = np.int64 if small else np.object_
+        wanted = np.asarray(values, dtype=kind) * self.rows
+        given, every = self.answers.astype(kind) * self.size, self._all()
+        found: list[int] = []
+        at_a_time = max(1, _CHUNK // (self.rows * wanted.size))
+        while chunk := list(islice(every, at_a_time)):
+            own = given[:, np.array(chunk)].sum(axis=2)
+            found += (-np.abs(own - wanted[:, None]).max(axis=0)).tolist()
+        return found
+
+    @property
+    def purpose(self) -> str:
+        """The digest of what is asked."""
+        shape = " ".join(f"{codes}" for _, codes in self.universe)
+        names = hashlib.sha256(repr([name for name, _ in self.universe]).encode()).hexdigest()
+        return f"database of {self.rows} rows for {self.size} over {shape} {names} {query_digest(self.query)}"
+
+    @property
+    def spelled(self) -> str:
+        """The mechanism as a text."""
+        return f"exponential {self.choice.scale} x 1 over databases of {self.rows} rows"
+
+    def _all(self) -> Iterator[tuple[int, ...]]:
+        """Return all databases; the order is permanent, as releases tell a database by its number."""
+        return combinations_with_replacement(range(self.size_of_universe), self.rows)
+
+
+def count_databases(cells: int, rows: int) -> int:
+    """Return how many multisets of so many rows there are.
+
+    >>> count_databases(4, 3)
+    20
+    """
+    return math.comb(cells + rows - 1, rows)
+
+
+def database_sensitivity(query: Query, rows: int, unit: Unit) -> Sensitivity:
+    """Return how far a unit moves the scores at most.
+
+    Theorem: blr-privacy
+    """
+    return Sensitivity.scores(rows * unit_sensitivity(query, unit).linf, unit.neighbours)
+
+
+def _arrangements(cells: tuple[int, ...]) -> int:
+    """Return m!/∏ n_i!, n_i how often each cell is there; cells rise."""
+    found, run = 1, 0
+    for place, cell in enumerate(cells):
+        run = run + 1 if place and cells[place - 1] == cell else 1
+        found = found * (place + 1) // run
+    return found

@@ -1,0 +1,105 @@
+"""The accuracy theorems of the literature, in the form in which they hold.
+
+Each function returns an error that is not exceeded with probability at least `confidence`, for noise on the reals.
+The mechanisms' own `accuracy` also accounts for the integer grid. Corrections are listed in docs/theory/errata.md.
+"""
+
+from __future__ import annotations
+
+import math
+
+from dodona.errors import InvalidArgument
+from dodona.numbers import Exact
+from dodona.privacy.accuracy import to_failure_probability, validate_count
+from dodona.privacy.additive_noise import validate_noise_delta, validate_noise_epsilon
+
+
+def laplace_error(sensitivity: float, *, epsilon: Exact, confidence: float = 0.95, answers: int = 1) -> float:
+    """Return ln(k/β)·Δ/ε: the largest error of k Laplace answers (theorem 3.8).
+
+    The 10,000 first names at ε = 1: no count is off by more than 12.2, with probability 95%.
+
+    >>> round(laplace_error(1, epsilon=1, answers=10_000), 1)
+    12.2
+
+    Theorem: laplace-accuracy
+    """
+    if not 0 < sensitivity < math.inf:
+        raise InvalidArgument("sensitivity", sensitivity, "write how far one row moves the answers, above 0")
+    logs = math.log(validate_count(answers, argument="answers") / to_failure_probability(confidence))
+    return logs * sensitivity / float(validate_noise_epsilon(epsilon))
+
+
+def exponential_error(scale: float, *, confidence: float, candidates: int, best: int = 1) -> float:
+    """Return scale·(ln(|R|/|R_opt|) + ln(1/β)): how far below the best a choice may be (3.11, corollary 3.12).
+
+    For general scores the scale is 2Δ/ε.
+
+    Theorem: choice-accuracy
+    """
+    among = validate_count(candidates, argument="candidates")
+    leaders = validate_count(best, argument="best", upper=among)
+    return scale * (math.log(among / leaders) - math.log(to_failure_probability(confidence)))
+
+
+def noisy_max_error(scale: float, *, confidence: float, candidates: int) -> float:
+    """Return b·(ln(1/β₁) + ln((K-1)/β₂)), β₁ = β₂ = β/2: how far below the best the noisy maximum may be.
+
+    The best candidate's noise is above -b·ln(1/(2β₁)), and the other K - 1 are all below b·ln((K-1)/(2β₂)).
+
+    Theorem: choice-accuracy
+    """
+    failing = to_failure_probability(confidence)
+    others = max(validate_count(candidates, argument="candidates") - 1, 1)
+    return scale * (math.log(1 / failing) + math.log(others / failing))
+
+
+def above_threshold_error(*, epsilon: Exact, questions: int, confidence: float = 0.95) -> float:
+    """Return 8(ln k + ln(2/β))/ε for AboveThreshold, if no question but the last comes within it (theorem 3.24).
+
+    Theorem: sparse-vector-accuracy
+    """
+    return sparse_error(epsilon=epsilon, delta=0, questions=questions, positives=1, confidence=confidence)
+
+
+def sparse_error(*, epsilon: Exact, delta: Exact, questions: int, positives: int, confidence: float = 0.95) -> float:
+    """Return α of Sparse, if at most c - 1 questions before the last come within α of the threshold (theorem 3.26).
+
+    δ = 0: 8c(ln k + ln(2c/β))/ε. δ > 0: (ln k + ln(2c/β))·√(512·c·ln(1/δ))/ε.
+
+    Theorem: sparse-vector-accuracy
+    """
+    logs = _logs(questions, 2 * validate_count(positives, argument="positives"), to_failure_probability(confidence))
+    loss = float(validate_noise_epsilon(epsilon))
+    if delta == 0:
+        return 8 * positives * logs / loss
+    return logs * math.sqrt(512 * positives * -math.log(validate_noise_delta(delta))) / loss
+
+
+def numeric_sparse_error(
+    *, epsilon: Exact, delta: Exact, questions: int, positives: int, confidence: float = 0.95
+) -> float:
+    """Return α of NumericSparse, if at most c - 1 questions before the last come within α of the threshold (3.28).
+
+    δ = 0: 9c(ln k + ln(4c/β))/ε. δ > 0: max{ln k + ln(4c/β), √8·ln(2c/β)}·√(c·ln(2/δ))·(√512 + 1)/ε, where the text has
+    only the first term, which the released answers' own noise passes.
+
+    Theorem: sparse-vector-accuracy
+    """
+    failing = to_failure_probability(confidence)
+    logs = _logs(questions, 4 * validate_count(positives, argument="positives"), failing)
+    loss = float(validate_noise_epsilon(epsilon))
+    if delta == 0:
+        return 9 * positives * logs / loss
+    released = math.sqrt(8) * math.log(2 * positives / failing)
+    return (
+        max(logs, released)
+        * math.sqrt(positives * -math.log(validate_noise_delta(delta) / 2))
+        * (math.sqrt(512) + 1)
+        / loss
+    )
+
+
+def _logs(questions: int, parts: int, failing: float) -> float:
+    """Return ln k + ln(parts/β)."""
+    return math.log(validate_count(questions, argument="questions")) + math.log(parts / failing)

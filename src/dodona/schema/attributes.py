@@ -1,0 +1,630 @@
+"""Attributes: the declared type, bounds, bins and labels of a column.
+
+An attribute turns a column into an ordered, finite list of cells. Everything in it is declared by the data owner and
+public. Constructors validate their arguments, so an attribute that exists is valid.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import unicodedata
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import ClassVar, TypeGuard, assert_never
+
+import numpy as np
+
+from dodona.errors import InvalidArgument
+from dodona.numbers import Exact, format_decimal, format_fraction, to_fraction, to_integer
+
+# --- Names of tables and columns: what may be one. ---
+
+
+LONGEST_NAME = 63
+"""In bytes. PostgreSQL cuts longer names off (its manual, section 4.1.1), and two of them could become one."""
+NAME_RULE = (
+    f"write letters, digits and underscores, no digit first, at most {LONGEST_NAME} bytes; "
+    "where the data have another name for a column, write it as source"
+)
+_LONGEST_SOURCE = 200
+
+
+def is_name(value: object) -> TypeGuard[str]:
+    """Whether a value may name a column.
+
+    >>> is_name("length_of_stay"), is_name("length of stay")
+    (True, False)
+    """
+    return (
+        isinstance(value, str)
+        and value.isidentifier()
+        and unicodedata.normalize("NFKC", value) == value
+        and len(value.encode()) <= LONGEST_NAME
+    )
+
+
+def validate_name(value: object, *, argument: str) -> str:
+    """Return a name of a column."""
+    if not is_name(value):
+        raise InvalidArgument(argument, value, NAME_RULE)
+    return value
+
+
+def validate_source_name(value: object, *, name: str) -> str | None:
+    """Return the name of a column in the data, which may be any printable text; None where it is the column's own."""
+    if value is None or value == name:
+        return None
+    if not isinstance(value, str) or not value.isprintable() or not 0 < len(value) <= _LONGEST_SOURCE:
+        raise InvalidArgument(
+            "source", value, "write the column's name in the data: a printable text, such as 'Age (y)'"
+        )
+    return value
+
+
+def validate_table_name(value: object, *, argument: str) -> str:
+    """Return a name of a table: a name, or `schema.name`.
+
+    >>> validate_table_name("public.stays", argument="table")
+    'public.stays'
+    """
+    if not isinstance(value, str) or value.count(".") > 1 or not all(map(is_name, value.split("."))):
+        raise InvalidArgument(argument, value, f"for each part of the name, {NAME_RULE}")
+    return value
+
+
+# --- Declarations: what an owner may write down about a column, held to its rules before the attribute is made. ---
+
+
+RESERVED_LABELS = ("<missing>", "<outside>")
+"""The names of the two cells that are no values."""
+_LONGEST_LABEL = 200
+_LARGEST_WRITTEN = Fraction(2**64)
+_MOST_SHOWN = 10
+
+
+def find_label_errors(labels: Iterable[object]) -> Iterator[tuple[int, str]]:
+    """Yield the place of each label that may not be one, and what to do about it."""
+    seen = set[str]()
+    for index, text in enumerate(labels):
+        if not isinstance(text, str) or not text.isprintable() or not 0 < len(text) <= _LONGEST_LABEL:
+            yield index, f"write a printable text of 1 to {_LONGEST_LABEL} characters"
+        elif text in RESERVED_LABELS:
+            yield index, "leave it out: this cell is always there"
+        elif text in seen:
+            yield index, "write each label once"
+        else:
+            seen.add(text)
+
+
+def label_code(value: object, *, labels: tuple[str, ...]) -> int | None:
+    """Return the place of a label.
+
+    >>> label_code("other", labels=("female", "male", "other"))
+    2
+    """
+    if value is None:
+        return None
+    if len(labels) == 1:
+        raise _invalid_value(value, "leave it out, or write two labels or more: each row would have the only one")
+    if not isinstance(value, str) or value not in labels:
+        more = "" if len(labels) <= _MOST_SHOWN else f" and {len(labels) - _MOST_SHOWN} more"
+        listed = ", ".join(f"'{label}'" for label in labels[:_MOST_SHOWN])
+        raise _invalid_value(value, f"write one of the labels: {listed}{more}")
+    return labels.index(value)
+
+
+def number_code(value: object, *, lower: Fraction, step: Fraction, size: int) -> int | None:
+    """Return the place of a number on the grid of a column."""
+    if value is None:
+        return None
+    try:
+        number = to_fraction(value, argument="otherwise", lower=-_LARGEST_WRITTEN, upper=_LARGEST_WRITTEN)  # type: ignore[arg-type]
+        steps = (number - lower) / step
+    except InvalidArgument:
+        steps = Fraction(-1)
+    if steps.denominator != 1 or not 0 <= steps < size:
+        kind = "whole number" if step.denominator == lower.denominator == 1 else "number"
+        grid = "" if step == 1 else f" in steps of {format_decimal(step)}"
+        upper = lower + (size - 1) * step
+        raise _invalid_value(value, f"write a {kind} from {format_decimal(lower)} to {format_decimal(upper)}{grid}")
+    return int(steps)
+
+
+def date_code(value: object, *, lower: dt.date, upper: dt.date) -> int | None:
+    """Return how many days after the first one a day is."""
+    if value is None:
+        return None
+    day = to_date(value)
+    if day is None or not lower <= day <= upper:
+        raise _invalid_value(value, f"write a day from {lower} to {upper}")
+    return (day - lower).days
+
+
+def to_date(value: object) -> dt.date | None:
+    """Return a day, also one of numpy's; None where it is none, or where it has a time of day.
+
+    >>> to_date(np.datetime64("2024-01-31")), to_date("2024-01-31"), to_date(dt.datetime(2024, 1, 31))
+    (datetime.date(2024, 1, 31), None, None)
+    """
+    day = value.item() if isinstance(value, np.datetime64) else value
+    return day if isinstance(day, dt.date) and not isinstance(day, dt.datetime) else None
+
+
+def boolean_code(value: object) -> int | None:
+    """Return 1 for true and 0 for false."""
+    if value is None:
+        return None
+    if not isinstance(value, bool | np.bool_):
+        raise _invalid_value(value, "write true or false")
+    return int(value)
+
+
+def _invalid_value(value: object, accepted: str) -> InvalidArgument:
+    return InvalidArgument("otherwise", value, accepted)
+
+
+# --- Attributes: what a column may hold, as an ordered finite list of cells. All of it is declared, and public. ---
+
+
+MISSING, OUTSIDE = RESERVED_LABELS
+MOST_VALUES = 2**24
+"""How many values an attribute may have."""
+Label = str | int | bool | Fraction | dt.date
+_DAY = dt.timedelta(days=1)
+_WIDEST_INTEGER = 2**53  # whole numbers up to here are doubles, so text, double and integer columns mean the same
+_WIDEST_NUMBER = Fraction(10**15)
+_FINEST_STEP = Fraction(1, 10**12)
+_FINEST_GRID = 2**44  # a double has 53 bits: nine are left to place a value between two neighbours on the grid
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class Category:
+    """One of some texts; any other text is outside, or counts as `otherwise`.
+
+    >>> Category("sex", ["female", "male", "other"]).size
+    3
+    """
+
+    kind: ClassVar[str] = "category"
+    name: str
+    labels: tuple[str, ...]
+    otherwise: str | None
+    """What anything else counts as, NULL too; None where there are `<missing>` and `<outside>`."""
+    source: str | None
+    """The column's name in the data, where it is another one; `source_column_name` returns it."""
+    landing: int | None = field(init=False, repr=False, compare=False)
+    """The code of `otherwise`."""
+
+    def __init__(
+        self, name: str, labels: Iterable[str], *, otherwise: str | None = None, source: str | None = None
+    ) -> None:
+        """Take labels that are printable, differ, and are not the names of the two further cells."""
+        object.__setattr__(self, "name", validate_name(name, argument="name"))
+        object.__setattr__(self, "labels", (labels,) if isinstance(labels, str) else tuple(labels))
+        if isinstance(labels, str) or not 1 <= len(self.labels) <= MOST_VALUES:
+            raise InvalidArgument(
+                "labels", labels, f"write a list of 1 to {format_fraction(Fraction(MOST_VALUES))} texts"
+            )
+        for index, wrong in find_label_errors(self.labels):
+            raise InvalidArgument(f"labels[{index}]", self.labels[index], wrong)
+        _set_fields(self, landing=label_code(otherwise, labels=self.labels), otherwise=otherwise)
+        _set_fields(self, source=validate_source_name(source, name=self.name))
+
+    def __hash__(self) -> int:
+        """Return that of the name: labels may be thousands, and attributes are looked up all the time."""
+        return hash(self.name)
+
+    @property
+    def size(self) -> int:
+        """How many values there are, without `<missing>` and `<outside>`."""
+        return len(self.labels)
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class Integer:
+    """A whole number, drawn into its bounds; what is no number is outside, or counts as `otherwise`."""
+
+    kind: ClassVar[str] = "integer"
+    name: str
+    lower: int
+    upper: int
+    bins: tuple[int, ...] | None = field(compare=False)
+    """The edges of the declared groups, from lower to upper."""
+    otherwise: int | None
+    source: str | None
+    landing: int | None = field(init=False, repr=False, compare=False)
+    starts: tuple[int, ...] | None = field(init=False, repr=False)
+    """The first code of each bin."""
+
+    def __init__(  # noqa: PLR0913  what an integer has
+        self,
+        name: str,
+        lower: int,
+        upper: int,
+        bins: Iterable[Exact] | None = None,
+        *,
+        otherwise: int | None = None,
+        source: str | None = None,
+    ) -> None:
+        """Take whole bounds, the lower one first, and bins by their edges.
+
+        >>> Integer("age", 0, 110, bins=[0, 18, 65, 110]).starts
+        (0, 18, 65)
+        """
+        least = to_integer(lower, argument="lower", lower=-_WIDEST_INTEGER, upper=_WIDEST_INTEGER)
+        most = to_integer(upper, argument="upper", lower=-_WIDEST_INTEGER, upper=_WIDEST_INTEGER)
+        _set_fields(self, name=validate_name(name, argument="name"), lower=least, upper=most)
+        if most <= least:
+            raise InvalidArgument("upper", upper, f"write a whole number above lower = {least}")
+        if self.size > MOST_VALUES:
+            raise InvalidArgument("upper", upper, f"write at most {least + MOST_VALUES - 1}: 2^24 values are allowed")
+        code = number_code(otherwise, lower=Fraction(least), step=Fraction(1), size=self.size)
+        _set_fields(self, landing=code, otherwise=None if code is None else least + code)
+        _set_bins(self, bins)
+        _set_fields(self, source=validate_source_name(source, name=self.name))
+
+    def __hash__(self) -> int:
+        """Return that of the name."""
+        return hash(self.name)
+
+    @property
+    def size(self) -> int:
+        """How many values there are."""
+        return self.upper - self.lower + 1
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class Number:
+    """A number on a grid: code = floor((x - lower)/step) in IEEE doubles, drawn into its bounds, or outside.
+
+    Both bounds are on the grid. A grid whose points are no doubles puts some of them into the cell before theirs:
+    in doubles, 0.3/0.1 is less than 3. Steps of 1, 1/2, 1/4 ... from a bound that is a double are exact.
+
+    >>> Number("stay", 0, 365, "0.25").size
+    1461
+    """
+
+    kind: ClassVar[str] = "number"
+    name: str
+    lower: Fraction
+    upper: Fraction
+    step: Fraction
+    bins: tuple[Fraction, ...] | None = field(compare=False)
+    """The edges of the declared groups, from lower to upper."""
+    otherwise: Fraction | None
+    source: str | None
+    landing: int | None = field(init=False, repr=False, compare=False)
+    starts: tuple[int, ...] | None = field(init=False, repr=False)
+    """The first code of each bin."""
+
+    def __init__(  # noqa: PLR0913  what a grid has
+        self,
+        name: str,
+        lower: Exact,
+        upper: Exact,
+        step: Exact,
+        bins: Iterable[Exact] | None = None,
+        *,
+        otherwise: Exact | None = None,
+        source: str | None = None,
+    ) -> None:
+        """Take exact bounds, the lower one first, that are a whole number of steps apart, and bins by their edges."""
+        least = to_fraction(lower, argument="lower", lower=-_WIDEST_NUMBER, upper=_WIDEST_NUMBER)
+        most = to_fraction(upper, argument="upper", lower=-_WIDEST_NUMBER, upper=_WIDEST_NUMBER)
+        width = to_fraction(step, argument="step", lower=_FINEST_STEP, upper=_WIDEST_NUMBER)
+        _set_fields(self, name=validate_name(name, argument="name"), lower=least, upper=most, step=width)
+        if most <= least:
+            raise InvalidArgument("upper", upper, f"write a number above lower = {format_decimal(least)}")
+        steps = (most - least) / width
+        if steps > MOST_VALUES - 1:
+            finest = format_decimal((most - least) / (MOST_VALUES - 1), digits=3)
+            raise InvalidArgument("step", step, f"write {finest} or more: 2^24 values are allowed")
+        if max(abs(least), abs(most)) / width > _FINEST_GRID:
+            raise InvalidArgument("step", step, "write a larger step: doubles near the bounds cannot tell it apart")
+        if steps.denominator != 1:
+            nearest = format_decimal(least + max(round(steps), 1) * width)
+            accepted = (
+                f"lower and upper must be whole steps of {format_decimal(width)} apart; the nearest upper is {nearest}"
+            )
+            raise InvalidArgument("upper", upper, accepted)
+        code = number_code(otherwise, lower=least, step=width, size=self.size)
+        _set_fields(self, landing=code, otherwise=None if code is None else least + code * width)
+        _set_bins(self, bins)
+        _set_fields(self, source=validate_source_name(source, name=self.name))
+
+    def __hash__(self) -> int:
+        """Return that of the name."""
+        return hash(self.name)
+
+    @property
+    def size(self) -> int:
+        """How many points the grid has from lower to upper."""
+        return int((self.upper - self.lower) / self.step) + 1
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class Date:
+    """A day; one before `lower` or after `upper` is outside, or counts as `otherwise`."""
+
+    kind: ClassVar[str] = "date"
+    name: str
+    lower: dt.date
+    upper: dt.date
+    bins: str | tuple[dt.date, ...] | None = field(compare=False)
+    """The edges of the declared groups, from lower to upper, or their name: `month`."""
+    otherwise: dt.date | None
+    source: str | None
+    landing: int | None = field(init=False, repr=False, compare=False)
+    starts: tuple[int, ...] | None = field(init=False, repr=False)
+    """The first code of each bin."""
+
+    def __init__(  # noqa: PLR0913  what a date has
+        self,
+        name: str,
+        lower: dt.date,
+        upper: dt.date,
+        bins: str | Iterable[dt.date] | None = None,
+        *,
+        otherwise: dt.date | None = None,
+        source: str | None = None,
+    ) -> None:
+        """Take two days, the lower one first, and bins: `month` or another word of the calendar, or their edges."""
+        first, last = _require_date(lower, argument="lower"), _require_date(upper, argument="upper")
+        _set_fields(self, name=validate_name(name, argument="name"), lower=first, upper=last)
+        if last <= first:
+            raise InvalidArgument("upper", upper, f"write a day after lower = {first}")
+        code = date_code(otherwise, lower=first, upper=last)
+        _set_fields(self, landing=code, otherwise=None if code is None else first + code * _DAY)
+        _set_bins(self, bins)
+        _set_fields(self, source=validate_source_name(source, name=self.name))
+
+    def __hash__(self) -> int:
+        """Return that of the name."""
+        return hash(self.name)
+
+    @property
+    def size(self) -> int:
+        """How many days there are."""
+        return (self.upper - self.lower).days + 1
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class Boolean:
+    """False or true, in this order; what is neither is outside, or counts as `otherwise`.
+
+    >>> cell_count(Boolean("urgent")), cell_count(Boolean("urgent", otherwise=False))
+    (4, 2)
+    """
+
+    kind: ClassVar[str] = "boolean"
+    name: str
+    otherwise: bool | None
+    source: str | None
+    landing: int | None = field(init=False, repr=False, compare=False)
+
+    def __init__(self, name: str, *, otherwise: bool | None = None, source: str | None = None) -> None:
+        """Take a name."""
+        code = boolean_code(otherwise)
+        _set_fields(
+            self, name=validate_name(name, argument="name"), landing=code, otherwise=None if code is None else code == 1
+        )
+        _set_fields(self, source=validate_source_name(source, name=self.name))
+
+    def __hash__(self) -> int:
+        """Return that of the name."""
+        return hash(self.name)
+
+    @property
+    def size(self) -> int:
+        """Two."""
+        return 2
+
+
+Attribute = Category | Integer | Number | Date | Boolean
+
+
+def source_column_name(attribute: Attribute) -> str:
+    """Return the name that a column has in the data.
+
+    >>> source_column_name(Integer("age", 0, 110)), source_column_name(Integer("age", 0, 110, source="Age (years)"))
+    ('age', 'Age (years)')
+    """
+    return attribute.name if attribute.source is None else attribute.source
+
+
+def special_cell_count(attribute: Attribute) -> int:
+    """Return how many cells there are beyond the values: `<missing>` and `<outside>`, or none."""
+    return 2 if attribute.landing is None else 0
+
+
+def cell_count(attribute: Attribute) -> int:
+    """Return how many cells an attribute has; `<missing>` and `<outside>` are the last two where there are any."""
+    return attribute.size + 2 if attribute.landing is None else attribute.size
+
+
+def missing_code(attribute: Attribute) -> int | None:
+    """Return the code of `<missing>`; None where there is no such cell."""
+    return attribute.size if attribute.landing is None else None
+
+
+def outside_code(attribute: Attribute) -> int | None:
+    """Return the code of `<outside>`; None where there is no such cell."""
+    return attribute.size + 1 if attribute.landing is None else None
+
+
+def code_label(attribute: Attribute, code: int) -> Label:
+    """Return what a code stands for.
+
+    >>> code_label(Integer("age", 0, 110), 65), code_label(Boolean("emergency"), 2)
+    (65, '<missing>')
+    """
+    if not 0 <= code < cell_count(attribute):
+        raise InvalidArgument("code", code, f"write a code of {attribute.name}, from 0 to {cell_count(attribute) - 1}")
+    if code >= attribute.size:
+        return MISSING if code == attribute.size else OUTSIDE
+    match attribute:
+        case Category(labels=labels):
+            return labels[code]
+        case Integer(lower=lower):
+            return lower + int(code)
+        case Number(lower=least, step=step):
+            return least + int(code) * step
+        case Date(lower=first):
+            return first + int(code) * _DAY
+        case Boolean():
+            return bool(code == 1)
+        case _:
+            assert_never(attribute)
+
+
+def numeric_grid(attribute: Attribute) -> tuple[Fraction, Fraction] | None:
+    """Return the value of code 0 and the step between codes; None where values are no numbers.
+
+    A boolean counts as 0 and 1.
+
+    >>> numeric_grid(Integer("age", 18, 110))
+    (Fraction(18, 1), Fraction(1, 1))
+    """
+    match attribute:
+        case Integer(lower=lower):
+            return Fraction(lower), Fraction(1)
+        case Number(lower=least, step=step):
+            return least, step
+        case Boolean():
+            return Fraction(0), Fraction(1)
+        case Category() | Date():
+            return None
+        case _:
+            assert_never(attribute)
+
+
+def _require_date(value: object, *, argument: str) -> dt.date:
+    day = to_date(value)
+    if day is None:
+        raise InvalidArgument(argument, value, "write a day, such as datetime.date(2024, 1, 31)")
+    return day
+
+
+def _set_bins(attribute: Integer | Number | Date, bins: str | Iterable[object] | None) -> None:
+    """Set the declared groups of an attribute that has its grid already."""
+    starts = None if bins is None else bin_starts(attribute, bins if isinstance(bins, str) else tuple(bins))
+    shown_as = bins if isinstance(bins, str) and starts is not None else bin_edges(attribute, starts)
+    _set_fields(attribute, starts=starts, bins=shown_as)
+
+
+def _set_fields(attribute: Attribute, **fields: object) -> None:
+    """Set fields of a frozen value that is being made."""
+    for name, value in fields.items():
+        object.__setattr__(attribute, name, value)
+
+
+# --- Bins: the groups that an owner declares for GROUP BY and quantiles, by their edges or by the calendar. ---
+
+
+CALENDAR_BINS = ("day", "week", "month", "quarter", "year")
+"""The bins of days that have names. Weeks begin on Monday."""
+BinnedAttribute = Integer | Number | Date
+_LARGEST_EDGE = Fraction(2**64)
+
+
+def bin_starts(attribute: BinnedAttribute, bins: str | Sequence[object]) -> tuple[int, ...] | None:
+    """Return the first code of each bin: of edges that rise from lower to upper, the last bin taking upper in.
+
+    >>> bin_starts(Integer("age", 0, 110), [0, 18, 65, 110])
+    (0, 18, 65)
+    >>> bin_starts(Date("admitted", dt.date(2024, 1, 31), dt.date(2024, 3, 1)), "month")
+    (0, 1, 30)
+    """
+    if isinstance(bins, str):
+        return _calendar_starts(attribute, bins)
+    for index, wrong in find_edge_errors(attribute, bins):
+        raise InvalidArgument("bins" if index is None else f"bins[{index}]", bins, wrong)
+    codes = [_edge_code(attribute, edge) for edge in bins]
+    return tuple(code for code in codes[:-1] if code is not None)
+
+
+def bin_edges(attribute: BinnedAttribute, starts: tuple[int, ...] | None) -> tuple[Label, ...] | None:
+    """Return the edges of bins: their first values, and the last value of all.
+
+    >>> bin_edges(Integer("age", 0, 110), (0, 18, 65))
+    (0, 18, 65, 110)
+    """
+    return None if starts is None else tuple(code_label(attribute, code) for code in (*starts, attribute.size - 1))
+
+
+def find_edge_errors(attribute: BinnedAttribute, edges: Sequence[object]) -> Iterator[tuple[int | None, str]]:
+    """Yield the place of each edge that may not be one, and what to write instead; None stands for the whole list."""
+    first, last = _format_edge(code_label(attribute, 0)), _format_edge(code_label(attribute, attribute.size - 1))
+    if len(edges) < 2:  # noqa: PLR2004  a bin has two edges
+        yield None, f"write at least two edges, from {first} to {last}"
+        return
+    reached = -1
+    for index, edge in enumerate(edges):
+        code = _edge_code(attribute, edge)
+        if code is None:
+            yield index, f"write {_describe_values(attribute)} from {first} to {last}"
+        elif code <= reached:
+            yield index, "write edges that rise"
+        elif index == 0 and code != 0:
+            yield index, f"begin with lower, {first}"
+        elif index == len(edges) - 1 and code != attribute.size - 1:
+            yield index, f"end with upper, {last}"
+        reached = max(reached, -1 if code is None else code)
+
+
+def _edge_code(attribute: BinnedAttribute, edge: object) -> int | None:
+    """Return the code of an edge, or None where it is not on the grid between the bounds."""
+    if isinstance(attribute, Date):
+        day = to_date(edge)
+        if day is None:
+            return None
+        steps = Fraction((day - attribute.lower).days)
+    else:
+        try:
+            point = to_fraction(edge, argument="edge", lower=-_LARGEST_EDGE, upper=_LARGEST_EDGE)  # type: ignore[arg-type]
+        except InvalidArgument:
+            return None
+        step = 1 if isinstance(attribute, Integer) else attribute.step
+        steps = (point - attribute.lower) / step
+    return int(steps) if steps.denominator == 1 and 0 <= steps < attribute.size else None
+
+
+def _calendar_starts(attribute: BinnedAttribute, word: str) -> tuple[int, ...] | None:
+    """Return the first code of each day (None, as for no bins), week, month, quarter or year."""
+    if not isinstance(attribute, Date) or word not in CALENDAR_BINS:
+        accepted = f"one of {', '.join(CALENDAR_BINS)}, or " if isinstance(attribute, Date) else ""
+        raise InvalidArgument("bins", word, f"write {accepted}a list of edges")
+    if word == "day":
+        return None
+    days = (attribute.lower + dt.timedelta(days=code) for code in range(1, attribute.size))
+    return (0, *((day - attribute.lower).days for day in days if _starts_period(day, word)))
+
+
+def _starts_period(day: dt.date, word: str) -> bool:
+    """Whether a week, month, quarter or year begins with this day."""
+    match word:
+        case "week":
+            return day.weekday() == 0
+        case "month":
+            return day.day == 1
+        case "quarter":
+            return day.day == 1 and day.month % 3 == 1
+        case _:
+            return day.day == day.month == 1
+
+
+def _describe_values(attribute: BinnedAttribute) -> str:
+    match attribute:
+        case Integer():
+            return "a whole number"
+        case Number():
+            return f"a number on the grid of steps of {format_decimal(attribute.step)}"
+        case Date():
+            return "a day"
+        case _:
+            assert_never(attribute)
+
+
+def _format_edge(value: Label) -> str:
+    return format_decimal(value) if isinstance(value, Fraction) else str(value)

@@ -1,0 +1,198 @@
+"""Read the schema from a dataset file: its `source.table`, `[unit]` and `[columns.*]` entries."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from fractions import Fraction
+from typing import Any
+
+from dodona.schema.attributes import (
+    NAME_RULE,
+    Attribute,
+    BinnedAttribute,
+    Boolean,
+    Category,
+    Date,
+    Integer,
+    Number,
+    find_edge_errors,
+    find_label_errors,
+    is_name,
+)
+from dodona.schema.schema import LARGEST_SIZE, MOST_ROWS, Domain, Neighbours, Schema, Unit
+from dodona.schema.toml import TomlTable
+
+_WIDEST = 2**63
+_NEIGHBOURS = tuple(relation.value for relation in Neighbours)
+
+
+def load_schema(written: TomlTable) -> Schema:
+    """Return the schema of a dataset file, or raise `InvalidFile` with every mistake found so far.
+
+    >>> text = '''
+    ... source.table = "stays"
+    ... unit = {protects = "row", neighbours = "add-remove", size = 200_000}
+    ... columns.age = {kind = "integer", lower = 0, upper = 110}
+    ... '''
+    >>> load_schema(TomlTable.parse(text, file="stays.toml")).domain.names
+    ('age',)
+    """
+    return written.finish(read_schema(written))
+
+
+def read_schema(written: TomlTable) -> Schema | None:
+    """Return the schema, or None after noting what is wrong; for a reader that goes on to other tables.
+
+    The root table and `source` have keys that are not the schema's: who reads those closes them.
+    """
+    source = written.table("source", example='[source] with table = "stays"')
+    table = None if source is None else source.text("table", example='table = "stays"')
+    columns = written.table("columns", example="[columns.age] with the kind and the bounds of a column")
+    unit = _read_unit(written, declared=() if columns is None else columns.keys)
+    domain = None if columns is None else _read_domain(columns)
+    if source is None or table is None or unit is None or domain is None:
+        return None
+    return source.make(lambda: Schema(table=table, domain=domain, unit=unit))
+
+
+def _read_unit(written: TomlTable, *, declared: tuple[str, ...]) -> Unit | None:
+    unit = written.table("unit", example='[unit] with protects = "row" or "person"')
+    if unit is None:
+        return None
+    protects = unit.choice("protects", ("row", "person"))
+    neighbours = unit.choice("neighbours", _NEIGHBOURS)
+    size = unit.whole("size", example="size = 200_000", lower=1, upper=LARGEST_SIZE)
+    person, rows = None, 1
+    if protects == "person":
+        person = _read_person_column(unit, declared=declared)
+        found = unit.whole("rows", example="rows = 4", lower=1, upper=MOST_ROWS)
+        if person is None or found is None:
+            neighbours = None
+        else:
+            rows = found
+    for key in ("id", "rows"):
+        if unit.has(key) and protects == "row":
+            unit.note(key, 'is for protects = "person"; take it away, or write protects = "person"')
+    unit.close()
+    if protects is None or neighbours is None or size is None:
+        return None
+    return unit.make(lambda: Unit(neighbours=neighbours, size=size, id=person, rows=rows))
+
+
+def _read_person_column(unit: TomlTable, *, declared: tuple[str, ...]) -> str | None:
+    """Return the column of people, which may not be one to ask about."""
+    person = unit.text("id", example='id = "patient_id"')
+    for name in declared:
+        if person is not None and name.casefold() == person.casefold():
+            unit.note("id", f"is a column too; take [columns.{name}] away: who a row is of is never answered")
+            return None
+    return person
+
+
+def _read_domain(columns: TomlTable) -> Domain | None:
+    if not columns.keys:
+        columns.note(None, "has no column; write a table for each one, such as [columns.age]")
+    attributes = list[Attribute | None]()
+    seen = dict[str, str]()
+    for name in columns.keys:
+        other = seen.setdefault(name.casefold(), name)
+        if not is_name(name):
+            columns.note(name, f"is no name: {NAME_RULE}")
+        elif other != name:
+            columns.note(name, f"has the name of columns.{other}; capitals make no difference, so write another name")
+        column = columns.table(name, example=f"[columns.{name}] with its kind and bounds")
+        attributes.append(None if column is None else _read_column(column, name if is_name(name) else "unnamed"))
+    found = [attribute for attribute in attributes if attribute is not None]
+    complete = len(found) == len(attributes) == len(seen) and all(map(is_name, columns.keys))
+    return Domain(tuple(found)) if found and complete else None
+
+
+def _read_column(column: TomlTable, name: str) -> Attribute | None:
+    kind = column.choice("kind", tuple(_READERS))
+    if kind is None:
+        return None  # which other keys belong here depends on the kind
+    column.has("otherwise")
+    if column.has("source") and column.text("source", example='source = "hours-per-week"') is None:
+        return None
+    attribute = _READERS[kind](column, name)
+    column.close()
+    return attribute
+
+
+def _read_category(column: TomlTable, name: str) -> Attribute | None:
+    labels = column.texts("labels", example='labels = ["female", "male", "other"]')
+    if labels is None:
+        return None
+    wrong = list(find_label_errors(labels))
+    for place, accepted in wrong:
+        column.note(("labels", place), f"may not be a label: {accepted}")
+    return None if wrong else column.make(lambda: Category(name, labels, **_read_common_fields(column)))
+
+
+def _read_integer(column: TomlTable, name: str) -> Attribute | None:
+    lower = column.whole("lower", example="lower = 0", lower=-_WIDEST, upper=_WIDEST)
+    upper = column.whole("upper", example="upper = 110", lower=-_WIDEST, upper=_WIDEST)
+    column.has("bins")
+    if lower is None or upper is None:
+        return None
+    example = "bins = [0, 18, 65, 110]"
+    return _read_bins(column, lambda bins: Integer(name, lower, upper, bins, **_read_common_fields(column)), example)
+
+
+def _read_number(column: TomlTable, name: str) -> Attribute | None:
+    widest = Fraction(_WIDEST)
+    lower = column.exact("lower", example='lower = "0"', lower=-widest, upper=widest)
+    upper = column.exact("upper", example='upper = "365"', lower=-widest, upper=widest)
+    step = column.exact("step", example='step = "0.25"', lower=-widest, upper=widest)
+    column.has("bins")
+    if lower is None or upper is None or step is None:
+        return None
+    example = 'bins = ["0", "1", "7", "365"]'
+    return _read_bins(
+        column, lambda bins: Number(name, lower, upper, step, bins, **_read_common_fields(column)), example
+    )
+
+
+def _read_date(column: TomlTable, name: str) -> Attribute | None:
+    lower = column.date("lower", example="lower = 2020-01-01")
+    upper = column.date("upper", example="upper = 2026-12-31")
+    column.has("bins")
+    if lower is None or upper is None:
+        return None
+    example = 'bins = "month"'
+    return _read_bins(column, lambda bins: Date(name, lower, upper, bins, **_read_common_fields(column)), example)
+
+
+def _read_boolean(column: TomlTable, name: str) -> Attribute | None:
+    return column.make(lambda: Boolean(name, **_read_common_fields(column)))
+
+
+def _read_common_fields(column: TomlTable) -> dict[str, Any]:
+    """Return what any column may say: what counts for what is not declared, and its name in the data."""
+    return {key: column.content.get(key) for key in ("otherwise", "source")}
+
+
+def _read_bins(column: TomlTable, build: Callable[[Any], BinnedAttribute], example: str) -> BinnedAttribute | None:
+    """Return the attribute with its declared bins, if it has any; each edge that is wrong is noted at its own place."""
+    attribute = column.make(lambda: build(None))
+    if attribute is None or not column.has("bins"):
+        return attribute
+    if isinstance(column.content["bins"], str):
+        word = column.text("bins", example=example)
+        return None if word is None else column.make(lambda: build(word))
+    edges = column.items("bins", example=example)
+    if edges is None:
+        return None
+    wrong = list(find_edge_errors(attribute, edges))
+    for place, accepted in wrong:
+        column.note("bins" if place is None else ("bins", place), f"is not accepted: {accepted}")
+    return None if wrong else column.make(lambda: build(edges))
+
+
+_READERS: dict[str, Callable[[TomlTable, str], Attribute | None]] = {
+    "category": _read_category,
+    "integer": _read_integer,
+    "number": _read_number,
+    "date": _read_date,
+    "boolean": _read_boolean,
+}

@@ -1,0 +1,148 @@
+"""Partitions: the cells of one attribute, grouped for GROUP BY.
+
+Groups are runs of neighbouring codes; `<missing>` and `<outside>` remain groups of their own.
+"""
+
+from __future__ import annotations
+
+import calendar
+import datetime as dt
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, Self
+
+import numpy as np
+
+from dodona.errors import InvalidArgument
+from dodona.numbers import format_decimal
+from dodona.schema.attributes import (
+    MISSING,
+    OUTSIDE,
+    Attribute,
+    Boolean,
+    Category,
+    Label,
+    code_label,
+    special_cell_count,
+)
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+@dataclass(frozen=True, slots=True)
+class Partition:
+    """Groups of neighbouring codes of an attribute, each named by its first code."""
+
+    attribute: str
+    size: int
+    """How many values the attribute has."""
+    cuts: tuple[int, ...]
+    """The first code of each group, beginning with 0 and rising."""
+    further: int = 2
+    """How many groups there are beyond those: `<missing>` and `<outside>`, or none."""
+
+    def __post_init__(self) -> None:
+        """Refuse groups that leave a value out, or take one twice."""
+        firsts = np.asarray(self.cuts, dtype=np.int64)
+        if not firsts.size or firsts[0] != 0 or firsts[-1] >= self.size or np.any(firsts[1:] <= firsts[:-1]):
+            raise InvalidArgument(
+                "cuts", self.cuts, f"write the first code of each group: 0, then rising, < {self.size}"
+            )
+        if self.further not in {0, 2}:
+            raise InvalidArgument("further", self.further, "write further(attribute): 2, or 0 where there are none")
+
+    def __hash__(self) -> int:
+        """Return one that does not read the groups, which may be millions: they are compared where it is the same."""
+        return hash((self.attribute, self.size, len(self.cuts)))
+
+    @classmethod
+    def of(cls, attribute: Attribute) -> Self:
+        """Return the declared bins, or one group for each value where none are declared."""
+        cuts = None if isinstance(attribute, Category | Boolean) else attribute.starts
+        firsts = tuple(range(attribute.size)) if cuts is None else cuts
+        return cls.cut(attribute, firsts)
+
+    @classmethod
+    def every(cls, attribute: Attribute, width: int) -> Self:
+        """Return groups of `width` neighbouring codes; the last one may be smaller."""
+        if width < 1:
+            raise InvalidArgument("width", width, "write a whole number from 1")
+        return cls.cut(attribute, tuple(range(0, attribute.size, width)))
+
+    @classmethod
+    def cut(cls, attribute: Attribute, cuts: tuple[int, ...]) -> Self:
+        """Return the groups that begin with these codes."""
+        return cls(attribute.name, attribute.size, cuts, special_cell_count(attribute))
+
+    @property
+    def groups(self) -> int:
+        """How many groups there are, with `<missing>` and `<outside>` where the attribute has them."""
+        return len(self.cuts) + self.further
+
+    @property
+    def cells(self) -> int:
+        """How many cells the attribute has."""
+        return self.size + self.further
+
+    @property
+    def single(self) -> bool:
+        """Whether each value is a group of its own, so that a group's number is its code."""
+        return len(self.cuts) == self.size
+
+    def table(self) -> NDArray[np.int64]:
+        """Return the group of each cell."""
+        found = np.searchsorted(np.asarray(self.cuts), np.arange(self.size), side="right") - 1
+        return np.concatenate([found, np.arange(len(self.cuts), self.groups)]).astype(np.int64)
+
+    def span(self, group: int) -> tuple[int, int]:
+        """Return the first code of a group and the one after its last."""
+        if not 0 <= group < self.groups:
+            raise InvalidArgument("group", group, f"write a group's number, from 0 to {self.groups - 1}")
+        if group >= len(self.cuts):
+            code = self.size + group - len(self.cuts)
+            return code, code + 1
+        after = self.cuts[group + 1] if group + 1 < len(self.cuts) else self.size
+        return self.cuts[group], after
+
+
+def group_label(partition: Partition, attribute: Attribute, group: int) -> Label:
+    """Return the name of a group: the value itself where it is single, else the span as people write it.
+
+    >>> from dodona.schema.attributes import Integer
+    >>> age = Integer("age", 0, 110)
+    >>> group_label(Partition.every(age, 20), age, 1)
+    '20 to 39'
+    """
+    first, after = partition.span(group)
+    if group >= len(partition.cuts):
+        return MISSING if group == len(partition.cuts) else OUTSIDE
+    low = code_label(attribute, first)
+    if after == first + 1:
+        return low
+    if isinstance(low, Fraction):
+        return _interval_label(
+            low, code_label(attribute, min(after, partition.size - 1)), closed=after == partition.size
+        )
+    high = code_label(attribute, after - 1)
+    if isinstance(low, dt.date) and isinstance(high, dt.date):
+        return _date_span_label(low, high)
+    return f"{low} to {high}"
+
+
+def _interval_label(low: Fraction, high: Label, *, closed: bool) -> str:
+    """Return the interval; the last one takes its upper end in, as values above it are drawn there."""
+    return f"[{format_decimal(low)}, {format_decimal(high) if isinstance(high, Fraction) else high}{']' if closed else ')'}"
+
+
+def _date_span_label(first: dt.date, last: dt.date) -> str:
+    """Return 2024, 2024-Q1, 2024-03 or both days, whichever is the whole span."""
+    if first.day == 1 and first.year == last.year and last.day == calendar.monthrange(last.year, last.month)[1]:
+        match first.month, last.month:
+            case 1, 12:
+                return f"{first.year:04}"
+            case (1, 3) | (4, 6) | (7, 9) | (10, 12):
+                return f"{first.year:04}-Q{last.month // 3}"
+            case month, same if month == same:
+                return f"{first.year:04}-{month:02}"
+    return f"{first} to {last}"

@@ -1,0 +1,267 @@
+"""The schema: the table, its domain of attributes, and the privacy unit. All of it is public.
+
+`Schema.digest` is permanent: the ledger is bound to it. `Neighbours` names the neighbour relation; a guarantee under
+one relation says nothing about the other.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Self, assert_never
+
+from dodona.errors import InvalidArgument
+from dodona.numbers import to_integer
+from dodona.schema.attributes import (
+    Attribute,
+    Boolean,
+    Category,
+    Date,
+    Integer,
+    Number,
+    cell_count,
+    source_column_name,
+    validate_table_name,
+)
+
+# --- The domain: all attributes of a table, in the order of their declaration, and their algebra. ---
+
+
+@dataclass(frozen=True, slots=True)
+class Domain:
+    """Attributes with names that differ, and not only in capitals. Its cells are the product of theirs."""
+
+    attributes: tuple[Attribute, ...]
+    _by_name: dict[str, Attribute] = field(init=False, repr=False, compare=False, hash=False)
+
+    def __post_init__(self) -> None:
+        """Refuse two attributes of one name."""
+        object.__setattr__(self, "attributes", tuple(self.attributes))
+        object.__setattr__(self, "_by_name", {attribute.name: attribute for attribute in self.attributes})
+        if len({name.casefold() for name in self._by_name}) != len(self.attributes):
+            raise InvalidArgument("attributes", self.names, "write each name once; capitals make no difference")
+
+    def __hash__(self) -> int:
+        """Return that of the names: every query has a domain, and it is looked up all the time."""
+        return hash(tuple(self._by_name))
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names, in order."""
+        return tuple(attribute.name for attribute in self.attributes)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """How many cells each attribute has."""
+        return tuple(map(cell_count, self.attributes))
+
+    @property
+    def size(self) -> int:
+        """How many cells there are in all."""
+        return math.prod(self.shape)
+
+    def project(self, names: Iterable[str]) -> Self:
+        """Return the domain of some attributes, in this domain's order."""
+        kept = set(names)
+        for name in kept:
+            self[name]  # an unknown name is an error
+        return type(self)(tuple(attribute for attribute in self.attributes if attribute.name in kept))
+
+    def merge(self, other: Self) -> Self:
+        """Return the domain with the attributes of both; one that is in both must be the same."""
+        for attribute in other.attributes:
+            if attribute.name in self._by_name and self._by_name[attribute.name] != attribute:
+                raise InvalidArgument("other", attribute.name, "the two domains declare it differently")
+        new = (attribute for attribute in other.attributes if attribute.name not in self._by_name)
+        return type(self)((*self.attributes, *new))
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._by_name
+
+    def __iter__(self) -> Iterator[Attribute]:
+        return iter(self.attributes)
+
+    def __getitem__(self, name: str) -> Attribute:
+        """Return the attribute of a name."""
+        found = self._by_name.get(name)
+        if found is None:
+            raise InvalidArgument("attribute", name, f"write one of {', '.join(self.names)}")
+        return found
+
+
+# --- Which two tables must look alike. ---
+
+
+class Neighbours(Enum):
+    """The neighbour relation. The two are never mixed: a guarantee under one says nothing under the other."""
+
+    ADD_REMOVE = "add-remove"
+    """One table has a row that the other lacks; the size is protected."""
+    REPLACE = "replace"
+    """The tables differ in one row; the size is public."""
+
+
+# --- The privacy unit: who is protected, in the owner's words. ---
+
+
+MOST_ROWS = 10**6
+LARGEST_SIZE = 10**15
+_LONGEST_ID = 200
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class Unit:
+    """A row, or a person with at most `rows` rows, under one neighbour relation.
+
+    >>> Unit(neighbours="add-remove", size=200_000, id="patient_id", rows=4).neighbours
+    <Neighbours.ADD_REMOVE: 'add-remove'>
+    """
+
+    neighbours: Neighbours
+    size: int
+    """How many rows there are about, declared and public: the 100% of a tolerance in percent."""
+    id: str | None
+    """The column that tells people apart; None where each row is protected by itself."""
+    rows: int
+    """How many rows of a person count."""
+
+    def __init__(self, *, neighbours: Neighbours | str, size: int, id: str | None = None, rows: int = 1) -> None:  # noqa: A002
+        """Take a cap on rows only with the column of people."""
+        object.__setattr__(self, "neighbours", _parse_neighbours(neighbours))
+        object.__setattr__(self, "size", to_integer(size, argument="size", lower=1, upper=LARGEST_SIZE))
+        object.__setattr__(self, "id", id)
+        object.__setattr__(self, "rows", to_integer(rows, argument="rows", lower=1, upper=MOST_ROWS))
+        if id is None and self.rows != 1:
+            raise InvalidArgument("rows", rows, "leave it out, or name the column of people as id")
+        if id is not None and (type(id) is not str or not id.isprintable() or not 0 < len(id) <= _LONGEST_ID):
+            raise InvalidArgument("id", id, "write the name of the column that tells people apart")
+
+    @classmethod
+    def each_row(cls, neighbours: Neighbours | str, *, size: int = 1) -> Self:
+        """Return the unit that protects each row by itself; prices do not depend on the size."""
+        return cls(neighbours=neighbours, size=size)
+
+    @property
+    def about(self) -> str:
+        """What answers are about, in words, where not all rows may count; else nothing.
+
+        >>> Unit(neighbours="add-remove", size=200_000, id="patient_id", rows=4).about
+        'Of each person at most 4 rows count.'
+        """
+        if self.id is None:
+            return ""
+        return (
+            f"Of each person at most {self.rows:,} rows count." if self.rows > 1 else "Of each person one row counts."
+        )
+
+    @property
+    def fixed(self) -> bool:
+        """Whether all neighbours have as many rows, so that their number is public.
+
+        A person who is replaced may have had more rows, or fewer, than the one who comes.
+        """
+        return self.neighbours is Neighbours.REPLACE and self.id is None
+
+
+def _parse_neighbours(value: Neighbours | str) -> Neighbours:
+    try:
+        return Neighbours(value)
+    except ValueError as fault:
+        names = " or ".join(f'"{relation.value}"' for relation in Neighbours)
+        raise InvalidArgument("neighbours", value, f"write {names}") from fault
+
+
+# --- The schema: which table, what its columns may hold, and who is protected. All of it is public. ---
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Schema:
+    """What an analyst may know of a table beforehand."""
+
+    table: str
+    """The name that analysts use."""
+    domain: Domain
+    unit: Unit
+
+    def __post_init__(self) -> None:
+        """Refuse a schema that would answer questions about the column of people."""
+        validate_table_name(self.table, argument="table")
+        person = self.unit.id
+        if person is not None and person.casefold() in {name.casefold() for name in self.domain.names}:
+            raise InvalidArgument("id", person, "do not declare it as a column: who a row is of is never answered")
+        if person is not None and person.casefold() in {source_column_name(own).casefold() for own in self.domain}:
+            raise InvalidArgument("id", person, "read no column from it: who a row is of is never answered")
+
+    @classmethod
+    def of(
+        cls,
+        table: str,
+        *columns: Attribute,
+        size: int,
+        neighbours: Neighbours | str = Neighbours.ADD_REMOVE,
+        id: str | None = None,  # noqa: A002  the word of the dataset file
+        rows: int = 1,
+    ) -> Self:
+        """Return a schema of columns, in one call.
+
+        >>> Schema.of("stays", Integer("age", 0, 110), Boolean("emergency"), size=200_000).domain.shape
+        (113, 4)
+        """
+        return cls(table=table, domain=Domain(columns), unit=Unit(neighbours=neighbours, size=size, id=id, rows=rows))
+
+    @property
+    def digest(self) -> str:
+        """The hash that a ledger is bound to: it changes with any declaration, and with nothing else."""
+        return hashlib.sha256(self.canonical().encode("ascii")).hexdigest()
+
+    def canonical(self) -> str:
+        """Return the one spelling that the digest is taken of. It is permanent: ledgers depend on it."""
+        written = {
+            "format": 1,
+            "table": self.table,
+            "columns": [_canonical_attribute(attribute) for attribute in self.domain],
+            "unit": {
+                "neighbours": self.unit.neighbours.value,
+                "size": self.unit.size,
+                "id": self.unit.id,
+                "rows": self.unit.rows,
+            },
+        }
+        return json.dumps(written, sort_keys=True, ensure_ascii=True, separators=(",", ":"))
+
+    def extends(self, older: Schema) -> bool:
+        """Whether this schema only adds columns, after those of the older one.
+
+        Which rows of a person count follows from the codes of all columns in their order. So a column that is added
+        at the end changes no question about the older ones; one that is added before them might.
+        """
+        kept = self.domain.attributes[: len(older.domain.attributes)]
+        return self.table == older.table and self.unit == older.unit and kept == older.domain.attributes
+
+
+def _canonical_attribute(attribute: Attribute) -> dict[str, object]:
+    """Return the permanent spelling of a column. What came later is left out where it is not used."""
+    written: dict[str, object] = {"name": attribute.name, "kind": attribute.kind}
+    if attribute.source is not None:
+        written["source"] = attribute.source
+    if attribute.otherwise is not None:
+        plain = isinstance(attribute.otherwise, str | int)  # a truth is written as one
+        written["otherwise"] = attribute.otherwise if plain else str(attribute.otherwise)
+    match attribute:
+        case Category(labels=labels):
+            return written | {"labels": list(labels)}
+        case Boolean():
+            return written
+        case Integer():
+            bounds: dict[str, object] = {"lower": attribute.lower, "upper": attribute.upper}
+        case Number():
+            bounds = {"lower": str(attribute.lower), "upper": str(attribute.upper), "step": str(attribute.step)}
+        case Date():
+            bounds = {"lower": attribute.lower.isoformat(), "upper": attribute.upper.isoformat()}
+        case _:
+            assert_never(attribute)
+    return written | bounds | {"cuts": None if attribute.starts is None else list(attribute.starts)}

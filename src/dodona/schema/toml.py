@@ -1,0 +1,454 @@
+"""A TOML reader that reports every mistake in a file at once, each with its line and a fix.
+
+`TomlTable` reads one table key by key and collects mistakes; `TomlTable.finish` raises `InvalidFile` with all of them.
+Unknown keys are mistakes too.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import difflib
+import re
+import tomllib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from decimal import Decimal
+from fractions import Fraction
+from os import PathLike
+from pathlib import Path as FilePath
+from typing import Self, TypeVar
+
+from dodona.errors import InvalidArgument, InvalidRequest, InvariantBroken
+from dodona.numbers import format_fraction, to_fraction, to_share
+
+# --- What is said about a file that cannot be taken: every mistake in it, each with its line. ---
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Mistake:
+    """One thing to put right: where, what is wrong, and what to write instead."""
+
+    line: int
+    """Counted from 1; 0 where the file as a whole is meant."""
+    key: str
+    """The dotted key, as in `columns.age.upper`; empty where there is none."""
+    message: str
+
+
+class InvalidFile(InvalidRequest):
+    """A file has mistakes; all of them are told at once, in the order of their lines."""
+
+    code = "invalid-file"
+
+    def __init__(self, file: str, mistakes: Iterable[Mistake]) -> None:
+        """Keep the mistakes, and of the first one the line and the key."""
+        self.file = file
+        self.mistakes = tuple(sorted(set(mistakes)))
+        self.line = self.mistakes[0].line
+        self.key = self.mistakes[0].key
+        told = [f"{file}{f':{mistake.line}' if mistake.line else ''}: {mistake.message}" for mistake in self.mistakes]
+        heading = [] if len(told) == 1 else [f"{file} has {len(told)} mistakes."]
+        super().__init__("\n".join([*heading, *told]))
+
+
+# --- On which line of a TOML text each key, table and list element is written, which Python's reader does not tell. ---
+
+
+TomlPath = tuple[str | int, ...]
+"""Where a value is: keys, and the places of list elements."""
+
+_GAP = re.compile(r"(?:[ \t\n]|#[^\n]*)*")
+_BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
+_TEXT = re.compile(
+    r'"""(?:\\.|[^\\])*?""""{0,2}'
+    r"|'''.*?''''{0,2}"
+    r'|"(?:\\.|[^"\\])*"'
+    r"|'[^']*'",
+    re.DOTALL,
+)
+_OTHER = re.compile(r"[^,\]}#\n]*")
+
+
+def toml_lines(text: str) -> dict[TomlPath, int]:
+    r"""Return the line of everything that has a name or a place in a text that `tomllib` accepts.
+
+    >>> toml_lines('[columns.sex]\nlabels = ["f",\n  "m"]')[("columns", "sex", "labels", 1)]
+    3
+    """
+    scan = _LineScanner(text.replace("\r\n", "\n"))
+    scan.document()
+    return scan.lines
+
+
+class _LineScanner:
+    """One pass over a text that is known to be valid."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.at = 0
+        self.lines: dict[TomlPath, int] = {(): 1}
+        self.tables: dict[TomlPath, int] = {}
+        """How many tables each list of tables has so far."""
+        self._counted = (0, 1)
+
+    def document(self) -> None:
+        """Read headers and pairs to the end."""
+        here: TomlPath = ()
+        while self._skip():
+            here = self._header() if self.text[self.at] == "[" else self._pair(here)
+
+    def _header(self) -> TomlPath:
+        """Read `[table]` or `[[tables]]`; return the path of what follows it."""
+        line = self._line()
+        opening = "[[" if self.text.startswith("[[", self.at) else "["
+        self.at += len(opening)
+        *parents, last = self._key()
+        self._skip()
+        self.at += len(opening)
+        path: TomlPath = ()
+        for part in parents:
+            path = self._enter((*path, part), line)
+        path = (*path, last)
+        if opening == "[[":
+            self.tables[path] = self.tables.get(path, 0) + 1
+        return self._enter(path, line)
+
+    def _enter(self, path: TomlPath, line: int) -> TomlPath:
+        """Note a table; in a list of tables it is the last one."""
+        self.lines.setdefault(path, line)
+        if path in self.tables:
+            path = (*path, self.tables[path] - 1)
+            self.lines.setdefault(path, line)
+        return path
+
+    def _pair(self, table: TomlPath) -> TomlPath:
+        """Read `key = value` of a table; return the table."""
+        line = self._line()
+        path = table
+        for part in self._key():
+            path = (*path, part)
+            self.lines.setdefault(path, line)
+        self._skip()
+        self.at += 1  # the =
+        self._value(path)
+        return table
+
+    def _key(self) -> list[str]:
+        """Read a dotted key."""
+        parts = list[str]()
+        while True:
+            self._skip()
+            bare = _BARE_KEY.match(self.text, self.at)
+            if bare is None:
+                parts.append(str(tomllib.loads(f"key = {self._take(_TEXT)}")["key"]))
+            else:
+                parts.append(self._take(_BARE_KEY))
+            self._skip()
+            if not self.text.startswith(".", self.at):
+                return parts
+            self.at += 1
+
+    def _value(self, path: TomlPath) -> None:
+        """Read a value, and the places of what is in it."""
+        self._skip()
+        match self.text[self.at]:
+            case "[":
+                for place in self._elements("]"):
+                    self.lines[*path, place] = self._line()
+                    self._value((*path, place))
+            case "{":
+                for _ in self._elements("}"):
+                    self._pair(path)
+            case '"' | "'":
+                self._take(_TEXT)
+            case _:
+                self._take(_OTHER)
+
+    def _elements(self, closing: str) -> Iterator[int]:
+        """Stop at the beginning of each element of a list or an inline table."""
+        self.at += 1
+        place = 0
+        while self._skip() and self.text[self.at] != closing:
+            yield place
+            place += 1
+            self._skip()
+            if self.text[self.at] == ",":
+                self.at += 1
+        self.at += 1
+
+    def _take(self, pattern: re.Pattern[str]) -> str:
+        found = pattern.match(self.text, self.at)
+        taken = "" if found is None else found.group()
+        self.at += len(taken)
+        return taken
+
+    def _skip(self) -> bool:
+        """Pass blanks and comments; return whether anything is left."""
+        self._take(_GAP)
+        return self.at < len(self.text)
+
+    def _line(self) -> int:
+        """Return the line that the scan is on."""
+        at, line = self._counted
+        line += self.text.count("\n", at, self.at)
+        self._counted = (self.at, line)
+        return line
+
+
+# --- What an owner wrote in a TOML file, read with care: every mistake is found, and told with its line. ---
+
+
+ValueT = TypeVar("ValueT")
+_BARE = re.compile(r"[A-Za-z0-9_-]+")
+_AT_LINE = re.compile(r"^(.*) \(at (?:line (\d+), column \d+|end of document)\)$", re.DOTALL)
+_LONGEST_SHOWN = 40
+_KINDS = (
+    (bool, "true or false"),
+    (int, "a whole number"),
+    (Decimal, "a number"),
+    (str, "a text"),
+    (list, "a list"),
+    (dict, "a table"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _ReaderState:
+    """What the nodes of one file share: where things are, which keys were asked for, what is wrong."""
+
+    file: str
+    lines: Mapping[TomlPath, int]
+    mistakes: list[Mistake] = field(default_factory=list)
+    asked: dict[TomlPath, set[str]] = field(default_factory=dict)
+    """For each table, the keys that somebody asked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class TomlTable:
+    """One table of a TOML file."""
+
+    content: Mapping[str, object]
+    path: TomlPath
+    notes: _ReaderState
+
+    @classmethod
+    def read(cls, path: str | PathLike[str]) -> Self:
+        """Return the root table of a file."""
+        file = str(path)
+        try:
+            raw = FilePath(path).read_bytes()
+        except OSError as fault:
+            raise InvalidFile(file, [Mistake(0, "", f"the file cannot be read: {fault.strerror}.")]) from fault
+        try:
+            text = raw.decode("utf-8-sig")
+        except UnicodeDecodeError as fault:
+            line = raw.count(b"\n", 0, fault.start) + 1
+            raise InvalidFile(file, [Mistake(line, "", "this is not UTF-8; save the file as UTF-8.")]) from fault
+        return cls.parse(text, file=file)
+
+    @classmethod
+    def parse(cls, text: str, *, file: str) -> Self:
+        """Return the root table of a text.
+
+        >>> TomlTable.parse("format = 1", file="stays.toml").whole("format", example="format = 1", lower=1, upper=1)
+        1
+        """
+        try:
+            return cls(tomllib.loads(text, parse_float=Decimal), (), _ReaderState(file, toml_lines(text)))
+        except (ValueError, RecursionError, ArithmeticError) as fault:
+            raise InvalidFile(file, [_syntax_mistake(fault, text)]) from fault
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """The keys of this table, in the order of the file."""
+        return tuple(self.content)
+
+    def has(self, key: str) -> bool:
+        """Whether the key is there. This counts as asking for it."""
+        self.notes.asked.setdefault(self.path, set()).add(key)
+        return key in self.content
+
+    def text(self, key: str, *, example: str, default: str | None = None) -> str | None:
+        """Return a text that is not empty."""
+        value = self._typed(key, str, "a text", example=example, default=default)
+        if value is not None and not value.strip():
+            self.note(key, f"is empty; write {example}")
+            return None
+        return value
+
+    def choice(self, key: str, words: Sequence[str], *, default: str | None = None) -> str | None:
+        """Return one of some words."""
+        accepted = " or ".join([", ".join(f'"{word}"' for word in words[:-1]), f'"{words[-1]}"'][len(words) == 1 :])
+        value = self._typed(key, str, "a text", example=f"{key} = {accepted}", default=default)
+        if value is None or value in words:
+            return value
+        self.note(key, f'= "{_shorten(value)}" is not known; write {accepted}{_suggest(value, words)}')
+        return None
+
+    def boolean(self, key: str, *, example: str, default: bool | None = None) -> bool | None:
+        """Return true or false."""
+        return self._typed(key, bool, "true or false", example=example, default=default)
+
+    def whole(self, key: str, *, example: str, lower: int, upper: int, default: int | None = None) -> int | None:
+        """Return a whole number from lower to upper."""
+        value = self._typed(key, int, "a whole number", example=example, default=default)
+        if value is None or lower <= value <= upper:
+            return value
+        bounds = f"from {format_fraction(Fraction(lower))} to {format_fraction(Fraction(upper))}"
+        self.note(key, f"= {_shorten(value)} is out of range; write a whole number {bounds}, such as {example}")
+        return None
+
+    def exact(
+        self, key: str, *, example: str, lower: Fraction, upper: Fraction, default: Fraction | None = None
+    ) -> Fraction | None:
+        """Return an exact number from lower to upper, written as a number or as a text such as "0.25" or "1/3"."""
+        if default is not None and not self.has(key):
+            return default
+        value: int | Decimal | str | None = self._typed(
+            key, (int, Decimal, str), "a number", example=example, default=None
+        )
+        if value is None:
+            return None
+        try:
+            return to_fraction(value, argument=key, lower=lower, upper=upper)
+        except InvalidArgument as fault:
+            self.note(key, f"is no such number: {fault.accepted}; here {example}")
+            return None
+
+    def share(self, key: str, *, example: str, lower: Fraction, default: Fraction | None = None) -> Fraction | None:
+        """Return a part of a whole, from lower to 1: an exact number, or a percentage such as "50%"."""
+        value = self.content.get(key)
+        if not isinstance(value, str) or not value.rstrip().endswith("%"):
+            return self.exact(key, example=example, lower=lower, upper=Fraction(1), default=default)
+        self.has(key)
+        try:
+            return to_fraction(to_share(value, argument=key), argument=key, lower=lower, upper=Fraction(1))
+        except InvalidArgument:
+            self.note(key, f'is no part of a whole; write a percentage such as "50%", or {example}')
+            return None
+
+    def date(self, key: str, *, example: str) -> dt.date | None:
+        """Return a day."""
+        value = self._typed(key, dt.date, "a day without quotes", example=example, default=None)
+        if isinstance(value, dt.datetime):
+            self.note(key, f"has a time; write a day without one, such as {example}")
+            return None
+        return value
+
+    def items(self, key: str, *, example: str) -> tuple[object, ...] | None:
+        """Return the elements of a list."""
+        value: list[object] | None = self._typed(key, list, "a list", example=example, default=None)
+        return None if value is None else tuple(value)
+
+    def texts(self, key: str, *, example: str) -> tuple[str, ...] | None:
+        """Return the elements of a list of texts."""
+        found = self.items(key, example=example)
+        wrong = [place for place, text in enumerate(found or ()) if not isinstance(text, str)]
+        for place in wrong:
+            self.note((key, place), f"is {_describe_type((found or ())[place])}; write a text, as in {example}")
+        return None if found is None or wrong else tuple(map(str, found))
+
+    def table(self, key: str, *, example: str) -> Self | None:
+        """Return the table of a key."""
+        value: dict[str, object] | None = self._typed(key, dict, "a table", example=example, default=None)
+        return None if value is None else type(self)(value, (*self.path, key), self.notes)
+
+    def tables(self, key: str, *, example: str) -> tuple[Self, ...] | None:
+        """Return the tables of a list of tables, `[[key]]`."""
+        found = self.items(key, example=example)
+        wrong = [place for place, table in enumerate(found or ()) if not isinstance(table, dict)]
+        for place in wrong:
+            self.note((key, place), f"is {_describe_type((found or ())[place])}; write {example}")
+        if found is None or wrong:
+            return None
+        inner = ((place, table) for place, table in enumerate(found) if isinstance(table, dict))
+        return tuple(type(self)(table, (*self.path, key, place), self.notes) for place, table in inner)
+
+    def note(self, key: str | tuple[str | int, ...] | None, message: str) -> None:
+        """Note a mistake: the message goes on after the key's name. None stands for this table."""
+        path = (*self.path, *((key,) if isinstance(key, str) else key or ()))
+        line = next(self.notes.lines[path[:end]] for end in range(len(path), -1, -1) if path[:end] in self.notes.lines)
+        self.notes.mistakes.append(
+            Mistake(line, format_toml_path(path), f"{format_toml_path(path) or 'this file'} {message}.")
+        )
+
+    def make(self, build: Callable[[], ValueT]) -> ValueT | None:
+        """Return what `build` makes; a refused argument is a mistake of the key with its name."""
+        try:
+            return build()
+        except InvalidArgument as fault:
+            key = fault.argument if fault.argument in self.content else None
+            self.note(key, f"is not accepted: {fault.accepted}")
+            return None
+
+    def close(self) -> None:
+        """Note every key that nobody asked for."""
+        known = sorted(self.notes.asked.get(self.path, ()))
+        for key in self.content:
+            if key not in known:
+                listed = ", ".join(known) or "none"
+                self.note(key, f"is not known{_suggest(key, known)}; the keys here are {listed}")
+
+    def finish(self, result: ValueT | None) -> ValueT:
+        """Return the result, unless there were mistakes."""
+        if self.notes.mistakes:
+            raise InvalidFile(self.notes.file, self.notes.mistakes)
+        if result is None:
+            raise InvariantBroken(f"{self.notes.file} was read without a mistake and without a result.")
+        return result
+
+    def _typed(
+        self, key: str, kind: type[ValueT] | tuple[type, ...], name: str, *, example: str, default: ValueT | None
+    ) -> ValueT | None:
+        """Return the value of a key if it has the right type."""
+        if not self.has(key):
+            if default is None:
+                self.note(key, f"is missing; write {example}")
+            return default
+        value = self.content[key]
+        if isinstance(value, kind) and (kind is bool or not isinstance(value, bool)):
+            return value  # type: ignore[return-value]
+        self.note(key, f"is {_describe_type(value)}; write {name}, such as {example}")
+        return None
+
+
+def _syntax_mistake(fault: Exception, text: str) -> Mistake:
+    """Return where the text stops being TOML."""
+    match = _AT_LINE.match(str(fault))
+    if match is None:
+        reason = "it is nested too deeply" if isinstance(fault, RecursionError) else "a number in it is too long"
+        return Mistake(0, "", f"this is not TOML that can be read: {reason}.")
+    last = text.rstrip().count("\n") + 1
+    line = last if match[2] is None else int(match[2])
+    reason = match[1] if match[2] is not None else f"{match[1]} before the file ends"
+    return Mistake(line, "", f"this is not TOML: {reason[:1].lower()}{reason[1:]}.")
+
+
+def _describe_type(value: object) -> str:
+    """Return what sort of value was written."""
+    return next((name for kind, name in _KINDS if isinstance(value, kind)), "a date or a time")
+
+
+def format_toml_path(path: TomlPath) -> str:
+    """Return a path as it is written in TOML, with places in brackets."""
+    name = ""
+    for part in path:
+        if isinstance(part, int):
+            name += f"[{part}]"
+        else:
+            shown_part = part if _BARE.fullmatch(part) else f'"{part}"'
+            name += f".{shown_part}" if name else shown_part
+    return name
+
+
+def _suggest(word: str, words: Sequence[str]) -> str:
+    """Return a question after the likeliest word, if one is near."""
+    found = difflib.get_close_matches(word, words, n=1, cutoff=0.6)
+    return f" (did you mean {found[0]}?)" if found else ""
+
+
+def _shorten(value: object) -> str:
+    if isinstance(value, int) and value.bit_length() > _LONGEST_SHOWN * 4:  # Python writes no more than 4,300 digits
+        return f"{'-' * (value < 0)}{hex(abs(value))[:_LONGEST_SHOWN]}…"
+    text = str(value)
+    return text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}…"

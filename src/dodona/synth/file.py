@@ -1,0 +1,228 @@
+"""The synthesis file: workload, price, method and output; every mistake is reported with its line."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import combinations
+from pathlib import Path
+
+from dodona.dataset.file import DatasetFile
+from dodona.errors import InvalidRequest
+from dodona.query.query import Block, Query
+from dodona.schema.schema import Domain, Schema
+from dodona.schema.toml import TomlTable
+from dodona.sql.compile import compile_sql
+from dodona.synth.methods import MAX_METHOD_ROUNDS, Annealed, Blr, Guaranteed, Mwem, SynthesisMethod
+from dodona.synth.rows import MOST_ROWS, SUFFIXES
+from dodona.synth.workload import DEFAULT_CELLS, Workload, marginal_block
+
+_METHODS = ("annealed", "mwem", "guaranteed", "blr")
+_KINDS = ("rounded", "sampled", "weighted")
+_LEAST, _MOST = Fraction(1, 10**9), Fraction(10**4)
+_METHOD_SETTINGS = {
+    "annealed": ("rounds", "law"),
+    "mwem": ("rounds", "law", "hypothesis", "update"),
+    "guaranteed": ("rounds", "confidence"),
+    "blr": ("rows", "within", "confidence"),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OutputSettings:
+    """What is written after a release."""
+
+    path: Path | None
+    kind: str
+    count: int | None
+    report: Path | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SynthesisFile:
+    """What somebody wrote down to be released."""
+
+    dataset: Path
+    name: str
+    workload: Workload
+    epsilon: Fraction | None
+    share: Fraction | None
+    method: SynthesisMethod
+    cells: int
+    output: OutputSettings
+
+    @classmethod
+    def read(cls, path: str | Path) -> SynthesisFile:
+        """Return a release file, or raise with all of its mistakes. Only the dataset's schema is looked at."""
+        root = TomlTable.read(path)
+        return root.finish(_read(root, Path(path).parent))
+
+
+def _read(root: TomlTable, folder: Path) -> SynthesisFile | None:
+    root.whole("format", example="format = 1", lower=1, upper=1)
+    dataset = root.text("dataset", example='dataset = "stays.toml"')
+    name = root.text("name", example='name = "stays-2026"', default="release")
+    epsilon, share = _price(root)
+    method = _method(root)
+    cells = root.whole("cells", example=f"cells = {DEFAULT_CELLS}", lower=2, upper=1 << 27, default=DEFAULT_CELLS)
+    output = _output(root, folder)
+    only = root.boolean("values_only", example="values_only = true", default=False)
+    schema = None if dataset is None else DatasetFile.read(folder / dataset).schema
+    workload = None if schema is None else _workload(root, schema, values_only=bool(only))
+    root.close()
+    if dataset is None or name is None or workload is None or method is None or cells is None:
+        return None
+    return SynthesisFile(
+        dataset=folder / dataset,
+        name=name,
+        workload=workload,
+        epsilon=epsilon,
+        share=share,
+        method=method,
+        cells=cells,
+        output=output,
+    )
+
+
+def _price(root: TomlTable) -> tuple[Fraction | None, Fraction | None]:
+    has_epsilon, has_share = root.has("epsilon"), root.has("share")
+    if has_epsilon == has_share:
+        wrong = "and share contradict each other; write one of them" if has_epsilon else "is missing, and so is share"
+        root.note("epsilon", f'{wrong}: epsilon = "1", or share = "1/2" of the whole budget')
+        return None, None
+    if has_epsilon:
+        return root.exact("epsilon", example='epsilon = "1"', lower=_LEAST, upper=_MOST), None
+    return None, root.share("share", example='share = "1/2"', lower=_LEAST)
+
+
+def _method(root: TomlTable) -> SynthesisMethod | None:
+    """Return the method with its own settings; one of another method is a contradiction."""
+    word = root.choice("method", _METHODS, default="annealed")
+    if not root.has("settings"):
+        return None if word is None else _make_method(root, word, {})
+    settings = root.table("settings", example="[settings] with rounds = 20")
+    if settings is None or word is None:
+        return None
+    for key in settings.keys:
+        if key in {own for keys in _METHOD_SETTINGS.values() for own in keys} and key not in _METHOD_SETTINGS[word]:
+            settings.note(key, f"means nothing to method {word}; it has {', '.join(_METHOD_SETTINGS[word])}")
+            settings.has(key)
+    found: dict[str, object] = {}
+    readers: dict[str, Callable[[], object]] = {
+        "rounds": lambda: settings.whole("rounds", example="rounds = 20", lower=1, upper=MAX_METHOD_ROUNDS),
+        "rows": lambda: settings.whole("rows", example="rows = 5", lower=1, upper=10**9),
+        "law": lambda: settings.choice("law", ("gaussian", "laplace")),
+        "hypothesis": lambda: settings.choice("hypothesis", ("last", "average")),
+        "update": lambda: settings.choice("update", ("refit", "step")),
+        "within": lambda: _number(settings, "within", example="within = 0.2"),
+        "confidence": lambda: _number(settings, "confidence", example="confidence = 0.95"),
+    }
+    for key in _METHOD_SETTINGS[word]:
+        if settings.has(key):
+            value = readers[key]()
+            if value is None:
+                return None
+            found[key] = value
+    settings.close()
+    return _make_method(settings, word, found)
+
+
+def _number(settings: TomlTable, key: str, *, example: str) -> float | None:
+    value = settings.exact(key, example=example, lower=Fraction(1, 10**9), upper=1 - Fraction(1, 10**9))
+    return None if value is None else float(value)
+
+
+def _make_method(place: TomlTable, word: str, settings: dict[str, object]) -> SynthesisMethod | None:
+    kinds: dict[str, Callable[..., SynthesisMethod]] = {
+        "annealed": Annealed,
+        "mwem": Mwem,
+        "guaranteed": Guaranteed,
+        "blr": Blr,
+    }
+    try:
+        return kinds[word](**settings)
+    except InvalidRequest as fault:
+        place.note(None, f"contradicts itself: {fault.message.rstrip('.')}")
+        return None
+
+
+def _output(root: TomlTable, folder: Path) -> OutputSettings:
+    if not root.has("output"):
+        return OutputSettings(path=None, kind="rounded", count=None, report=None)
+    output = root.table("output", example='[output] with path = "synthetic.parquet"')
+    if output is None:
+        return OutputSettings(path=None, kind="rounded", count=None, report=None)
+    path = _place(output, "path", folder, SUFFIXES) if output.has("path") else None
+    report = _place(output, "report", folder, (".html",)) if output.has("report") else None
+    kind = output.choice("kind", _KINDS, default="rounded")
+    count = output.whole("count", example="count = 10000", lower=1, upper=MOST_ROWS) if output.has("count") else None
+    if kind == "weighted" and count is not None:
+        output.note("count", "contradicts weighted rows: there is one for each cell; leave it out")
+    output.close()
+    return OutputSettings(path=path, kind=kind or "rounded", count=count, report=report)
+
+
+def _place(output: TomlTable, key: str, folder: Path, suffixes: tuple[str, ...]) -> Path | None:
+    text = output.text(key, example=f'{key} = "synthetic{suffixes[0]}"')
+    if text is None:
+        return None
+    place = folder / text
+    if place.suffix not in suffixes:
+        output.note(key, f"ends in none of {', '.join(suffixes)}")
+    elif not place.parent.is_dir():
+        output.note(key, "is in a folder that does not exist; make it first")
+    return place
+
+
+def _workload(root: TomlTable, schema: Schema, *, values_only: bool) -> Workload | None:
+    """Return all counts that are to be answered well."""
+    entries = root.tables("workload", example="[[workload]] with ways = 2") or ()
+    blocks: list[Block] = []
+    for place, entry in enumerate(entries):
+        found = _entry(entry, schema)
+        entry.close()
+        for block in found:
+            if block in blocks:
+                root.note(("workload", place), "asks for what stands before it already; write each part once")
+                break
+            blocks.append(block)
+    if not blocks:
+        return None
+    try:
+        return Workload(Query(schema.domain, tuple(blocks)), values_only)
+    except InvalidRequest as fault:
+        root.note("workload", f"cannot be released: {fault.message.rstrip('.')}")
+        return None
+
+
+def _entry(entry: TomlTable, schema: Schema) -> list[Block]:
+    words = [word for word in ("ways", "by", "sql") if entry.has(word)]
+    if len(words) != 1:
+        entry.note(None, 'must say one of ways = 2, by = ["sex", "age"] and sql = "SELECT count(*) …"')
+        entry.has("columns")
+        return []
+    try:
+        match words[0]:
+            case "ways":
+                return _ways(entry, schema.domain)
+            case "by":
+                names = entry.texts("by", example='by = ["sex", "age"]')
+                return [] if names is None else [marginal_block(schema.domain, names)]
+            case _:
+                text = entry.text("sql", example='sql = "SELECT count(*) FROM stays WHERE age >= 65"')
+                return [] if text is None else list(compile_sql(text, schema).query.blocks)
+    except InvalidRequest as fault:
+        entry.note(words[0], f"is not accepted: {fault.message.rstrip('.')}")
+        return []
+
+
+def _ways(entry: TomlTable, domain: Domain) -> list[Block]:
+    columns = entry.texts("columns", example='columns = ["sex", "age"]') if entry.has("columns") else domain.names
+    if columns is None:
+        return []
+    if len(set(columns)) != len(columns):
+        entry.note("columns", "has a name twice; write each column once")
+        return []
+    ways = entry.whole("ways", example="ways = 2", lower=1, upper=len(columns))
+    return [] if ways is None else [marginal_block(domain, names) for names in combinations(columns, ways)]

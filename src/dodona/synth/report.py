@@ -1,0 +1,387 @@
+"""Reports of a synthesis as one HTML file.
+
+The report uses public facts alone. The owner's report compares with the exact table: it is not private, says so, and is
+written only on request.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from html import escape
+from itertools import product
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dodona.engines.answers import answer_block
+from dodona.errors import InvalidRequest
+from dodona.numbers import format_percent
+from dodona.query.query import Block, block_weights, group_numbers
+from dodona.schema.attributes import code_label
+from dodona.schema.encoding import encode
+from dodona.schema.partition import Partition, group_label
+from dodona.schema.schema import Domain, Schema
+from dodona.synth.fit import ObservedBlock
+from dodona.synth.model import SyntheticModel
+from dodona.synth.rows import SyntheticRows
+from dodona.synth.run import describe_block
+from dodona.synth.workload import marginal_block
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+# --- Small pictures as SVG: bars with intervals, and points against a diagonal. They need no library and no network.
+
+
+# Okabe and Ito's colours, which people with any colour vision tell apart.
+INK, WARM, PALE, LINE = "#0072B2", "#D55E00", "#9bb7d4", "#c9c9c9"
+_BAR, _LEFT, _WIDTH, _LONGEST = 16, 150, 330, 24
+_SIDE, _PAD = 360, 48
+_FLOOR = 1e-7
+
+
+@dataclass(frozen=True, slots=True)
+class ShareBar:
+    """A share, and what was measured of it with its interval, where it was."""
+
+    name: str
+    value: float
+    low: float | None = None
+    high: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PlotPoint:
+    """A point with a name that is shown when it is pointed at."""
+
+    name: str
+    across: float
+    up: float
+
+
+def draw_bars(listed: Sequence[ShareBar], *, title: str) -> str:
+    """Return horizontal bars; a line shows the interval of what was measured."""
+    most = max([one.high or 0.0 for one in listed] + [one.value for one in listed] + [_FLOOR])
+    scale = _WIDTH / most
+    height = _BAR * len(listed) + 26
+    parts = [f'<text x="4" y="14" font-weight="bold">{escape(title)}</text>']
+    for number, one in enumerate(listed):
+        top = 24 + _BAR * number
+        middle = top + _BAR / 2 - 1
+        parts.append(f'<text x="{_LEFT - 6}" y="{top + 11}" text-anchor="end">{escape(_short(one.name))}</text>')
+        parts.append(
+            f'<rect x="{_LEFT}" y="{top}" width="{max(0.0, one.value) * scale:.2f}" height="{_BAR - 3}" fill="{PALE}">'
+            f"<title>{escape(one.name)}: {one.value:.5f}</title></rect>"
+        )
+        if one.low is not None and one.high is not None:
+            first, last = (_LEFT + max(0.0, end) * scale for end in (one.low, one.high))
+            parts.append(
+                f'<line x1="{first:.2f}" x2="{last:.2f}" y1="{middle}" y2="{middle}" stroke="{INK}" stroke-width="2"/>'
+            )
+    return _svg(_LEFT + _WIDTH + 10, height, parts, title)
+
+
+def draw_points(series: Sequence[tuple[str, str, Sequence[PlotPoint]]], *, across: str, up: str, title: str) -> str:
+    """Return points on two logarithmic axes with the diagonal; a series has a name and a colour."""
+    numbers = [max(end, _FLOOR) for _, _, listed in series for one in listed for end in (one.across, one.up)]
+    low, high = math.log10(min(numbers, default=_FLOOR)) - 0.1, math.log10(max(numbers, default=1.0)) + 0.1
+
+    def place(number: float) -> float:
+        return (math.log10(max(number, _FLOOR)) - low) / (high - low) * _SIDE
+
+    parts = [f'<text x="{_PAD}" y="14" font-weight="bold">{escape(title)}</text>']
+    parts.append(f'<rect x="{_PAD}" y="24" width="{_SIDE}" height="{_SIDE}" fill="none" stroke="{LINE}"/>')
+    parts.append(f'<line x1="{_PAD}" y1="{24 + _SIDE}" x2="{_PAD + _SIDE}" y2="24" stroke="{LINE}"/>')
+    for power in range(math.ceil(low), math.floor(high) + 1):
+        spot = place(10.0**power)
+        parts.append(
+            f'<text x="{_PAD + spot:.1f}" y="{40 + _SIDE}" text-anchor="middle">10{_superscript(power)}</text>'
+        )
+        parts.append(
+            f'<text x="{_PAD - 4}" y="{28 + _SIDE - spot:.1f}" text-anchor="end">10{_superscript(power)}</text>'
+        )
+    parts.append(f'<text x="{_PAD + _SIDE / 2}" y="{56 + _SIDE}" text-anchor="middle">{escape(across)}</text>')
+    turned = f"rotate(-90 10 {24 + _SIDE / 2})"
+    parts.append(f'<text x="10" y="{24 + _SIDE / 2}" text-anchor="middle" transform="{turned}">{escape(up)}</text>')
+    for number, (name, colour, listed) in enumerate(series):
+        parts.append(f'<circle cx="{_PAD + 14}" cy="{40 + 16 * number}" r="4" fill="{colour}"/>')
+        parts.append(f'<text x="{_PAD + 24}" y="{44 + 16 * number}">{escape(name)}</text>')
+        parts += [
+            f'<circle cx="{_PAD + place(one.across):.1f}" cy="{24 + _SIDE - place(one.up):.1f}" r="4" fill="{colour}" '
+            f'fill-opacity="0.7"><title>{escape(one.name)}: {one.across:.3g}, {one.up:.3g}</title></circle>'
+            for one in listed
+        ]
+    return _svg(_PAD + _SIDE + 16, _SIDE + 64, parts, title)
+
+
+def _svg(width: float, height: float, parts: Sequence[str], title: str) -> str:
+    inner = "".join(parts)
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" role="img" aria-label="{escape(title, quote=True)}" '
+        f'width="{width:.0f}" height="{height:.0f}" font-family="sans-serif" font-size="11">{inner}</svg>'
+    )
+
+
+def _short(name: str) -> str:
+    return name if len(name) <= _LONGEST else f"{name[: _LONGEST - 1]}…"
+
+
+def _superscript(power: int) -> str:
+    return f'<tspan dy="-4" font-size="8">{power}</tspan>'
+
+
+# --- The report of a release: one HTML file with its pictures inside. It is computed from public facts alone. ---
+
+
+_SHOWN_VALUES = 40
+_WORST = 20
+_NINETY_FIVE = 1.96
+_STYLE = (
+    "body{font-family:sans-serif;margin:2em auto;max-width:70em;padding:0 1em;color:#222}"
+    "table{border-collapse:collapse}td,th{padding:2px 10px;border-bottom:1px solid #e5e5e5;text-align:left}"
+    "td.n{text-align:right;font-variant-numeric:tabular-nums}svg{margin:0 1em 1em 0;vertical-align:top}"
+    ".owner{background:#D55E00;color:white;padding:.8em 1em;font-weight:bold}.note{color:#666}"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """A part of a report."""
+
+    title: str
+    body: str
+
+
+def public_report(model: SyntheticModel, rows: SyntheticRows | None = None) -> str:
+    """Return the report of a model, and of the rows that were written from it, as HTML.
+
+    It says how far the model is from what was measured, never how far from the table.
+    """
+    sections = [_summary(model), _marginals_section(model), _fit_section(model), _worst_section(model)]
+    if rows is not None:
+        sections.append(_rows_section(model, rows))
+    sections.append(_steps_section(model))
+    return html_page(f"Release of {model.schema.table}", sections)
+
+
+def html_page(title: str, sections: Iterable[Section], *, banner: str = "") -> str:
+    """Return a whole page that loads nothing from elsewhere."""
+    body = "".join(f"<h2>{escape(one.title)}</h2>{one.body}" for one in sections)
+    return (
+        f'<!DOCTYPE html><html lang="en"><head><meta charset="utf-8"><title>{escape(title)}</title>'
+        f"<style>{_STYLE}</style></head><body>{banner}<h1>{escape(title)}</h1>{body}</body></html>\n"
+    )
+
+
+def html_table(headings: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    """Return a table; numbers stand to the right."""
+    head = "".join(f"<th>{escape(one)}</th>" for one in headings)
+    body = "".join("<tr>" + "".join(map(_cell, row)) + "</tr>" for row in rows)
+    return f"<table><tr>{head}</tr>{body}</table>"
+
+
+def row_counts(rows: SyntheticRows, block: Block) -> NDArray[np.float64]:
+    """Return the answers of a block on made-up rows."""
+    number = len(rows)
+    weights = np.broadcast_to(block_weights(block, rows.codes), (number,)).astype(np.float64)
+    weights = weights if rows.weights is None else weights * rows.weights
+    groups = np.broadcast_to(group_numbers(block.keys, rows.codes), (number,))
+    return np.bincount(groups, weights=weights, minlength=block.values).astype(np.float64)
+
+
+def answer_names(block: Block, domain: Domain) -> list[str]:
+    """Return what each answer of a block is called."""
+    keys = [key for key in block.keys if isinstance(key, Partition)]
+    if not keys or len(keys) != len(block.keys):
+        return [
+            f"{describe_block(block)} {number + 1}" if block.values > 1 else describe_block(block)
+            for number in range(block.values)
+        ]
+    labels = [[str(group_label(key, domain[key.attribute], group)) for group in range(key.groups)] for key in keys]
+    return [", ".join(one) for one in product(*labels)]
+
+
+def _cell(value: object) -> str:
+    if isinstance(value, float):
+        return f'<td class="n">{value:.4g}</td>'
+    return f"<td>{escape(str(value))}</td>"
+
+
+def _summary(model: SyntheticModel) -> Section:
+    support = model.workload.support
+    facts = [
+        ("Columns", ", ".join(model.workload.names)),
+        ("Cells", f"{support.size:,}" if support.size < 10**15 else f"{float(support.size):.3g}"),
+        ("Method", model.method),
+        ("Share of the budget", format_percent(model.share)),
+        ("Charges", str(len(model.steps))),
+        ("Version of the data", model.version),
+        ("Ledger after it", model.head),
+    ]
+    if model.promise is not None:
+        within, sure = model.promise.within, model.promise.confidence
+        facts.append(
+            ("Promise", f"all answers within {within:.4g} of all rows, at {sure:.0%} ({model.promise.theorem})")
+        )
+    note = "<p class='note'>Everything here is computed from what was released. It says nothing more about anybody.</p>"
+    return Section("What was released", note + html_table(("", ""), facts))
+
+
+def _marginals_section(model: SyntheticModel) -> Section:
+    """Draw each column by itself: the model's shares, and what was measured of them."""
+    measured = {one.block: one for one in model.seen}
+    pictures = []
+    for name in model.workload.names:
+        attribute = model.schema.domain[name]
+        block = marginal_block(model.schema.domain, [name])
+        shares = model.expect([block]) / model.size
+        names = [str(code_label(attribute, code)) for code in range(len(shares))]
+        seen = measured.get(block)
+        order = (
+            np.argsort(-shares, kind="stable")[:_SHOWN_VALUES] if len(shares) > _SHOWN_VALUES else range(len(shares))
+        )
+        drawn = [_bar(names[place], float(shares[place]), seen, place) for place in map(int, order)]
+        pictures.append(draw_bars(drawn, title=name))
+    note = "<p class='note'>Bars are the model; lines are 95% intervals of what was measured.</p>"
+    return Section("Columns one by one", note + "".join(pictures))
+
+
+def _bar(name: str, share: float, seen: ObservedBlock | None, place: int) -> ShareBar:
+    if seen is None:
+        return ShareBar(name, share)
+    reach = _NINETY_FIVE * math.sqrt(seen.variance)
+    return ShareBar(name, share, float(seen.values[place]) - reach, float(seen.values[place]) + reach)
+
+
+def _fit_section(model: SyntheticModel) -> Section:
+    """Draw how far the model is from each measured block against what noise alone does."""
+    if not model.seen:
+        return Section("Error against noise floor", "<p>This method measures nothing: it only chooses.</p>")
+    note = (
+        "<p class='note'>On the line a model is as far from a measurement as noise is from the truth, which is as near "
+        "as can be known. Far above it the model does not fit; far below, it follows the noise.</p>"
+    )
+    return Section("Error against noise floor", note + noise_floor_picture(model))
+
+
+def noise_floor_picture(model: SyntheticModel) -> str:
+    """Return as SVG how far the model is from each measured block, against what noise alone does."""
+    spots = []
+    for one in model.seen:
+        away = 0.5 * float(np.abs(model.expect([one.block]) / model.size - one.values).sum())
+        spots.append(PlotPoint(describe_block(one.block), noise_floor(one), away))
+    return draw_points(
+        [("measured blocks", INK, spots)],
+        across="noise floor: total variation that noise alone makes",
+        up="model against measurement",
+        title="Error against noise floor",
+    )
+
+
+def noise_floor(seen: ObservedBlock) -> float:
+    """Return the total variation that noise alone makes on average."""
+    return 0.5 * math.sqrt(2 / math.pi * seen.variance) * seen.values.size
+
+
+def _worst_section(model: SyntheticModel) -> Section:
+    """List the answers that the model is farthest from, in deviations of their noise."""
+    found: list[tuple[float, str, str, float, float]] = []
+    for one in model.seen:
+        expected = model.expect([one.block])
+        away = (expected / model.size - one.values) / math.sqrt(one.variance)
+        names = answer_names(one.block, model.schema.domain)
+        for place in np.argsort(-np.abs(away))[:_WORST].tolist():
+            told = float(one.values[place]) * model.size
+            found.append((float(away[place]), describe_block(one.block), names[place], told, float(expected[place])))
+    found.sort(key=lambda row: -abs(row[0]))
+    headings = ("deviations", "block", "answer", "measured rows", "model's rows")
+    return Section("Worst answers", html_table(headings, found[:_WORST]) if found else "<p>Nothing was measured.</p>")
+
+
+def _rows_section(model: SyntheticModel, rows: SyntheticRows) -> Section:
+    """Say how far the written rows are from the model, block by block of the workload."""
+    total = float(len(rows)) if rows.weights is None else float(rows.weights.sum())
+    away = []
+    for block in model.workload.query.blocks:
+        shares = model.expect([block]) / model.size
+        away.append((0.5 * float(np.abs(row_counts(rows, block) / total - shares).sum()), describe_block(block)))
+    away.sort(reverse=True)
+    mean = sum(one for one, _ in away) / len(away)
+    note = f"<p>{len(rows):,} rows. Their mean total variation from the model is {mean:.4g}.</p>"
+    return Section("Rows against model", note + html_table(("total variation", "block"), away[:_WORST]))
+
+
+def _steps_section(model: SyntheticModel) -> Section:
+    rows = [(step.name, step.about[:200], step.mechanism, step.price, step.how) for step in model.steps]
+    return Section("Charges", html_table(("step", "what", "mechanism", f"price in {model.unit}", "how"), rows))
+
+
+# --- The owner's report: the model beside the exact table. It is not private, says so, and is never made by default.
+
+_BANNER = (
+    '<p class="owner">OWNER ONLY. This page compares with the exact table. It is not private: do not publish it, and '
+    "do not choose what to publish by it.</p>"
+)
+
+
+def owner_report(
+    model: SyntheticModel, columns: Mapping[str, Sequence[object] | NDArray[Any]], rows: SyntheticRows | None = None
+) -> str:
+    """Return as HTML how far a model, and rows of it, are from the exact table whose columns the owner hands over."""
+    codes, number = encode_columns(model.schema, model.workload.names, columns)
+    measured = {one.block: one for one in model.seen}
+    spots: dict[str, list[PlotPoint]] = {"model": [], "rows": []}
+    blocks: list[tuple[float, float | str, float | str, str]] = []
+    cells: list[tuple[float, str, str, float, float]] = []
+    total = 0.0 if rows is None else float(len(rows) if rows.weights is None else rows.weights.sum())
+    for block in model.workload.query.blocks:
+        truth = np.asarray(answer_block(block, codes, counts=None, rows=number), dtype=np.float64) / max(1, number)
+        shares = model.expect([block]) / model.size
+        away = 0.5 * float(np.abs(truth - shares).sum())
+        own = None if rows is None else 0.5 * float(np.abs(truth - row_counts(rows, block) / total).sum())
+        floor = noise_floor(measured[block]) if block in measured else None
+        blocks.append((away, "-" if own is None else own, "-" if floor is None else floor, describe_block(block)))
+        if floor is not None:
+            spots["model"].append(PlotPoint(describe_block(block), floor, away))
+            spots["rows"] += [] if own is None else [PlotPoint(describe_block(block), floor, own)]
+        names = answer_names(block, model.schema.domain)
+        off = shares - truth
+        cells += [
+            (float(off[place]), describe_block(block), names[place], float(truth[place]), float(shares[place]))
+            for place in np.argsort(-np.abs(off))[:_WORST].tolist()
+        ]
+    blocks.sort(key=lambda row: -row[0])
+    cells.sort(key=lambda row: -abs(row[0]))
+    mean = sum(row[0] for row in blocks) / len(blocks)
+    picture = draw_points(
+        [("model", INK, spots["model"]), ("rows", WARM, spots["rows"])],
+        across="noise floor of the measurement",
+        up="total variation from the table",
+        title="Error against noise floor",
+    )
+    headings = ("model's total variation", "rows'", "noise floor", "block")
+    sections = [
+        Section("Blocks", f"<p>Mean total variation: {mean:.4g}.</p>{html_table(headings, blocks[:_WORST])}"),
+        Section("Measured blocks", picture),
+        Section(
+            "Worst answers", html_table(("error", "block", "answer", "exact share", "model's share"), cells[:_WORST])
+        ),
+    ]
+    return html_page(f"Release of {model.schema.table}, beside the exact table", sections, banner=_BANNER)
+
+
+def encode_columns(
+    schema: Schema, names: Sequence[str], columns: Mapping[str, Sequence[object] | NDArray[Any]]
+) -> tuple[dict[str, NDArray[np.int64]], int]:
+    """Return the codes of the owner's columns, and how many rows there are."""
+    for name in names:
+        if name not in columns:
+            raise InvalidRequest(f"The table to compare with has no column {name}.")
+    codes = {name: encode(schema.domain[name], columns[name]) for name in names}
+    lengths = {len(own) for own in codes.values()}
+    if len(lengths) != 1:
+        raise InvalidRequest("The columns to compare with differ in length.")
+    return codes, lengths.pop()

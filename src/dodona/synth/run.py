@@ -1,0 +1,353 @@
+"""A synthesis run: the declared total, the steps paid so far, and what each bought.
+
+Each step is charged under its own key, so an interrupted run resumes without paying twice. A step that was charged and
+lost in a crash stays charged.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from decimal import Decimal
+from fractions import Fraction
+from typing import TYPE_CHECKING, Literal, Protocol
+
+import numpy as np
+
+from dodona.curator.desk import WHOLE_BUDGET, Desk, mark_errors_charged
+from dodona.curator.request import Dataset
+from dodona.knowledge.components import ComponentBelief
+from dodona.ledger.entries import Receipt, Release
+from dodona.ledger.errors import AnswerInterrupted, KeyReused
+from dodona.privacy.additive_noise import SMALLEST_SCALE, Gaussian, Laplace, round_scale_up
+from dodona.privacy.events import Event
+from dodona.privacy.measurement import Measurement, Noise, noises_from_text
+from dodona.privacy.selection import ChoiceMechanism, Exponential, PermuteAndFlip, ScoredCandidates
+from dodona.query.canonical import to_json
+from dodona.query.query import Block, Query
+from dodona.query.sensitivity import Sensitivity, unit_sensitivity
+from dodona.schema.schema import Unit
+from dodona.synth.fit import ObservedBlock
+from dodona.synth.workload import InvalidWorkload, Workload, marginal_columns
+from dodona.trusted.gate import release_choice, release_measurement
+
+if TYPE_CHECKING:
+    from dodona.knowledge.fit import Belief
+
+
+# --- The currency of a release: how a part of the budget buys noise and choices, in ρ or in pure ε. ---
+
+
+class Currency(Protocol):
+    """What a part of the whole buys."""
+
+    unit: str
+    """The letter that prices are told in."""
+
+    def noise(self, part: float, sensitivity: Sensitivity) -> Noise:
+        """Return the least noise that costs at most so much."""
+
+    def choice(self, part: float, sensitivity: Sensitivity) -> ChoiceMechanism:
+        """Return the sharpest choice that costs at most so much."""
+
+    def cost(self, event: Event) -> float:
+        """Return what an event costs, rounded up."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rho:
+    """zCDP: Gaussian noise, and the exponential mechanism at its price of bounded range, at most ε²/8."""
+
+    unit = "ρ"
+
+    def noise(self, part: float, sensitivity: Sensitivity) -> Noise:
+        """Return σ = Δ₂/√(2ρ), rounded up."""
+        return Gaussian(scale=_scale_above(math.sqrt(sensitivity.l2_squared / (2 * part))))
+
+    def choice(self, part: float, sensitivity: Sensitivity) -> ChoiceMechanism:
+        """Return the exponential mechanism with ε = √(8ρ)."""
+        return _exponential_mechanism(math.sqrt(8 * part), sensitivity)
+
+    def cost(self, event: Event) -> float:
+        """Return the zCDP price."""
+        return _round_up(event.rho())
+
+
+@dataclass(frozen=True, slots=True)
+class RhoByLaplace:
+    """zCDP, with Laplace noise: for those who want its tails, or the sources' own mechanism."""
+
+    unit = "ρ"
+
+    def noise(self, part: float, sensitivity: Sensitivity) -> Noise:
+        """Return the Laplace noise whose zCDP price is the part: the price falls as the scale grows."""
+        low, high = 1e-3, 1e12
+        while high / low > 1 + 1e-7:
+            middle = math.sqrt(low * high)
+            found = Laplace(scale=round_scale_up(middle)).event(sensitivity)
+            low, high = (middle, high) if self.cost(found) > part else (low, middle)
+        return Laplace(scale=round_scale_up(high))
+
+    def choice(self, part: float, sensitivity: Sensitivity) -> ChoiceMechanism:
+        """Return the exponential mechanism with ε = √(8ρ)."""
+        return _exponential_mechanism(math.sqrt(8 * part), sensitivity)
+
+    def cost(self, event: Event) -> float:
+        """Return the zCDP price."""
+        return _round_up(event.rho())
+
+
+@dataclass(frozen=True, slots=True)
+class Pure:
+    """Pure ε: Laplace noise, and permute-and-flip, which is never worse than the exponential mechanism there."""
+
+    unit = "ε"
+
+    def noise(self, part: float, sensitivity: Sensitivity) -> Noise:
+        """Return Lap(Δ₁/ε), rounded up."""
+        return Laplace(scale=_scale_above(sensitivity.l1 / part))
+
+    def choice(self, part: float, sensitivity: Sensitivity) -> ChoiceMechanism:
+        """Return permute-and-flip at ε."""
+        return PermuteAndFlip(scale=_choice_scale(part, sensitivity))
+
+    def cost(self, event: Event) -> float:
+        """Return the pure price."""
+        return _round_up(event.epsilon if event.epsilon is not None else Fraction(10**9))
+
+
+def _exponential_mechanism(epsilon: float, sensitivity: Sensitivity) -> Exponential:
+    return Exponential(scale=_choice_scale(epsilon, sensitivity))
+
+
+def _choice_scale(epsilon: float, sensitivity: Sensitivity) -> Fraction:
+    return _scale_above((1 if sensitivity.monotone else 2) * sensitivity.linf / epsilon)
+
+
+def _scale_above(wanted: float) -> Fraction:
+    """Return a scale, rounded up; with more budget than noise can be small, the smallest."""
+    return round_scale_up(max(wanted, float(SMALLEST_SCALE)))
+
+
+def _round_up(price: Fraction | Decimal) -> float:
+    return math.nextafter(float(price), math.inf)
+
+
+# --- The till: where the steps of a release are paid for, each under its own key, so that a run can be taken up again.
+
+
+StepOutcome = Literal["paid", "recalled", "lost"]
+
+
+@dataclass(frozen=True, slots=True)
+class StepResult:
+    """What a step bought: nothing where its answer was lost after the charge."""
+
+    step: str
+    event: Event
+    how: StepOutcome
+    release: Release | None
+
+
+@dataclass(frozen=True, slots=True)
+class KeyedSteps:
+    """Pays for the steps of one run."""
+
+    desk: Desk
+    run: str
+    """The digest of all that was declared: another run has other keys."""
+
+    @property
+    def dataset(self) -> Dataset:
+        """What is released."""
+        return self.desk.dataset
+
+    @property
+    def analyst(self) -> str | None:
+        """Who pays."""
+        return self.desk.analyst
+
+    def measured(self, step: str, measurement: Measurement, *, text: str) -> StepResult:
+        """Return the noisy answers of a measurement."""
+        return self._bought(step, measurement, release_measurement, text)
+
+    def chosen(self, step: str, selection: ScoredCandidates, *, text: str) -> StepResult:
+        """Return the number of the chosen candidate."""
+        return self._bought(step, selection, release_choice, text)
+
+    def _bought(
+        self, step: str, asked: Measurement | ScoredCandidates, tell: Callable[..., Release], text: str
+    ) -> StepResult:
+        """Return what was recorded for a step before; else charge it, make that durable, and touch data."""
+        earlier = self._earlier(step, asked.query)
+        if earlier is not None:
+            return earlier
+        dataset = self.dataset
+        receipt = self._receipt(step, asked.event(dataset.schema.unit), asked.purpose)
+        if receipt is None:
+            return self._lost(step)
+        try:
+            with mark_errors_charged():
+                unit = dataset.schema.unit
+                released = tell(asked, receipt, ledger=dataset.ledger, source=dataset.source, unit=unit, text=text)
+        finally:
+            dataset.ledger.let_go(receipt)
+        return StepResult(step, receipt.event, "paid", released)
+
+    def charge(self, step: str) -> Event | None:
+        """Return what a step of an earlier attempt was charged with; None where there was none."""
+        receipt = self.dataset.ledger.receipt(self._key(step), analyst=self.analyst)
+        return None if receipt is None else receipt.event
+
+    def _key(self, step: str) -> str:
+        return f"release {self.run} {step}"
+
+    def _earlier(self, step: str, query: Query) -> StepResult | None:
+        """Return what an earlier attempt at this run bought here."""
+        ledger, key = self.dataset.ledger, self._key(step)
+        try:
+            found = ledger.fetch(key, analyst=self.analyst)
+        except AnswerInterrupted:
+            return self._lost(step)
+        if found is None:
+            return None
+        receipt = ledger.receipt(key, analyst=self.analyst)
+        if receipt is None or found.question != to_json(query):
+            raise KeyReused(key)
+        return StepResult(step, receipt.event, "recalled", found)
+
+    def _receipt(self, step: str, event: Event, purpose: str) -> Receipt | None:
+        """Return a receipt; None where an earlier attempt paid here for a choice that was rounded differently."""
+        try:
+            return self.desk.charge(
+                event, key=self._key(step), purpose=purpose, most=WHOLE_BUDGET
+            )  # the run was agreed to
+        except KeyReused:
+            return None
+
+    def _lost(self, step: str) -> StepResult:
+        event = self.charge(step)
+        if event is None:
+            raise KeyReused(self._key(step))
+        return StepResult(step, event, "lost", None)
+
+
+# --- A run: what is declared before the first charge, what has been spent of it, and what it has bought. ---
+
+
+ProgressCallback = Callable[[float, str], None]
+"""Is told which part of the run is done, from 0 to 1, and what is being done."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunStep:
+    """One charge of a run, for people."""
+
+    name: str
+    about: str
+    mechanism: str
+    price: float
+    how: str
+
+
+@dataclass(slots=True)
+class SynthesisRun:
+    """The state of a run. It changes by whole steps."""
+
+    workload: Workload
+    till: KeyedSteps
+    currency: Currency
+    total: float
+    """What all steps may cost, in the currency."""
+    cells: int
+    """How many cells a belief, or a component of one, may have."""
+    told: ProgressCallback
+    spent: float = 0.0
+    steps: list[RunStep] = field(default_factory=list)
+
+    @property
+    def left(self) -> float:
+        """What is left."""
+        return self.total - self.spent
+
+    @property
+    def size(self) -> int:
+        """How many rows the table is said to have, publicly."""
+        return max(1, self.till.dataset.schema.unit.size)
+
+    @property
+    def unit(self) -> Unit:
+        """Who is protected: what prices hold for."""
+        return self.till.dataset.schema.unit
+
+    def sensitivity(self, blocks: Sequence[Block]) -> Sensitivity:
+        """Return how far a unit moves the counts of some blocks."""
+        return unit_sensitivity(self.asked(blocks), self.unit)
+
+    def asked(self, blocks: Sequence[Block]) -> Query:
+        """Return blocks as a question to the table."""
+        return Query(self.workload.query.domain, tuple(blocks))
+
+    def believed(self, belief: Belief, blocks: Sequence[Block], *, share: float = 1.0) -> tuple[int, ...]:
+        """Return what a belief about a share of the declared rows expects of blocks, in whole rows."""
+        found = np.rint(belief.expect(self.workload.over(blocks)) * share * self.size)
+        return tuple(found.astype(np.int64).tolist())
+
+    def holds(self, belief: Belief, block: Block) -> bool:
+        """Return whether moving a belief by a block would tie no more cells together than are held."""
+        if not isinstance(belief, ComponentBelief):
+            return True
+        touched = [part for part in belief.parts if block.attributes & set(part.support.domain.names)]
+        return math.prod(part.support.size for part in touched) <= self.cells
+
+    def refuse_wide(self) -> None:
+        """Refuse a workload with a block that no belief here can be moved by."""
+        support = self.workload.support
+        for block in self.workload.query.blocks:
+            if math.prod(support.shape[place] for place in support.places(block.attributes)) > self.cells:
+                raise InvalidWorkload(
+                    f"{describe_block(block)} looks at more than {self.cells} cells, and no belief here holds them. Ask for "
+                    "fewer columns together, or coarser ones."
+                )
+
+    def measure(self, step: str, blocks: Sequence[Block], part: float) -> tuple[ObservedBlock, ...]:
+        """Return blocks as they were measured for a part of the budget; nothing where the answer was lost."""
+        noise = self.currency.noise(part, self.sensitivity(blocks))
+        measurement = Measurement(self.asked(blocks), (noise,) * len(blocks))
+        about = ", ".join(map(describe_block, blocks))
+        bought = self.till.measured(step, measurement, text=f"release {self.till.run[:12]}, {step}: {about}"[:5000])
+        self._note(bought, f"measure {about}")
+        if bought.release is None:
+            return ()
+        noises, values, start, found = noises_from_text(bought.release.mechanism), bought.release.values, 0, []
+        for block, own in zip(blocks, noises, strict=True):
+            counts = [int(value) for value in values[start : start + block.values]]
+            start += block.values
+            found.append(ObservedBlock.of(block, counts, own, size=self.size))
+        return tuple(found)
+
+    def choose(self, step: str, selection: ScoredCandidates) -> int | None:
+        """Return the number of the chosen candidate; None where it was lost."""
+        bought = self.till.chosen(step, selection, text=f"release {self.till.run[:12]}, {step}: choose")
+        self._note(bought, "choose what to measure")
+        return None if bought.release is None else int(bought.release.values[0])
+
+    def _note(self, bought: StepResult, about: str) -> None:
+        price = self.currency.cost(bought.event)
+        self.spent += price
+        mechanism = "" if bought.release is None else bought.release.mechanism
+        self.steps.append(RunStep(bought.step, about, mechanism, price, bought.how))
+        self.told(min(1.0, self.spent / self.total), about)
+
+
+def describe_block(block: Block) -> str:
+    """Return a block in words: the columns of a marginal, or those that a count looks at."""
+    names = marginal_columns(block)
+    return " × ".join(names) if names is not None else f"count by {', '.join(sorted(block.attributes))}"
+
+
+def run_digest(*declared: object, query: Query) -> str:
+    """Return the digest of all that a run is about."""
+    return hashlib.sha256(repr((*map(str, declared), to_json(query))).encode()).hexdigest()

@@ -1,0 +1,269 @@
+"""`synthesize`: from a workload and a part of the budget to a public model, charged step by step."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, assert_never
+
+from dodona.curator.curator import Curator
+from dodona.curator.desk import WHOLE_BUDGET, AffordableRequest
+from dodona.curator.request import Dataset, effective_max_price
+from dodona.errors import InvalidRequest
+from dodona.ledger.errors import BudgetExhausted
+from dodona.ledger.ledger import LedgerProtocol
+from dodona.numbers import Exact, format_decimal_rounded_down, format_percent, to_fraction, to_share
+from dodona.privacy.accountants import Accountant
+from dodona.privacy.additive_noise import validate_noise_epsilon
+from dodona.privacy.conversion import zcdp_limit
+from dodona.privacy.events import UnevenGaussianEvent
+from dodona.synth.blr import plan_database_rows as blr_planned
+from dodona.synth.blr import run_blr
+from dodona.synth.fit import FitState
+from dodona.synth.methods import (
+    Annealed,
+    Blr,
+    ErrorGuarantee,
+    Guaranteed,
+    Mwem,
+    SynthesisMethod,
+    method_name,
+    run_annealed,
+    run_guaranteed,
+    run_mwem,
+)
+from dodona.synth.methods import plan_rounds as mwem_planned
+from dodona.synth.model import CellDistribution, SyntheticModel
+from dodona.synth.run import Currency, KeyedSteps, ProgressCallback, Pure, Rho, RhoByLaplace, SynthesisRun, run_digest
+from dodona.synth.workload import DEFAULT_CELLS, InvalidWorkload, SynthesisStopped, SynthesisTooExpensive, Workload
+
+if TYPE_CHECKING:
+    from dodona.schema.schema import Unit
+
+_CLOSE = Fraction(1, 1000)
+"""The whole budget's own ε is taken for all of it: two ways to convert it differ by less than this."""
+_ROUNDING = Fraction(1, 10**9)
+"""What every run leaves over."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SynthesisOffer:
+    """A release before its first charge: what it takes, and what is promised where something is."""
+
+    method: str
+    share: Fraction
+    """Which part of the whole budget it may take."""
+    price: float
+    unit: str
+    left: Fraction
+    promise: ErrorGuarantee | None
+    run: str
+    """The digest of all that is declared; charges stand under it."""
+
+    def __str__(self) -> str:
+        fits = "" if self.share * (1 - _ROUNDING) <= self.left else ": it would be refused"
+        told = (
+            f"Method {self.method}: takes {format_percent(self.share)} of the budget ({self.unit} {self.price:.4g}). "
+        )
+        told += f"{format_percent(self.left)} of the budget is left{fits}."
+        if self.promise is None:
+            return told
+        within, sure = self.promise.within, self.promise.confidence
+        return f"{told} Promised: all answers within {within:.4g} of all rows, at {sure:.0%}."
+
+
+def synthesize(  # noqa: PLR0913  the surface
+    curator: Curator,
+    workload: Workload,
+    *,
+    epsilon: Exact | None = None,
+    share: Exact | None = None,
+    method: SynthesisMethod | None = None,
+    cells: int = DEFAULT_CELLS,
+    name: str = "",
+    max_price: Exact | None = None,
+    told: ProgressCallback = lambda _part, _about: None,
+) -> SyntheticModel:
+    """Return a public model of the table that answers the workload, charged step by step.
+
+    The price is an ε at the budget's own δ, or a share of the whole budget. As an ε it is refused where it takes more
+    than `max_price`, or than the dataset lets one call take; a share says itself what is taken.
+
+    The same release under the same name is never charged twice: after an interruption it goes on where it was, and
+    afterwards it is told again.
+    """
+    run, way = _make_run(curator, workload, epsilon, share, method or Annealed(), cells, name, told)
+    default = run.till.desk.dataset.default
+    _require_affordable(
+        run, WHOLE_BUDGET if max_price is None and share is not None else effective_max_price(max_price, default)
+    )
+    ledger = run.till.dataset.ledger
+    try:
+        law, fitted, part, promise = _run_method(run, way)
+    except BudgetExhausted:
+        if not run.steps:
+            raise
+        left = float(ledger.left(analyst=run.till.analyst))
+        raise SynthesisStopped(steps=len(run.steps), left=left) from None
+    return SyntheticModel(
+        schema=run.till.dataset.schema,
+        workload=workload,
+        law=law,
+        part=part,
+        seen=() if fitted is None else fitted.seen,
+        steps=tuple(run.steps),
+        method=method_name(way),
+        share=_share(run, run.spent),
+        unit=run.currency.unit,
+        promise=promise,
+        run=run.till.run,
+        head=ledger.head,
+        version=run.till.dataset.source.version,
+    )
+
+
+def _run_method(
+    run: SynthesisRun, method: SynthesisMethod
+) -> tuple[CellDistribution, FitState | None, float, ErrorGuarantee | None]:
+    """Return the law that a method leads to, what it was fitted to, its part of the rows, and what is promised."""
+    match method:
+        case Annealed():
+            fitted = run_annealed(run, method)
+            return fitted.belief, fitted, 1.0, None
+        case Mwem():
+            fitted, mean = run_mwem(run, method)
+            return fitted.belief if mean is None else mean, fitted, 1.0, None
+        case Guaranteed():
+            mixture, part, promise = run_guaranteed(run, method)
+            return mixture, None, part, promise
+        case Blr():
+            database, promise = run_blr(run, method)
+            return database, None, 1.0, promise
+        case _:
+            assert_never(method)
+
+
+def quote_synthesis(  # noqa: PLR0913  the surface
+    curator: Curator,
+    workload: Workload,
+    *,
+    epsilon: Exact | None = None,
+    share: Exact | None = None,
+    method: SynthesisMethod | None = None,
+    cells: int = DEFAULT_CELLS,
+    name: str = "",
+) -> SynthesisOffer:
+    """Return what a release would take; nothing is charged. It refuses what `release` would refuse."""
+    run, way = _make_run(
+        curator, workload, epsilon, share, method or Annealed(), cells, name, lambda _part, _about: None
+    )
+    promise: ErrorGuarantee | None = None
+    match way:
+        case Annealed() | Mwem():
+            pass
+        case Guaranteed():
+            promise = mwem_planned(run, way)[1]
+        case Blr():
+            promise = blr_planned(run, way)[1]
+        case _:
+            assert_never(way)
+    return SynthesisOffer(
+        method=method_name(way),
+        share=_share(run, run.total),
+        price=run.total,
+        unit=run.currency.unit,
+        left=run.till.dataset.ledger.left(analyst=run.till.analyst),
+        promise=promise,
+        run=run.till.run,
+    )
+
+
+def _make_run(  # noqa: PLR0913, PLR0917  all that is declared
+    curator: Curator,
+    workload: Workload,
+    epsilon: Exact | None,
+    share: Exact | None,
+    method: SynthesisMethod,
+    cells: int,
+    name: str,
+    told: ProgressCallback,
+) -> tuple[SynthesisRun, SynthesisMethod]:
+    desk = curator.desk  # a release spends what the curator's questions spend
+    dataset, analyst = desk.dataset, desk.analyst
+    if workload.query.domain != dataset.schema.domain:
+        raise InvalidWorkload("This workload is over another table. Build it from this dataset's schema.")
+    currency = _currency(dataset, method)
+    total = _total(dataset, analyst, epsilon, share, currency)
+    size = workload.support.size
+    if isinstance(method, Guaranteed) and size > cells:
+        raise InvalidWorkload(f"method 'guaranteed' keeps all of {size:.4g} cells; {cells} are held. Use 'annealed'.")
+    version, unit = dataset.source.version, dataset.schema.unit
+    declared = (dataset.name, version, unit, method, currency.unit, total.hex(), cells, name, workload.values_only)
+    run = run_digest(*declared, query=workload.query)
+    found = SynthesisRun(workload, KeyedSteps(desk, run), currency, total, cells, told)
+    if isinstance(method, Annealed | Mwem):
+        found.refuse_wide()
+    return found, method
+
+
+def _currency(dataset: Dataset, method: SynthesisMethod) -> Currency:
+    if dataset.ledger.state().total.accountant is Accountant.PURE:
+        return Pure()
+    laplace = isinstance(method, Annealed | Mwem) and method.law == "laplace"
+    return RhoByLaplace() if laplace else Rho()
+
+
+def _total(
+    dataset: Dataset, analyst: str | None, epsilon: Exact | None, share: Exact | None, currency: Currency
+) -> float:
+    """Return what all steps may cost, in the currency."""
+    if (epsilon is None) == (share is None):
+        raise InvalidRequest("Write one of epsilon=, a price, and share=, a part of the whole budget.")
+    ledger = dataset.ledger
+    whole = _whole(ledger, dataset.schema.unit, currency)
+    if epsilon is not None:
+        price = validate_noise_epsilon(epsilon)
+        asked = price if currency.unit == "ε" else Fraction(zcdp_limit(price, ledger.state().total.delta))
+        part = asked / whole
+    else:
+        part = to_share(share if share is not None else 1, argument="share")
+        part = to_fraction(part, argument="share", lower=Fraction(1, 10**9), upper=Fraction(1))
+    # What was promised before any charge is what is declared: a run that is taken up again has spent a part of it.
+    return (
+        float(min(part, Fraction(1)) * whole)
+        if part <= 1 + _CLOSE
+        else _refuse_total(part, ledger.left(analyst=analyst))
+    )
+
+
+def _refuse_total(asked: Fraction, left: Fraction) -> float:
+    raise SynthesisTooExpensive(asked=asked, left=left)
+
+
+def _whole(ledger: LedgerProtocol, unit: Unit, currency: Currency) -> Fraction:
+    """Return the whole budget in the currency."""
+    if currency.unit == "ε":
+        total = ledger.state().total
+        return total.epsilon - total.plans[0]
+    return 1 / ledger.share(UnevenGaussianEvent(Fraction(2), unit.neighbours))  # an event of ρ = 1
+
+
+def _share(run: SynthesisRun, price: float) -> Fraction:
+    whole = _whole(run.till.dataset.ledger, run.unit, run.currency)
+    return Fraction(price) / whole
+
+
+def _share_that_fits(most: Fraction) -> AffordableRequest:
+    share = format_decimal_rounded_down(most)
+    return AffordableRequest(f"a share of {share}", f'share="{share}"', Fraction(share))
+
+
+def _require_affordable(run: SynthesisRun, most: Fraction) -> None:
+    """Refuse a run that takes more than it may; one that was begun goes on, and each step is decided by itself."""
+    if any(run.till.charge(step) is not None for step in ("singles", "database", "1 choose")):
+        return
+    left = run.till.dataset.ledger.left(analyst=run.till.analyst)
+    asked = _share(run, run.total)
+    if asked * (1 - _ROUNDING) > left:
+        raise SynthesisTooExpensive(asked=asked, left=left)
+    run.till.desk.agree(asked * (1 - _ROUNDING), most=most, best=_share_that_fits)

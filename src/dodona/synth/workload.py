@@ -1,0 +1,189 @@
+"""Workloads: the counts that synthetic data must answer well, declared before anything is asked."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from itertools import combinations
+from typing import TYPE_CHECKING, Self
+
+from dodona.errors import InvalidRequest, Refused
+from dodona.knowledge.cells import Support, format_cells
+from dodona.knowledge.components import ComponentBelief
+from dodona.knowledge.dense import DenseBelief
+from dodona.numbers import format_decimal_rounded_down, format_percent
+from dodona.query.predicate import EVERYTHING
+from dodona.query.query import MOST_VALUES, ONE, Block, PeopleWeight, Query
+from dodona.schema.partition import Partition
+from dodona.schema.schema import Domain
+
+if TYPE_CHECKING:
+    from dodona.knowledge.fit import Belief
+
+
+# --- What is said about a release that cannot be made. Nothing was charged in any of these cases. ---
+
+
+class InvalidWorkload(InvalidRequest):
+    """A workload contradicts itself, the schema, or the method."""
+
+    code = "workload-unfit"
+
+
+class TooManyDatabases(InvalidRequest):
+    """More databases would have to be compared than can be walked through."""
+
+    code = "release-universe-too-large"
+
+    def __init__(self, *, cells: int, rows: int, needed: int, limit: int) -> None:
+        """Say what it would need, what is possible, and what to use instead."""
+        self.needed = needed
+        super().__init__(
+            f"All databases of {rows} rows over {format_cells(cells)} cells are {format_cells(needed)}, and {format_cells(limit)} are "
+            "compared at most. Use fewer or coarser columns or fewer rows, or method 'annealed' or 'mwem', which keep "
+            "one number a cell."
+        )
+
+
+class SynthesisTooExpensive(Refused):
+    """A release does not fit what is left of the budget."""
+
+    code = "release-too-dear"
+
+    def __init__(self, *, asked: Fraction, left: Fraction) -> None:
+        """Say what was asked, what is left, and what would fit."""
+        self.asked, self.left = asked, left
+        fits = (
+            f'write share = "{format_decimal_rounded_down(left)}" or less'
+            if left > 0
+            else "the owner can raise the budget"
+        )
+        super().__init__(
+            f"This release takes {format_percent(asked)} of the budget; {format_percent(left)} is left: {fits}."
+        )
+
+
+class SynthesisStopped(Refused):
+    """The budget ran out in the middle of a release: somebody else has spent of it meanwhile."""
+
+    code = "release-stopped"
+
+    def __init__(self, *, steps: int, left: float) -> None:
+        """Say how far it came, and how to go on."""
+        self.steps = steps
+        super().__init__(
+            f"The budget ran out after {steps} steps of this release, as others spent of it too; {format_percent(left)} is "
+            "left. These steps are recorded. Raise the budget and call the same release with the same epsilon= again, "
+            "and it goes on; a share= would be one of the new whole, and begin anew.",
+            charged=True,
+        )
+
+
+# --- A workload: the counts that a release is to answer well, all of them declared before anything is asked. ---
+
+
+DEFAULT_CELLS = 1 << 22
+"""A dense belief, or a component, of more cells is not held: fits would take minutes."""
+
+
+@dataclass(frozen=True)
+class Workload:
+    """Blocks of counts over some columns of a table."""
+
+    query: Query
+    """All blocks, over the domain of the whole table."""
+    values_only: bool = False
+    """Whether rows are taken to have a value in every column: no weight is kept for missing and other values."""
+
+    def __post_init__(self) -> None:
+        """Refuse what is no count, stands twice, or asks about nothing."""
+        seen = set[Block]()
+        for place, block in enumerate(self.query.blocks):
+            if isinstance(block.weight, PeopleWeight):
+                raise InvalidWorkload(f"workload[{place}] counts people. Count rows: synthetic rows are nobody's.")
+            if block.weight != ONE:
+                raise InvalidWorkload(f"workload[{place}] adds up values. Write counts, or marginals with `by`.")
+            if not block.attributes:
+                raise InvalidWorkload(f"workload[{place}] counts all rows, and their number is public. Leave it out.")
+            if block in seen:
+                raise InvalidWorkload(f"workload[{place}] stands twice. Write each count or marginal once.")
+            seen.add(block)
+
+    @classmethod
+    def ways(
+        cls, domain: Domain, ways: int, columns: Iterable[str] | None = None, *, values_only: bool = False
+    ) -> Self:
+        """Return all marginals of so many columns."""
+        names = domain.names if columns is None else tuple(columns)
+        if len(set(names)) != len(names):
+            raise InvalidWorkload(f"columns = {', '.join(names)} has a name twice. Write each column once.")
+        if not 1 <= ways <= len(names):
+            raise InvalidWorkload(f"ways = {ways} does not fit {len(names)} columns. Write a number from 1 to that.")
+        return cls.marginals(domain, combinations(names, ways), values_only=values_only)
+
+    @classmethod
+    def marginals(cls, domain: Domain, sets: Iterable[Sequence[str]], *, values_only: bool = False) -> Self:
+        """Return some marginals, each the counts of all combinations of values of some columns."""
+        return cls(Query(domain, tuple(marginal_block(domain, names) for names in sets)), values_only)
+
+    @classmethod
+    def of(cls, queries: Iterable[Query], *, values_only: bool = False) -> Self:
+        """Return the workload of some queries over one domain."""
+        listed = tuple(queries)
+        if not listed:
+            raise InvalidWorkload("The workload is empty. Write a marginal or a count.")
+        return cls(listed[0].stacked(*listed[1:]), values_only)
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """The columns that it is about, in the order of the table."""
+        used = frozenset[str]().union(*(block.attributes for block in self.query.blocks))
+        return tuple(name for name in self.query.domain.names if name in used)
+
+    @cached_property
+    def support(self) -> Support:
+        """The cells that a belief gives weight to."""
+        domain = self.query.domain.project(self.names)
+        return Support.values(domain) if self.values_only else Support.of(domain)
+
+    def over(self, blocks: Sequence[Block]) -> Query:
+        """Return blocks as a query of the belief."""
+        return Query(self.support.domain, tuple(blocks))
+
+    def uniform(self, *, cells: int = DEFAULT_CELLS) -> Belief:
+        """Return the belief that knows nothing: dense where that is small enough, else in components."""
+        return uniform_hypothesis(self.support, cells=cells)
+
+
+def uniform_hypothesis(support: Support, *, cells: int) -> Belief:
+    """Return the belief that knows nothing."""
+    return DenseBelief.uniform(support) if support.size <= cells else ComponentBelief.uniform(support, limit=cells)
+
+
+def marginal_block(domain: Domain, names: Sequence[str]) -> Block:
+    """Return the block of a marginal; its keys stand in the order of the table."""
+    if not names or len(set(names)) != len(names):
+        raise InvalidWorkload(
+            f"by = {', '.join(names) or 'nothing'} is no marginal. Write one column or more, each once."
+        )
+    ordered = [attribute for attribute in domain if attribute.name in set(names)]
+    if len(ordered) != len(names):
+        unknown = ", ".join(name for name in names if name not in domain)
+        raise InvalidWorkload(f"by has {unknown}, and the table has no such column: {', '.join(domain.names)}.")
+    block = Block(EVERYTHING, tuple(Partition.every(attribute, 1) for attribute in ordered))
+    if math.prod(key.groups for key in block.keys) > MOST_VALUES:
+        raise InvalidWorkload(
+            f"The marginal of {', '.join(names)} has {block.values} cells, and {MOST_VALUES} are asked."
+        )
+    return block
+
+
+def marginal_columns(block: Block) -> tuple[str, ...] | None:
+    """Return the columns of a marginal that has a group for each value; None for any other block."""
+    if block.where != EVERYTHING or not block.keys:
+        return None
+    names = [key.attribute for key in block.keys if isinstance(key, Partition) and key.single]
+    return tuple(names) if len(names) == len(block.keys) == len(set(names)) else None

@@ -1,0 +1,192 @@
+"""Bundles keep what they promise: to every sum of a table, and to every product of a lattice, bought at once or not."""
+
+import math
+from fractions import Fraction
+from itertools import combinations
+
+import numpy as np
+import pytest
+from hypothesis import Phase, given, settings
+from hypothesis import strategies as st
+
+from dodona.answer.laws import GaussianSumBound
+from dodona.curator.bundles import design_count_table, design_residuals, gaussian_variance_within, is_small_enough
+from dodona.knowledge.patterns import CountPattern
+from dodona.knowledge.residuals import ResidualStore
+from dodona.knowledge.tables import RowCount, count_law
+from dodona.privacy.additive_noise import Gaussian, Laplace
+from dodona.privacy.measurement import worst_ratio
+from dodona.query.residual import Classes
+from dodona.schema.attributes import Boolean, Category
+from dodona.schema.schema import Domain, Neighbours, Unit
+
+FOUND = (Phase.explicit, Phase.reuse, Phase.generate)
+REPLACE, ADDED = Neighbours.REPLACE, Neighbours.ADD_REMOVE
+DOMAIN = Domain((Boolean("a"), Category("b", ["x", "y", "z"]), Boolean("c"), Category("d", list(map(str, range(30))))))
+CLASSES = tuple(Classes.of(own) for own in DOMAIN)
+BITS = tuple(Classes.split(DOMAIN[name], 0b10) for name in ("a", "c"))
+
+
+def told(measurement, size):
+    """The law of each sum of a table, by how many counts are in it."""
+    noise, rows = measurement.noises[0], RowCount(0.0, *measurement.noises[1:])
+    return [count_law(size, number, noise, rows) for number in range(1, size + 1)]
+
+
+@pytest.mark.parametrize("law", [Laplace, Gaussian])
+@pytest.mark.parametrize(
+    ("neighbours", "failing", "room"),
+    [
+        (REPLACE, 0.05, 40.0),
+        (REPLACE, 1e-3, 1000.0),
+        (REPLACE, 1e-6, 5.0),
+        (REPLACE, 1e-8, 12.0),
+        (REPLACE, 1e-12, 400.0),
+        (ADDED, 0.05, 300.0),
+        (ADDED, 1e-12, 500.0),
+    ],
+)
+@pytest.mark.parametrize("classes", [BITS[:1], CLASSES[:1], BITS, CLASSES[:2], (*BITS, CLASSES[1])])
+def test_every_sum_of_a_table_is_within_its_room(law, neighbours, failing, room, classes):
+    size = math.prod(own.number for own in classes)
+    found = design_count_table(DOMAIN, Unit.each_row(neighbours), classes, law, room=room, failing=failing)
+    if found is None:  # no noise that is drawn is small enough
+        assert room <= 12
+        return
+    far = max(own.accuracy(1 - failing).within for own in told(found, size))
+    assert 0.9 * room < far <= room
+
+
+@pytest.mark.parametrize("law", [Laplace, Gaussian])
+@pytest.mark.parametrize("failing", [1e-3, 1e-12])
+def test_every_sum_of_a_larger_table_is_within_its_room(law, failing):
+    found = design_count_table(DOMAIN, Unit.each_row(REPLACE), CLASSES, law, room=2000.0, failing=failing)
+    size = 4 * 5 * 4 * 32
+    noise, rows = found.noises[0], RowCount(0.0)
+    numbers = (*range(1, 200, 9), *range(200, size // 2 + 1, 53), size // 2)
+    assert max(count_law(size, own, noise, rows).accuracy(1 - failing).within for own in numbers) <= 2000
+
+
+def test_where_rows_are_added_their_number_is_measured_with_the_table():
+    found = design_count_table(DOMAIN, Unit.each_row(ADDED), CLASSES[:2], Laplace, room=300.0, failing=0.01)
+    assert [block.values for block in found.query.blocks] == [20, 1]
+    assert [
+        block.values
+        for block in design_count_table(
+            DOMAIN, Unit.each_row(REPLACE), CLASSES[:2], Laplace, room=9.0, failing=0.1
+        ).query.blocks
+    ] == [20]
+
+
+@pytest.mark.parametrize("classes", [(), CLASSES[3:] * 1 + tuple(CLASSES[:3])])
+def test_a_table_of_one_cell_or_of_too_many_is_not_made(classes):
+    many = Domain(tuple(Category(f"c{place}", list(map(str, range(60)))) for place in range(4)))
+    wide = tuple(Classes.of(own) for own in many) if classes else ()
+    assert design_count_table(many, REPLACE, wide, Laplace, room=1000.0, failing=0.05) is None
+
+
+@settings(deadline=None, max_examples=60, phases=FOUND)
+@given(st.floats(5, 1e6), st.sampled_from([0.2, 0.05, 1e-3, 1e-6, 1e-12]))
+def test_the_variance_of_a_bell_is_nearly_the_largest_that_is_within_the_room(room, failing):
+    variance = gaussian_variance_within(room, failing)
+    if variance == 0:
+        assert GaussianSumBound(16.0, 1.0).accuracy(1 - failing).within > room
+    else:
+        assert GaussianSumBound(variance * (1 + 2e-8), 1.0).accuracy(1 - failing).within <= room
+        assert GaussianSumBound(variance * 1.001, 1.0).accuracy(1 - failing).within > room
+
+
+targets = st.sets(st.tuples(*(st.integers(0, own.number - 1) for own in CLASSES[:3])), min_size=1, max_size=4).map(
+    lambda drawn: frozenset(
+        tuple((own, (1 << number) - 1) for own, number in zip(CLASSES, numbers, strict=False) if number)
+        for numbers in drawn
+        if any(numbers)
+    )
+)
+
+
+def bought(known, parts):
+    """What is known once these residuals are measured, whatever they say."""
+    for residual, variance in parts:
+        known.add(residual, [0] * residual.number, float(variance))
+
+
+@settings(deadline=None, max_examples=40, phases=FOUND)
+@given(targets, targets, st.sampled_from([REPLACE, ADDED]), st.floats(1, 20))
+def test_a_lattice_meets_its_targets_and_tops_up_what_is_known(first, second, neighbours, tighter):
+    known = ResidualStore(total=0 if neighbours is REPLACE else None)
+    price = 0.0
+    for wanted, variance in ((first, 4000.0), (first | second, 4000.0), (first | second, 4000.0 / tighter)):
+        if not wanted:
+            continue
+        fresh = design_residuals(
+            Unit.each_row(neighbours), wanted, variance, ResidualStore(total=0 if neighbours is REPLACE else None)
+        )
+        parts = design_residuals(Unit.each_row(neighbours), wanted, variance, known) or ()
+        whole = worst_ratio(fresh, Unit.each_row(neighbours))
+        topped = worst_ratio(parts, Unit.each_row(neighbours)) if parts else Fraction(0)
+        assert topped <= whole  # what is known is never paid for again
+        price += float(topped)
+        bought(known, parts)
+        for sides in wanted:
+            facet = CountPattern(tuple(own for own, _ in sides), tuple(members for _, members in sides))
+            assert known.tell(facet).variance <= variance * (1 + 2e-8)
+    assert design_residuals(Unit.each_row(neighbours), first | second, 4000.0 / tighter, known) is None or not (
+        first | second
+    )
+
+
+def test_sets_of_the_same_sizes_have_the_same_variance_as_the_one_that_stands_for_them():
+    known = ResidualStore(total=0)
+    bought(
+        known,
+        design_residuals(Unit.each_row(REPLACE), frozenset((((CLASSES[0], 0b11), (CLASSES[1], 0b111)),)), 500.0, known),
+    )
+    found = {
+        round(
+            known.tell(
+                CountPattern(CLASSES[:2], (sum(1 << own for own in one), sum(1 << own for own in other)))
+            ).variance,
+            6,
+        )
+        for one in combinations(range(4), 2)
+        for other in combinations(range(5), 3)
+    }
+    assert len(found) == 1
+    assert max(found) <= 500
+
+
+def test_residuals_whose_shortest_rows_would_get_draws_below_scale_4_are_not_bought():
+    wide = frozenset((((CLASSES[3], (1 << 16) - 1),),))
+    assert design_residuals(Unit.each_row(REPLACE), wide, 16.0, ResidualStore(total=0)) is None
+    parts = design_residuals(Unit.each_row(REPLACE), wide, 16.0 * 8, ResidualStore(total=0))
+    assert all(float(variance) * 2 >= 16 for _, variance in parts)
+
+
+def test_nothing_is_bought_for_no_target_for_too_many_and_below_what_is_drawn():
+    one = frozenset((((CLASSES[0], 0b1),),))
+    many = frozenset(((own, 1),) for own in (Classes.split(DOMAIN["d"], codes) for codes in range(1, 4099)))
+    known = ResidualStore(total=0)
+    assert design_residuals(Unit.each_row(REPLACE), frozenset(), 400.0, known) is None
+    assert design_residuals(Unit.each_row(REPLACE), one, 15.9, known) is None
+    assert design_residuals(Unit.each_row(REPLACE), many, 400.0, known) is None
+    assert np.isfinite(
+        float(worst_ratio(design_residuals(Unit.each_row(REPLACE), one, 400.0, known), Unit.each_row(REPLACE)))
+    )
+
+
+def test_residuals_with_noise_of_thousands_of_scales_are_not_bought():
+    """A table of the law of each scale is built before it is drawn, which takes a millisecond."""
+    few, some, many = (
+        [Classes.of(Category("abc"[place], [str(n) for n in range(size)], otherwise="0")) for place in range(3)]
+        for size in (4, 10, 31)
+    )
+    assert is_small_enough([tuple(few)])
+    assert is_small_enough([tuple(some)])
+    assert not is_small_enough([tuple(many)])
+    assert is_small_enough([(own,) for own in many])
+
+
+def test_all_triples_of_ten_small_columns_may_be_bought():
+    own = [Classes.of(Category(f"c{place}", ["no", "yes"])) for place in range(10)]
+    assert is_small_enough(list(combinations(own, 3)))

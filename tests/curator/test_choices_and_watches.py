@@ -1,0 +1,135 @@
+"""Choices without counts, and alarms over a threshold, through a curator."""
+
+from contextlib import suppress
+from functools import partial
+from itertools import count
+from pathlib import Path
+
+import pytest
+
+from dodona.errors import Halted, InvalidRequest
+from dodona.ledger import opening
+from dodona.ledger.opening import LedgerTerms
+from dodona.privacy.budget import Budget
+from dodona.query.column import columns as named
+from dodona.query.query import Query
+from tests.curator.scene import curator, ledger, schema
+from tests.ledger.processes import Say, forked
+
+
+def test_choose_names_the_largest_groups_and_tells_them_again():
+    kept = ledger()
+    asked = curator(kept=kept)
+    sql = "SELECT sex, count(*) FROM stays GROUP BY sex"
+    choice = asked.choose(sql, epsilon=1, count=2)
+    assert choice.names == ("female", "male")  # a failure of this is rarer than e^-80
+    assert asked.choose(sql, epsilon=1, count=2).source == "replayed"
+    assert kept.state().charges == 1
+
+
+def test_choose_takes_named_queries():
+    asked = curator()
+    age = named(asked.schema.domain)["age"]
+    candidates = {"young": Query.count(asked.schema.domain, age < 10), "old": Query.count(asked.schema.domain, age > 9)}
+    assert asked.choose(candidates, epsilon=1).name == "old"
+    with pytest.raises(InvalidRequest, match="one answer each"):
+        asked.choose({"all": Query.histogram(asked.schema.domain, ["sex"])}, epsilon=1)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT count(*) FROM stays",
+        "SELECT sex, avg(stay) FROM stays GROUP BY sex",
+        "SELECT sex, count(*) FROM stays GROUP BY sex HAVING sum(emergency) > 5",
+        "SELECT sex, count(*) FROM stays GROUP BY sex HAVING count(*) > 5",
+        "SELECT sex, count(*) FROM stays GROUP BY sex ORDER BY sum(age)",
+    ],
+)
+def test_choose_needs_groups_with_one_count_or_sum(text):
+    kept = ledger()
+    with pytest.raises(InvalidRequest, match="GROUP BY"):
+        curator(kept=kept).choose(text, epsilon=1)
+    assert kept.state().charges == 0
+
+
+def test_a_watch_is_charged_when_it_is_opened_and_halts_after_its_alerts():
+    kept = ledger()
+    asked = curator(kept=kept)
+    watch = asked.above(500, epsilon=20, alerts=2)
+    spent = kept.state().spent
+    assert spent > 0
+    for _ in range(20):
+        assert not watch.ask("SELECT count(*) FROM stays WHERE age < 10").above
+    assert watch.ask("SELECT count(*) FROM stays").above
+    assert watch.ask(Query.count(asked.schema.domain)).above
+    assert watch.left == 0
+    with pytest.raises(Halted, match="Nothing was charged"):
+        watch.ask("SELECT count(*) FROM stays")
+    assert kept.state().spent == spent
+
+
+@pytest.mark.parametrize("text", ["SELECT sex, count(*) FROM stays GROUP BY sex", "SELECT sum(stay) FROM stays"])
+def test_a_watch_takes_single_counts_only(text):
+    watch = curator().above(10, epsilon=1)
+    with pytest.raises(InvalidRequest, match="count"):
+        watch.ask(text)
+
+
+def test_each_question_may_have_its_own_threshold():
+    watch = curator().above(500, epsilon=20, alerts=2)
+    assert not watch.ask("SELECT count(*) FROM stays", threshold=10**6).above  # a failure is rarer than e^-1000
+    assert watch.ask("SELECT count(*) FROM stays WHERE age < 10", threshold=-(10**6)).above
+    assert watch.ask("SELECT count(*) FROM stays").above
+    with pytest.raises(InvalidRequest, match="threshold"):
+        watch.ask("SELECT count(*) FROM stays", threshold=1 << 70)
+
+
+def test_a_watch_with_a_key_is_opened_again_for_nothing():
+    kept = ledger()
+    watch = curator(kept=kept).above(500, epsilon=20, alerts=10, key="alarm")
+    spent = kept.state().spent
+    assert watch.price.share > 0
+    assert watch.left == 10
+    assert watch.ask("SELECT count(*) FROM stays").above
+    again = curator(kept=kept).above(500, epsilon=20, alerts=10, key="alarm")
+    assert (again.price.share, kept.state().spent, kept.state().charges) == (0, spent, 1)
+    assert 0 < again.left < 9
+    assert again.ask("SELECT count(*) FROM stays").above
+    with pytest.raises(InvalidRequest, match="key"):
+        curator(kept=kept).above(500, epsilon=20, alerts=11, key="alarm")
+    assert "watch" in str(curator(kept=kept).history)
+
+
+def test_a_watch_that_was_not_asked_loses_nothing_when_it_is_opened_again():
+    kept = ledger()
+    for _ in range(5):
+        assert curator(kept=kept).above(500, epsilon=20, alerts=3, key="alarm").left == 3
+
+
+def _watching(path: Path, say: Say) -> None:
+    watch = curator(kept=opening.open_file_ledger(path)).above(500, epsilon=20, alerts=40, key="alarm")
+    for number in count():
+        verdict = watch.ask("SELECT count(*) FROM stays", threshold=-(10**6) if number % 3 else 10**6)
+        say(f"told {verdict.above}")
+
+
+def test_a_watch_survives_processes_that_are_killed_and_never_tells_more_than_was_paid_for(tmp_path: Path):
+    path, declared = tmp_path / "stays.ledger", schema()
+    terms = LedgerTerms(datasets={"stays": declared.digest}, neighbours=declared.unit.neighbours, budget=Budget(100, 0))
+    opening.create_file_ledger(path, terms)
+    told = 0
+    for _ in range(4):
+        child = forked(partial(_watching, path))
+        child.first_word()
+        child.kill()
+        told += child.finish().count("told True")
+    with opening.open_file_ledger(path) as kept:
+        asked = curator(kept=kept)
+        watch = asked.above(500, epsilon=20, alerts=40, key="alarm")
+        with suppress(Halted):
+            for _ in range(41):
+                told += watch.ask("SELECT count(*) FROM stays", threshold=-(10**6)).above
+        assert 0 < told < 40
+        assert watch.left == 0
+        assert kept.verify().charges == 1

@@ -1,0 +1,228 @@
+"""Nothing is spent by surprise: what one call may take of the budget, wherever it spends."""
+
+import math
+from dataclasses import replace
+from fractions import Fraction
+
+import pytest
+
+from dodona import Budget, Unit, Workload
+from dodona.curator.curator import Curator
+from dodona.curator.desk import PriceAboveMaximum
+from dodona.curator.request import DEFAULT_MAX_PRICE, Request, count_share, default_tolerance
+from dodona.errors import InvalidArgument, Refused
+from dodona.ledger.errors import BudgetExhausted
+from dodona.numbers import format_percent
+from dodona.schema.schema import Neighbours
+from dodona.synth.synthesize import synthesize
+from tests.curator import scene
+
+OLD = "SELECT count(*) FROM stays WHERE age >= 65"
+BY_SEX = "SELECT sex, count(*) FROM stays GROUP BY sex"
+ONE = Budget(1, "1e-6", "renyi")
+
+
+def capped(budget: Budget = ONE, most: Fraction = DEFAULT_MAX_PRICE, after="refuse") -> Curator:
+    dataset = scene.curator(kept=scene.ledger(budget))._dataset
+    default = Request(within="1%", epsilon=None, confidence=0.95, max_price=most)
+    return Curator(replace(dataset, default=default, after=after))
+
+
+SPENDING = {
+    "ask": lambda stays, **most: stays.ask(OLD, within=5, **most),
+    "ask for a price": lambda stays, **most: stays.ask(OLD, epsilon="0.5", **most),
+    "ask for an average": lambda stays, **most: stays.ask("SELECT avg(stay) FROM stays", within=1, **most),
+    "ask_many": lambda stays, **most: stays.ask_many([OLD, BY_SEX], within=10, **most)[0],
+    "prepare": lambda stays, **most: stays.prepare([OLD, BY_SEX], within=10, **most),
+    "choose": lambda stays, **most: stays.choose(BY_SEX, epsilon="0.5", **most),
+    "above": lambda stays, **most: stays.above(100, epsilon="0.5", **most),
+    "weights": lambda stays, **most: stays.weights(questions=3, epsilon="0.5", columns=["sex"], **most),
+    "release": lambda stays, **most: synthesize(
+        stays, Workload.marginals(stays.schema.domain, [("sex",), ("emergency",)]), epsilon="0.5", **most
+    ),
+}
+
+
+@pytest.mark.parametrize("call", SPENDING.values(), ids=SPENDING)
+def test_every_call_that_spends_is_refused_above_its_highest_price_and_charged_below(call):
+    stays = capped()
+    with pytest.raises(PriceAboveMaximum) as refused:
+        call(stays)
+    told = str(refused.value)
+    assert isinstance(refused.value, Refused)
+    assert refused.value.price > refused.value.most == DEFAULT_MAX_PRICE
+    assert "One call may take 2% here (max_price)" in told
+    assert told.endswith("Nothing was charged.")
+    assert (stays.budget.charges, stays.budget.spent) == (0, 0)
+    allowed = told.split('max_price="')[1].split('"', maxsplit=1)[0]
+    if refused.value.price <= 1:
+        call(stays, max_price=allowed)
+        assert DEFAULT_MAX_PRICE < stays.budget.spent <= Fraction(allowed[:-1]) / 100
+
+
+@pytest.mark.parametrize("call", [SPENDING[name] for name in ("ask", "ask for an average", "ask_many", "choose")])
+@pytest.mark.parametrize("budget", [ONE, Budget(1, 0, "pure"), Budget(1, "1e-6", "either")], ids=str)
+def test_what_a_refusal_proposes_fits_and_comes_near_the_highest_price(call, budget):
+    stays = capped(budget)
+    with pytest.raises(PriceAboveMaximum) as refused:
+        call(stays)
+    words = str(refused.value).split(" would cost ")[0].split()[-1]
+    argument, _, value = words.partition("=")
+    assert argument in {"within", "epsilon"}
+    again = {argument: value.strip('"') if '"' in value else float(value)}
+    match call:
+        case _ if call is SPENDING["ask"]:
+            stays.ask(OLD, **again)
+        case _ if call is SPENDING["ask for an average"]:
+            stays.ask("SELECT avg(stay) FROM stays", **again)
+        case _ if call is SPENDING["ask_many"]:
+            stays.ask_many([OLD, BY_SEX], **again)
+        case _:
+            stays.choose(BY_SEX, **again)
+    assert Fraction("0.9") * DEFAULT_MAX_PRICE <= stays.budget.spent <= DEFAULT_MAX_PRICE
+
+
+def test_of_two_laws_for_an_epsilon_the_one_that_fits_is_quoted_and_asked():
+    stays = capped(Budget(1, "1e-6", "zcdp"), most=Fraction(1))
+    offer = stays.quote(OLD, epsilon="0.9")
+    assert offer.affordable
+    assert offer.price.share < 1
+    answer = stays.ask(OLD, epsilon="0.9")
+    assert answer.price.share == offer.price.share == stays.budget.spent
+    with pytest.raises(PriceAboveMaximum, match=f"{format_percent(offer.price.share)} of the budget"):
+        capped(Budget(1, "1e-6", "zcdp")).ask(OLD, epsilon="0.9")
+
+
+def test_the_price_of_a_call_holds_before_that_of_the_dataset_both_ways():
+    stays = capped(most=Fraction(1))
+    with pytest.raises(PriceAboveMaximum, match=r"One call may take 0\.1% here"):
+        stays.ask(OLD, within=50, max_price="0.1%")
+    assert stays.ask(OLD, within=50).price.share > Fraction(1, 1000)
+
+
+def test_what_is_free_is_answered_at_a_price_of_nothing():
+    stays = capped()
+    first = stays.ask(OLD, within=80, max_price=1)
+    assert first.price.share > 0
+    assert stays.ask(OLD, within=80, max_price=0).source == "replayed"
+    with pytest.raises(PriceAboveMaximum, match="One call may take 0% here"):
+        stays.ask(BY_SEX, within=80, max_price=0)
+
+
+def test_a_quote_says_what_the_call_would_do():
+    stays = capped()
+    offer = stays.quote(OLD, within=5)
+    assert not offer.affordable
+    assert "so it is refused. within=" in offer.explanation
+    assert 'write max_price="' in offer.explanation
+    offer = stays.quote(OLD, within=5, max_price=1)
+    assert offer.affordable
+    assert "refused" not in offer.explanation
+    assert stays.ask(OLD, within=5, max_price=offer.price.share).price == offer.price
+
+
+def test_a_bundle_is_bought_only_within_the_highest_price():
+    """Thirty counts of two columns: without a bound the ladder buys a bundle; with one, no call passes it."""
+    asked = [f"SELECT count(*) FROM stays WHERE age >= {age} AND sex = 'female'" for age in range(5, 95, 3)]  # noqa: S608
+    free, bound = capped(Budget(10, "1e-6", "renyi"), Fraction(1)), capped(Budget(10, "1e-6", "renyi"))
+    prices = [free.ask(sql, within=20).price.share for sql in asked]
+    most = Fraction(max(prices)) * Fraction(9, 10)
+    assert max(prices) > prices[0]
+    for sql in asked:
+        assert bound.ask(sql, within=20, max_price=most).price.share <= most
+
+
+def test_more_than_is_left_is_refused_as_that_and_may_be_guessed():
+    stays = capped(Budget("0.01", 0, "pure"))
+    with pytest.raises(BudgetExhausted, match="The best that is left is within"):
+        stays.ask(OLD, within=5)
+    guessing = capped(Budget("0.1", 0, "pure"), after="model")
+    guessing.ask(BY_SEX, epsilon="0.09", max_price=1)
+    assert guessing.ask(OLD, within=5).source == "model"
+
+
+LARGE = [(ONE, "at one Rényi order"), (Budget(1, "1e-6", "zcdp"), "by its zCDP price")]
+
+
+@pytest.mark.parametrize(("budget", "cause"), LARGE, ids=["renyi", "zcdp"])
+def test_a_large_question_that_costs_more_than_its_epsilon_suggests_is_explained(budget, cause):
+    """Laplace noise at an ε of a fifth takes more than a fifth; a watch at nine tenths takes more than the budget."""
+    stays = capped(budget, Fraction(1))
+    offer = stays.quote(OLD, epsilon="0.2")
+    assert Fraction("0.2") < offer.price.share <= 1
+    with pytest.raises(BudgetExhausted) as refused:
+        stays.above(100, epsilon="0.9")
+    with pytest.raises(PriceAboveMaximum) as bounded:
+        stays.above(100, epsilon="0.2", max_price="1%")
+    for told, epsilon, part in (
+        (offer.explanation, "0.2", "20%"),
+        (str(refused.value), "0.9", "90%"),
+        (str(bounded.value), "0.2", "20%"),
+    ):
+        assert f"Its epsilon alone, {epsilon}, would be {part} of the budget; but this budget counts every" in told
+        assert f"every question {cause}" in told
+        assert 'Ask smaller questions, or let the owner create the ledger with accountant "either" or "pure".' in told
+    assert stays.budget.charges == 0
+
+
+def test_a_refusal_of_the_ledger_itself_is_explained_too():
+    """The price fits the call and the whole budget, but no longer what is left."""
+    stays = capped(ONE, Fraction(1))
+    stays.ask(BY_SEX, epsilon="0.4")
+    with pytest.raises(
+        BudgetExhausted, match=r"Its epsilon alone, 0\.5, would be 50% of the budget; .*is left is epsilon"
+    ):
+        stays.ask(OLD, epsilon="0.5", fresh=True)
+
+
+@pytest.mark.parametrize("accountant", ["either", "pure", "renyi"])
+def test_nothing_is_explained_where_the_share_is_no_more_than_epsilon_suggests(accountant):
+    stays = capped(Budget(1, 0 if accountant == "pure" else "1e-6", accountant), Fraction(1))
+    large = stays.quote(OLD, epsilon="0.01" if accountant == "renyi" else "0.9")
+    assert large.price.share <= Fraction(large.price.epsilon)
+    assert "Its epsilon alone" not in large.explanation
+
+
+def test_of_a_budget_with_plans_epsilon_suggests_a_part_of_what_is_left_for_questions():
+    stays = capped(Budget(2, 0, "pure", plans=(1, 0)), Fraction(1))
+    assert stays.quote(OLD, epsilon="0.5").price.share == Fraction(1, 2)
+    either = capped(Budget(2, "2e-6", "either", plans=(1, "1e-6")), Fraction(1))
+    assert "Its epsilon alone" not in either.quote(OLD, epsilon="0.5").explanation
+
+
+def test_after_one_question_the_budget_reads_what_it_costs_alone():
+    stays = capped(ONE, Fraction(1))
+    price = stays.ask(OLD, within=30).price
+    assert price.epsilon <= stays.budget.epsilon_spent <= 1.025 * price.epsilon
+    assert f"(epsilon so far, whenever you stop: {stays.budget.epsilon_spent:.3g})" in str(stays.budget)
+    assert str(price).endswith("; add shares, not epsilons)")
+
+
+def test_what_was_paid_for_under_a_key_is_fetched_whatever_it_may_cost():
+    stays = capped()
+    first = stays.ask(OLD, within=5, max_price=1, key="k")
+    assert stays.ask(OLD, within=5, max_price=0, key="k").value == first.value
+
+
+@pytest.mark.parametrize(
+    "wrong", ["2", 2, -0.1, "200%", "-1%", "%", "two", True, None.__class__, math.nan, "1e-99999%"]
+)
+def test_what_is_no_part_of_a_budget_is_refused(wrong):
+    with pytest.raises(InvalidArgument, match="write a percentage such as '2%', or a number from 0 to 1"):
+        capped().ask(OLD, max_price=wrong)
+
+
+@pytest.mark.parametrize("rows", [None, 1, 20])
+@pytest.mark.parametrize("neighbours", ["add-remove", "replace"])
+@pytest.mark.parametrize("budget", [ONE, Budget(4, 0, "pure"), Budget("0.1", "1e-7", "zcdp")], ids=str)
+def test_the_usual_tolerance_is_the_smallest_round_one_at_which_a_count_is_ordinary(budget, neighbours, rows):
+    ordinary = Fraction(1, 500)
+    for size in (1, 50, 1_000, 30_000, 10**6, 10**8):
+        person = {} if rows is None else {"id": "patient", "rows": rows}
+        unit = Unit(neighbours=Neighbours(neighbours), size=size, **person)
+        told = default_tolerance(unit, budget)
+        part = Fraction(told[:-1])
+        share = count_share(unit, budget, float(part / 100 * size), 0.95)
+        assert share <= ordinary or told == "50%"
+        finer = {1: Fraction(1, 2), 2: Fraction(1, 2), 3: Fraction(2, 3), 5: Fraction(3, 5)}[int(told.strip("0.%")[0])]
+        assert count_share(unit, budget, float(finer * part / 100 * size), 0.95) > ordinary

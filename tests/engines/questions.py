@@ -1,0 +1,81 @@
+"""Random questions: predicates, keys, weights and blocks."""
+
+from __future__ import annotations
+
+import math
+
+from dodona.query.predicate import Predicate, among_combinations, among_mask, conjunction, disjunction
+from dodona.query.query import Block, CaseKey, ConstantWeight, Key, ValueWeight, Weight
+from dodona.query.query import CaseWeight as WeightCases
+from dodona.schema.attributes import Attribute, cell_count
+from dodona.schema.partition import Partition
+from dodona.schema.schema import Domain
+from tests.engines.columns import Draw, pick
+
+_MOST_COMBINATIONS = 1 << 11
+
+
+def predicate(domain: Domain, generator: Draw, *, depth: int = 2) -> Predicate:
+    """A random formula over random sets of cells."""
+    if depth == 0 or generator.random() < 0.3:
+        attribute = domain.attributes[int(generator.integers(len(domain.attributes)))]
+        chance = generator.choice([0.1, 0.5, 0.9])
+        return among_mask(
+            attribute, sum(1 << code for code in range(cell_count(attribute)) if generator.random() < chance)
+        )
+    join = conjunction if generator.random() < 0.5 else disjunction
+    return join(*(predicate(domain, generator, depth=depth - 1) for _ in range(int(generator.integers(1, 4)))))
+
+
+def table(domain: Domain, generator: Draw) -> Predicate:
+    """A random set of combinations of cells of a few columns, as many as there is room for."""
+    chosen: list[Attribute] = []
+    for place in generator.permutation(len(domain.attributes))[:3]:
+        attribute = domain.attributes[int(place)]
+        if math.prod(map(cell_count, [*chosen, attribute])) <= _MOST_COMBINATIONS:
+            chosen.append(attribute)
+    members = generator.random(tuple(map(cell_count, chosen))) < generator.choice([0.1, 0.5, 0.9])
+    return among_combinations(chosen, members)
+
+
+def key(domain: Domain, generator: Draw) -> Key:
+    """A random key of any kind."""
+    attribute = domain.attributes[int(generator.integers(len(domain.attributes)))]
+    match int(generator.integers(4)):
+        case 0:
+            return CaseKey(
+                tuple((f"case {i}", predicate(domain, generator)) for i in range(int(generator.integers(4)))), "no"
+            )
+        case 1:
+            return Partition.of(attribute)
+        case 2:
+            return Partition.every(attribute, int(generator.integers(1, attribute.size + 1)))
+        case _:
+            cuts = sorted({0, *(int(cut) for cut in generator.integers(0, attribute.size, size=4))})
+            return Partition.cut(attribute, tuple(cuts))
+
+
+def weight(domain: Domain, generator: Draw, *, depth: int = 1) -> Weight:
+    """A random weight of any kind, within 64 bits."""
+    attribute = domain.attributes[int(generator.integers(len(domain.attributes)))]
+    match int(generator.integers(4 if depth else 3)):
+        case 0:
+            return ConstantWeight(int(pick(generator, [1, 1, 1, -3, 0, 2**58, -(2**58) + 1])))
+        case 1:
+            return ValueWeight(
+                attribute.name, attribute.size, int(generator.integers(-9, 9)), int(generator.integers(-9, 9)), 2
+            )
+        case 2:
+            offset = int(pick(generator, [0, -5, 2**31, 2**53, 2**58, -(2**58)]))
+            return ValueWeight(attribute.name, attribute.size, offset, int(pick(generator, [1, -1, 2**20])), 1)
+        case _:
+            branches = ((predicate(domain, generator), weight(domain, generator, depth=0)) for _ in range(2))
+            return WeightCases(tuple(branches), weight(domain, generator, depth=0))
+
+
+def block(domain: Domain, generator: Draw, *, weights: str = "any") -> Block:
+    """A random block; with small weights, many of them fit into one query."""
+    keys = tuple(key(domain, generator) for _ in range(int(generator.choice([0, 0, 1, 1, 2]))))
+    if weights == "small":
+        return Block(predicate(domain, generator), keys, ConstantWeight(int(pick(generator, [1, 1, 1, -3, 5000]))))
+    return Block(predicate(domain, generator), keys, weight(domain, generator))

@@ -1,0 +1,371 @@
+"""CSV files as people have them: each is read by what is declared, and no line changes how another one is read."""
+
+from __future__ import annotations
+
+import datetime as dt
+import gzip
+import json
+from itertools import product
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import dodona
+from dodona.dataset.file import DatasetFile
+from dodona.dataset.opening import VersionChanged
+from dodona.engines.duckdb import DuckDBInspection, DuckDBSource
+from dodona.engines.errors import SourceUnfit
+from dodona.engines.files import CODECS, DATE_ORDERS, SEPARATORS, THOUSANDS, CsvFormat
+from dodona.engines.memory import MemorySource
+from dodona.errors import InvalidArgument
+from dodona.query.query import Query
+from dodona.schema.attributes import Attribute, Boolean, Category, Date, Integer, Number
+from dodona.schema.schema import Schema
+from dodona.schema.toml import InvalidFile
+from tests.dataset.scene import TOML, written
+from tests.engines.scene import OPENED, values
+from tests.engines.spark import MARKS, engine
+
+ATTRIBUTES: list[Attribute] = [
+    Number("n", -10, 5_000, "0.25"),
+    Integer("i", -10, 2_000),
+    Date("d", dt.date(2024, 1, 1), dt.date(2024, 12, 31)),
+    Category("c", ["ä", "€", "a b", "-"]),
+    Boolean("b"),
+]
+SIGNS = "0123456789.,' -+eE/\u00a0"
+NUMBERS = ["1234.5", "1,234.5", "1.234,5", "1 234,5", "1'234.5", "12,34", "1,2,3", "1.234.567", ",5", ".5", "5,", "1e3"]
+NUMBERS += ["-1.000", "-1,000", "inf", "NaN", " 7 ", "1\u00a0234", "0001,000", "1234,567", "1,234,56", "?", "1e1,000"]
+DAYS = ["31.12.2024", "12/31/2024", "1-2-2024", "2024-02-01", "01/02/2024 10:00", "30.2.2024", "1.2.24", "x1.2.2024"]
+TEXTS = ["ä", "€", "a b", "-", "NA", "Ä"]
+
+
+def columns(form: CsvFormat, generator: np.random.Generator, *, rows: int = 150) -> dict[str, list[str]]:
+    """Texts that look like numbers, days and labels, in this spelling and in others."""
+
+    def number() -> str:
+        if generator.random() < 0.4:
+            return NUMBERS[int(generator.integers(len(NUMBERS)))]
+        return "".join(generator.choice(list(SIGNS), size=int(generator.integers(1, 8))))
+
+    encodable = [text for text in TEXTS if _fits(text, form.encoding)]
+    signs = {"n": number, "i": number}
+    found = {name: [own() for _ in range(rows)] for name, own in signs.items()}
+    found |= {
+        "d": [DAYS[int(place)] for place in generator.integers(len(DAYS), size=rows)],
+        "c": [encodable[int(place)] for place in generator.integers(len(encodable), size=rows)],
+        "b": [["yes", "0", "NA", "?"][int(place)] for place in generator.integers(4, size=rows)],
+    }
+    return {name: [text if _fits(text, form.encoding) else "x" for text in own] for name, own in found.items()}
+
+
+def _fits(text: str, encoding: str) -> bool:
+    try:
+        text.encode(CODECS[encoding])
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def write(path: Path, held: dict[str, list[str]], form: CsvFormat) -> None:
+    lines = [list(held)] if form.header else []
+    lines += [list(row) for row in zip(*held.values(), strict=True)]
+    quoted = (form.separator.join('"' + field.replace('"', '""') + '"' for field in line) for line in lines)
+    raw = "".join(f"{line}\n" for line in quoted).encode(CODECS[form.encoding])
+    path.write_bytes(gzip.compress(raw) if path.suffix == ".gz" else raw)
+
+
+def by_hand(schema: Schema, held: dict[str, list[str]], form: CsvFormat) -> MemorySource:
+    """The plain reading: what stands for no value is none, numbers and days are spelled as everywhere else."""
+    change = {"n": form.number_text, "i": form.number_text, "d": form.day_text}
+    read = {
+        name: [None if text in form.null else change.get(name, str)(text) for text in own] for name, own in held.items()
+    }
+    return MemorySource(schema, read)
+
+
+FORMS = [
+    CsvFormat(separator=separator, header=header, encoding=encoding, decimal=decimal, thousands=sign, dates=dates)
+    for (place, (encoding, dates)), (decimal, sign), header in zip(
+        enumerate(list(product(["utf-8", "utf-16", "latin-1", "windows-1252"], DATE_ORDERS)) * 2),
+        [(d, t) for d in ".," for t in (None, *THOUSANDS) if t != d] * 2,
+        [True, False] * 12,
+        strict=False,
+    )
+    for separator in [SEPARATORS[place % len(SEPARATORS)]]
+]
+
+
+@pytest.mark.parametrize("form", FORMS, ids=lambda form: f"{form.encoding} {form.decimal}{form.thousands} {form.dates}")
+def test_two_readings_of_a_csv_file_agree_whatever_it_is_written_in(form: CsvFormat, tmp_path: Path) -> None:
+    generator = np.random.default_rng([len(form.encoding), ord(form.decimal), ord(form.separator)])
+    held = columns(form, generator)
+    if not form.header:
+        attributes = [_renamed(own, f"column{place + 1}") for place, own in enumerate(ATTRIBUTES)]
+    else:
+        attributes = ATTRIBUTES
+    form = CsvFormat(**{**_options(form), "null": ("", "NA", "?")})
+    path = tmp_path / ("rows.csv.gz" if form.thousands is None else "rows.tsv")
+    write(path, held, form)
+    schema = Schema.of("t", *attributes, size=99)
+    source = DuckDBSource.csv(schema, path, form=form)
+    expected = by_hand(Schema.of("t", *ATTRIBUTES, size=99), held, form)
+    for attribute in ATTRIBUTES:
+        query, plain = (Query.marginal(own.domain, attribute.name) for own in (schema, expected._schema))
+        assert values(source, query) == values(expected, plain), attribute.name
+
+
+def _options(form: CsvFormat) -> dict[str, object]:
+    return {name: getattr(form, name) for name in CsvFormat.__dataclass_fields__}
+
+
+def _renamed(attribute: Attribute, source: str) -> Attribute:
+    from dataclasses import replace
+
+    return replace(attribute, source=source)
+
+
+@pytest.mark.parametrize(
+    ("form", "text", "number"),
+    [
+        (CsvFormat(decimal=","), "1,5", "1.5"),
+        (CsvFormat(decimal=","), "1.5", "?"),
+        (CsvFormat(thousands=","), "1,234.50", "1234.50"),
+        (CsvFormat(thousands=","), "1,5", "?"),
+        (CsvFormat(thousands=",", decimal="."), "1234567", "1234567"),
+        (CsvFormat(decimal=",", thousands="."), "-1.234.567,5e2", "-1234567.5e2"),
+        (CsvFormat(decimal=",", thousands="."), "1.5", "?"),
+        (CsvFormat(decimal=","), "inf", "inf"),
+        (CsvFormat(decimal=","), "1" * 2_000, "?"),
+    ],
+)
+def test_a_number_means_one_thing_or_none(form: CsvFormat, text: str, number: str) -> None:
+    assert form.number_text(text) == number
+
+
+def test_a_day_means_one_thing() -> None:
+    assert CsvFormat(dates="day-first").day_text("1.2.2024") == "2024-02-01"
+    assert CsvFormat(dates="month-first").day_text("1/2/2024 10:00") == "2024-01-02"
+    for form in (CsvFormat(dates=order) for order in DATE_ORDERS):
+        assert form.day_text("2024-02-01") == "2024-02-01"
+    assert CsvFormat().day_text("1.2.2024") == "1.2.2024"
+
+
+PATTERNS = ["%Y%m%d", "%d.%m.%Y", "%Y/%m/%d", "%m-%d %Y", "%d. %m %Y", "%Y年%m月%d日", "%Y-%d-%m", "%d%m%Y"]
+
+
+@pytest.mark.parametrize(
+    ("pattern", "text", "day"),
+    [
+        ("%Y%m%d", "20240201", "2024-02-01"),
+        ("%Y%m%d", " 20240201 10:30", "2024-02-01"),
+        ("%Y%m%d", "2024021", "2024021"),
+        ("%Y%m%d", "2024-02-01", "2024-02-01"),
+        ("%d%m%Y", "01022024", "2024-02-01"),
+        ("%d.%m.%Y", "1.2.2024", "2024-02-01"),
+        ("%d.%m.%Y", "1/2/2024", "1/2/2024"),
+        ("%Y/%m/%d", "2024/2/1T10:00:00Z", "2024-02-01"),
+        ("%Y年%m月%d日", "2024年2月1日", "2024-02-01"),
+        ("%Y-%d-%m", "2024-01-02", "2024-02-01"),
+        ("%m-%d %Y", "2-1 2024", "2024-02-01"),
+    ],
+)
+def test_a_day_may_be_written_by_a_pattern(pattern: str, text: str, day: str) -> None:
+    assert CsvFormat(dates=pattern).day_text(text) == day
+
+
+@pytest.mark.parametrize("pattern", PATTERNS)
+def test_two_readings_of_days_by_a_pattern_agree(pattern: str, tmp_path: Path) -> None:
+    form, generator = CsvFormat(dates=pattern, separator=";"), np.random.default_rng(7)
+    found = [dt.date(2024, 1, 1) + dt.timedelta(days=int(own)) for own in generator.integers(366, size=200)]
+    texts = [own.strftime(pattern) for own in found] + DAYS + ["20240132", "x20240101", "2024 01 01", "1", " "]
+    path = tmp_path / "rows.csv"
+    path.write_text("d\n" + "".join(f"{text}\n" for text in texts), encoding="utf-8")
+    schema = Schema.of("t", Date("d", dt.date(2024, 1, 1), dt.date(2024, 12, 31)), size=99)
+    query = Query.marginal(schema.domain, "d")
+    read = values(DuckDBSource.csv(schema, path, form=form), query)
+    assert read == values(MemorySource(schema, {"d": [form.day_text(text) for text in texts]}), query)
+    assert sum(read[:366]) >= len(found)
+
+
+@pytest.mark.parametrize(
+    "wrong", ["", "%d.%m.%y", "%d.%m", "%d.%m.%Y.%Y", "%d]%m]%Y", "%d\\%m\\%Y", "%d%m%Y" + "x" * 50]
+)
+def test_what_is_no_pattern_of_days_is_refused(wrong: str) -> None:
+    with pytest.raises(InvalidArgument, match="dates"):
+        CsvFormat(dates=wrong)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"separator": ""},
+        {"separator": "ab"},
+        {"separator": '"'},
+        {"encoding": "ebcdic"},
+        {"decimal": ";"},
+        {"thousands": "."},
+        {"decimal": ",", "thousands": ","},
+        {"dates": "random"},
+        {"null": ("a", "a")},
+        {"null": tuple(map(str, range(101)))},
+    ],
+)
+def test_a_form_that_makes_no_sense_is_refused(wrong: dict[str, object]) -> None:
+    with pytest.raises(InvalidArgument):
+        CsvFormat(**wrong)
+
+
+AGE = Schema.of("t", Integer("age", 0, 9), Category("c", ["a", "b"]), size=9)
+
+
+@pytest.mark.parametrize(
+    "line", [b"1\n", b"1,a,b\n", b'"1,a\n', b'"1"x,a\n', b"1,\xff\n", b"1,a\r\n", b"1,a\r", b"1,\xe2\x82\n"]
+)
+def test_a_line_that_cannot_be_read_has_the_file_refused(line: bytes, tmp_path: Path) -> None:
+    """Else it might be left out, or take the lines after it along, and so change what the other rows are."""
+    path = tmp_path / "rows.csv"
+    path.write_bytes(b"age,c\n1,a\n2,b\n" + line + b"3,a\n4,b\n")
+    with pytest.raises(SourceUnfit):
+        DuckDBSource.csv(AGE, path)
+
+
+@pytest.mark.parametrize(
+    ("field", "cell"),
+    [(b'x"y', 3), (b"x\0y", 3), (b"#", 3), (b'"x\ny"', 3), (b'"x,y"', 3), (b"NA", 3), (b"", 2), (b'""', 2), (b" a", 3)],
+)
+def test_a_strange_field_is_in_a_cell_of_its_own_and_moves_no_other_row(
+    field: bytes, cell: int, tmp_path: Path
+) -> None:
+    path = tmp_path / "rows.csv"
+    path.write_bytes(b"age,c\n1,a\n2,b\n0," + field + b"\n3,a\n4,b\n")
+    expected = [2, 2, 0, 0]
+    expected[cell] += 1
+    assert values(DuckDBSource.csv(AGE, path), Query.histogram(AGE.domain, ["c"])) == expected
+
+
+@pytest.mark.parametrize("raw", [b"", b"\n", b"age,Age\n1,2\n", b"\xff\xfe\n"])
+def test_a_first_line_that_is_none_is_refused(raw: bytes, tmp_path: Path) -> None:
+    path = tmp_path / "rows.csv"
+    path.write_bytes(raw)
+    with pytest.raises(SourceUnfit):
+        DuckDBSource.csv(AGE, path)
+
+
+@pytest.mark.parametrize("encoding", CODECS)
+def test_every_encoding_is_read_and_bytes_that_it_does_not_have_are_refused(encoding: str, tmp_path: Path) -> None:
+    label = {"windows-1251": "ж", "koi8-r": "ж", "shift-jis": "語", "gb18030": "語", "big5": "語", "euc-kr": "한"}
+    text = label.get(encoding, "ä")
+    schema = Schema.of("t", Category("c", [text]), size=9)
+    path = tmp_path / "rows.csv"
+    path.write_bytes(f"c\n{text}\n{text}\nx\n".encode(CODECS[encoding]))
+    source = DuckDBSource.csv(schema, path, form=CsvFormat(encoding=encoding))
+    assert values(source, Query.histogram(schema.domain, ["c"])) == [2, 0, 1]
+    shown = DuckDBInspection.csv(path, CsvFormat(encoding=encoding))
+    assert shown.fetch(f"SELECT count(*) FROM {shown.source}") == [(3,)]  # noqa: S608
+    shown.close()
+    if encoding in {"utf-8", "utf-16", "windows-1252", "shift-jis", "euc-kr", "gb18030", "big5"}:
+        path.write_bytes(f"c\n{text}\n".encode(CODECS[encoding]) + b"\xff\x81\xff")
+        with pytest.raises(SourceUnfit):
+            DuckDBSource.csv(schema, path, form=CsvFormat(encoding=encoding))
+
+
+def test_a_dataset_file_says_how_its_csv_is_written(tmp_path: Path) -> None:
+    more = """path = "stays.csv"
+separator = ";"
+header = false
+encoding = "windows-1252"
+decimal = ","
+thousands = "."
+dates = "day-first"
+null = ["NA", "-", ""]"""
+    path = written(tmp_path, TOML.replace('path = "stays.csv"', more))
+    assert DatasetFile.read(path).form == CsvFormat(
+        separator=";",
+        header=False,
+        encoding="windows-1252",
+        decimal=",",
+        thousands=".",
+        dates="day-first",
+        null=("NA", "-", ""),
+    )
+    for right, wrong, says in (
+        ('";"', '"--"', "source.separator is not accepted: write one of"),
+        ('"windows-1252"', '"ebcdic"', "source.encoding"),
+        ("false", '"no"', "source.header is a text"),
+        ('["NA", "-", ""]', "[7]", "source.null"),
+    ):
+        with pytest.raises(InvalidFile, match=says):
+            DatasetFile.read(written(tmp_path, TOML.replace('path = "stays.csv"', more.replace(right, wrong))))
+    with pytest.raises(InvalidFile, match=r"source\.decimal is not known"):
+        DatasetFile.read(written(tmp_path, TOML.replace('kind = "csv"', 'kind = "parquet"\ndecimal = ","')))
+
+
+def test_another_way_of_reading_is_another_version(tmp_path: Path) -> None:
+    path = written(tmp_path)
+    dodona.create_ledger(path)
+    dodona.open(path, analyst="ada").close()
+    written(tmp_path, TOML.replace('path = "stays.csv"', 'path = "stays.csv"\nnull = ["", "male"]'))
+    with pytest.raises(VersionChanged):
+        dodona.open(path, analyst="ada")
+
+
+# Folders that are columns
+
+PLACED = Schema.of("t", Integer("age", 0, 9), Category("year", ["2023", "2024"]), Category("k", ["a b", "ü"]), size=9)
+
+
+def partitioned(folder: Path) -> Path:
+    for name, ages in (
+        ("year=2023/k=a%20b", [1, 2]),
+        ("year=2024/k=ü", [3]),
+        ("year=__HIVE_DEFAULT_PARTITION__/k=z", [4]),
+    ):
+        (folder / name).mkdir(parents=True)
+        pq.write_table(pa.table({"age": ages}), folder / name / "rows.parquet")
+    return folder
+
+
+def by_spark(schema: Schema, path: Path) -> object:
+    from dodona.engines.spark import SparkSource
+
+    OPENED.append(SparkSource.parquet(schema, path, session=engine()))
+    return OPENED[-1]
+
+
+@pytest.mark.parametrize(
+    "opened", [pytest.param(DuckDBSource.parquet, id="duckdb"), pytest.param(by_spark, id="spark", marks=MARKS)]
+)
+def test_a_folder_that_is_called_by_a_column_gives_its_rows_that_value(opened, tmp_path: Path) -> None:
+    source = opened(PLACED, partitioned(tmp_path / "rows") / "**" / "*.parquet")
+    assert values(source, Query.histogram(PLACED.domain, ["year"])) == [2, 1, 1, 0]
+    assert values(source, Query.histogram(PLACED.domain, ["k"])) == [2, 1, 0, 1]
+    whole = Schema.of("t", Integer("year", 2020, 2024), size=9)
+    assert values(opened(whole, tmp_path / "rows" / "**" / "*.parquet"), Query.histogram(whole.domain, ["year"])) == [
+        *(0, 0, 0, 2, 1),
+        *(1, 0),
+    ]
+
+
+def test_folders_are_a_part_of_the_version_and_a_column_is_in_one_place(tmp_path: Path) -> None:
+    folder = partitioned(tmp_path / "rows")
+    assert {"year", "k", "age"} == set(DuckDBInspection.parquet(folder / "**" / "*.parquet").columns)
+    text = TOML.replace('kind = "csv"', 'kind = "parquet"').replace("stays.csv", "rows/**/*.parquet")
+    text = text.replace("columns.sex", "columns.year").replace('["female", "male"]', '["2023", "2024"]')
+    path = written(tmp_path, text)
+    dodona.create_ledger(path)
+    dodona.open(path, analyst="ada").close()
+    (folder / "year=2024").rename(folder / "year=2025")
+    with pytest.raises(VersionChanged):
+        dodona.open(path, analyst="ada")
+    pq.write_table(pa.table({"age": [1], "year": ["2030"]}), folder / "year=2025" / "k=ü" / "rows.parquet")
+    with pytest.raises(SourceUnfit, match="in its files too"):
+        DuckDBSource.parquet(PLACED, folder / "**" / "*.parquet")
+
+
+def test_the_digest_of_the_usual_form_is_none() -> None:
+    assert CsvFormat().digest == ""
+    assert json.loads(CsvFormat(decimal=",").digest)["decimal"] == ","

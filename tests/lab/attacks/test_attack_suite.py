@@ -1,0 +1,127 @@
+"""All attacks together: they break what has no noise, and the copy of Dodona whose noise was taken out; not Dodona."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import dodona.trusted.gate
+from dodona.errors import InvalidArgument
+from dodona.lab.attacks import report
+from dodona.lab.attacks.catalogue import Kind, Outcome, attacks
+from dodona.lab.attacks.mutant import NOISE_OFF
+from dodona.lab.attacks.suite import Finding, Order, attacked, chance_of, failed, ordered, without_noise
+from dodona.lab.attacks.trial import NEVER_IMPORTED
+from dodona.lab.audit.patch import apply
+
+NAMES = tuple(attack.name for attack in attacks())
+
+
+def order(*names: str, people: int = 64) -> Order:
+    return Order(3, "1", "0", people, names or NAMES)
+
+
+def finding(target: Kind, recovered: int, luck: float) -> Finding:
+    return Finding(attack="a", target=target, outcome=Outcome(recovered, 100), bound=0.731, luck=luck)
+
+
+def test_the_noise_can_still_be_taken_out():
+    text = Path(dodona.trusted.gate.__file__).read_text(encoding="utf-8")
+    assert apply(NOISE_OFF, text) != text
+
+
+@pytest.mark.parametrize(
+    ("target", "recovered", "luck", "passed"),
+    [
+        (Kind.EXACT, 99, 1e-9, True),
+        (Kind.EXACT, 98, 1e-9, False),
+        (Kind.MUTANT, 99, 1e-9, True),
+        (Kind.MUTANT, 98, 1e-9, False),
+        (Kind.UNDER_NOISED, 95, 1e-7, True),
+        (Kind.UNDER_NOISED, 90, 1e-5, False),
+        (Kind.DODONA, 73, 0.5, True),
+        (Kind.DODONA, 90, 1.1e-6, True),
+        (Kind.DODONA, 95, 0.9e-6, False),
+    ],
+)
+def test_what_is_as_it_should_be(target: Kind, recovered: int, luck: float, *, passed: bool):
+    found = finding(target, recovered, luck)
+    assert found.passed is passed
+    assert failed([found]) == (() if passed else (found,))
+
+
+def test_a_part_of_a_name_chooses_attacks():
+    assert ordered(seed=1, epsilon="1", delta="0", people=128, only="Line").names == ("linear program",)
+    assert ordered(seed=1, epsilon="1", delta="0", people=128, only=None).names == NAMES
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"only": "nonsense"}, "exponential adversary, linear program"),
+        ({"people": 1001}, "1 to 1000 people"),
+        ({"seed": -1}, "0 or above"),
+        ({"epsilon": "0"}, "epsilon"),
+        ({"epsilon": "much"}, "epsilon"),
+        ({"delta": "2"}, "delta"),
+        ({"delta": "little"}, "delta"),
+        ({"epsilon": "1000"}, "epsilon"),
+    ],
+)
+def test_what_cannot_be_tried_is_refused_before_anything_is(changed: dict[str, object], said: str):
+    wanted: dict[str, object] = {"seed": 1, "epsilon": "1", "delta": "0", "people": 128, "only": None}
+    with pytest.raises(InvalidArgument, match=said):
+        ordered(**(wanted | changed))  # type: ignore[arg-type]
+
+
+def test_leaving_attacks_out_changes_no_table():
+    chosen = {attack.name: attack for attack in attacks()}["linkage"]
+    drawn = [chance_of(one, chosen, Kind.DODONA).random() for one in (order(), order("linkage"))]
+    assert drawn[0] == drawn[1]
+    assert drawn[0] != chance_of(order(), chosen, Kind.EXACT).random()
+
+
+@pytest.mark.slow
+def test_every_attack_passes_and_the_mutant_is_broken():
+    """At least 100 secrets an attack; a false alarm comes six times in a million runs."""
+    heard: list[str] = []
+    wanted = order()
+    findings = attacked(wanted, told=lambda done, total, name: heard.append(f"{done}/{total} {name}"))
+    assert [(one.attack, one.target) for one in findings] == [(name, kind) for name in NAMES for kind in Kind]
+    assert min(one.outcome.total for one in findings) >= 100
+    assert failed(findings) == ()
+    for one in findings:
+        if one.target in {Kind.EXACT, Kind.MUTANT}:
+            assert one.outcome.share >= 0.99
+    assert heard[-1] == "19/19 the mutant without noise"
+    shown = report.rows(findings)
+    assert len(shown) == 24
+    assert {row[5] for row in shown} == {"beyond", "within"}
+    figures = report.summary(wanted, findings)
+    assert figures["passed"] is True
+    assert json.loads(json.dumps(figures)) == figures
+
+
+@pytest.mark.slow
+def test_a_trial_without_the_patch_is_dodona():
+    """128 secrets; 0.99 of them would be an alarm at far below one in a million."""
+    assert without_noise(order("linear program"))["linear program"].share >= 0.99
+    written = json.dumps(
+        {"seed": 3, "epsilon": "1", "delta": "0", "people": 64, "names": ["linear program"], "patches": []}
+    )
+    command = [sys.executable, "-m", "dodona.lab.attacks.trial", written]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    line = json.loads(done.stdout)
+    assert line["recovered"] < 0.99 * line["total"]
+
+
+@pytest.mark.slow
+def test_a_patch_that_is_never_used_is_noticed():
+    patches = [{"module": "dodona.nowhere", "old": ["a"], "new": ["b"]}]
+    written = json.dumps({"seed": 3, "epsilon": "1", "delta": "0", "people": 64, "names": [], "patches": patches})
+    command = [sys.executable, "-m", "dodona.lab.attacks.trial", written]
+    assert subprocess.run(command, capture_output=True, check=False).returncode == NEVER_IMPORTED

@@ -1,0 +1,111 @@
+"""One hundred random settings: every promise equals a brute force that knows nothing of the planner."""
+
+import math
+
+import numpy as np
+import pytest
+
+from dodona.lab.plan import Setting, promised
+from dodona.schema.schema import Neighbours
+from tests.lab.plan import brute
+
+POINTS = 100
+QUICK = 6
+"""So many of them are in the quick check."""
+
+
+def settings() -> list[Setting]:
+    generator = np.random.default_rng(20)
+    return [
+        Setting(
+            rows=int(10 ** generator.uniform(3, 8)),
+            questions=max(2, int(10 ** generator.uniform(0, 3.3))),
+            cells=int(2 ** generator.uniform(1, 30)),
+            epsilon=float(f"{10 ** generator.uniform(-1, 0.7):.4g}"),
+            delta=0 if number % 4 == 0 else float(f"{10 ** generator.uniform(-9, -4):.3g}"),
+            confidence=float(f"{1 - 10 ** generator.uniform(-3, -0.7):.4f}"),
+            neighbours=Neighbours.ADD_REMOVE if number % 3 == 0 else Neighbours.REPLACE,
+            positives=1 + number % 2,
+        )
+        for number in range(POINTS)
+    ]
+
+
+POINT = pytest.mark.parametrize(
+    "setting",
+    [
+        pytest.param(one, id=str(number), marks=() if number < QUICK else pytest.mark.slow)
+        for number, one in enumerate(settings())
+    ],
+)
+
+
+def near(found: float, known: float, *, steps: float, rows: int, relative: float = 2e-3) -> bool:
+    """Return whether two shares agree, up to steps of the integer grid."""
+    return abs(found - known) <= relative * known + steps / rows
+
+
+@POINT
+def test_independent_noise_promises_what_brute_force_finds(setting):
+    epsilon, delta, beta, rows, asked = _sides(setting)
+
+    def holds(name: str, error: float, steps: float = 1.01) -> None:
+        assert near(promised(setting, name).within, error / rows, steps=steps, rows=rows), name
+
+    holds("laplace-basic", brute.laplace(epsilon / asked, asked, beta))
+    if delta > 0:
+        price = brute.rho(epsilon, delta)
+        holds("laplace-zcdp", brute.laplace(brute.tanh_loss(price / asked), asked, beta))
+        holds("laplace-advanced", brute.laplace(brute.advanced(epsilon, delta, asked), asked, beta))
+        holds("laplace-exact", brute.laplace(brute.optimal(epsilon, delta, asked), asked, beta))
+        holds("gaussian-zcdp", brute.gaussian(math.sqrt(asked / (2 * price)), asked, beta))
+        # The discrete law may need a little more noise than the continuous one.
+        holds("gaussian-exact", brute.gaussian(math.sqrt(asked) / brute.normal_ratio(epsilon, delta), asked, beta), 2)
+    if setting.neighbours is Neighbours.REPLACE:
+        loss = epsilon / asked if delta == 0 else brute.optimal(epsilon, delta, asked)
+        clarity = (math.exp(loss) - 1) / (math.exp(loss) + 1)
+        error = math.sqrt(math.log(2 * asked / beta) / (2 * rows)) / clarity
+        assert promised(setting, "randomized-response").within == pytest.approx(error, rel=2e-3)
+
+
+@POINT
+def test_mechanisms_that_learn_the_table_promise_what_brute_force_finds(setting):
+    epsilon, delta, beta, rows, asked = _sides(setting)
+    universe = setting.universe
+    blr = brute.blr(rows, universe, asked, epsilon, beta)
+    assert promised(setting, "blr").within == pytest.approx(blr, rel=2e-3)
+    losses = [lambda rounds: epsilon / rounds]
+    if delta > 0:
+        price = brute.rho(epsilon, delta)
+        losses.append(lambda rounds: np.sqrt(8 * price / rounds))
+        weights = brute.pmw(rows, universe, asked, price, beta)
+        assert promised(setting, "pmw").within <= 1.01 * weights or weights > 1
+    every, mean = brute.mwem(rows, universe, asked, losses, beta)
+    assert promised(setting, "mwem").within == pytest.approx(every, rel=1e-3)
+    assert promised(setting, "mwem-mean").within == pytest.approx(mean, rel=1e-3)
+
+
+@POINT
+def test_selections_and_thresholds_promise_what_brute_force_finds(setting):
+    epsilon, delta, beta, rows, asked = _sides(setting)
+    told, sides = setting.positives, 1 if setting.neighbours is Neighbours.ADD_REMOVE else 2
+    chosen = sides / epsilon * math.log(asked / beta)
+    assert promised(setting, "exponential").within == pytest.approx(chosen / rows, rel=1e-9)
+    noisy = sides / epsilon * (math.log(1 / beta) + math.log(max(asked - 1, 1) / beta))
+    assert promised(setting, "noisy-max").within == pytest.approx((noisy + 2) / rows, rel=1e-9)
+    logs = math.log(asked) + math.log(2 * told / beta)
+    factor = 8 * told if delta == 0 else math.sqrt(512 * told * math.log(1 / delta))
+    assert promised(setting, "sparse-textbook").within == pytest.approx(logs * factor / epsilon / rows, rel=1e-9)
+    one = brute.sparse(epsilon, asked, 1, told, sides, beta)
+    errors = [one, brute.sparse(epsilon / told, asked, told, 1, sides, beta)]
+    if delta > 0:
+        price = brute.rho(epsilon, delta)
+        errors += [
+            brute.sparse(brute.tanh_loss(price), asked, 1, told, sides, beta),
+            brute.sparse(brute.tanh_loss(price / told), asked, told, 1, sides, beta),
+        ]
+    assert near(promised(setting, "sparse").within, (min(errors) + 2) / rows, steps=0, rows=rows)
+
+
+def _sides(setting: Setting) -> tuple[float, float, float, int, int]:
+    return float(setting.epsilon), float(setting.delta), 1 - setting.confidence, setting.rows, setting.questions

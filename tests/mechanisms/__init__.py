@@ -1,1 +1,0 @@
-"""Mechanisms held to their theorems: exact laws, worked out without the code that is tested."""
