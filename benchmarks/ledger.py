@@ -16,7 +16,7 @@ from threading import Barrier, Thread
 from typing import cast
 
 from benchmarks.report import Row
-from dodona.ledger.ledger import LedgerProtocol
+from dodona.ledger.ledger import Ledger
 from dodona.ledger.sqlite import PRAGMAS
 from dodona.privacy.budget import Analyst, Budget
 from tests.ledger import drill, tamper
@@ -145,14 +145,14 @@ def charges(spot: drill.Spot) -> dict[str, float]:
     }
 
 
-def _serial(ledger: LedgerProtocol, name: str, count: int) -> float:
+def _serial(ledger: Ledger, name: str, count: int) -> float:
     start = time.perf_counter()
     for number in range(count):
         ask(ledger, f"{name}, {number}")
     return time.perf_counter() - start
 
 
-def _together(ledger: LedgerProtocol) -> tuple[list[float], float]:
+def _together(ledger: Ledger) -> tuple[list[float], float]:
     waits: list[float] = []
     gate = Barrier(THREADS + 1)
 

@@ -23,7 +23,7 @@ from dodona.engines.memory import MemorySource
 from dodona.errors import Refused
 from dodona.ledger import memory
 from dodona.ledger.entries import Charged, PlanOpened, entry_from_json
-from dodona.ledger.ledger import LedgerProtocol
+from dodona.ledger.ledger import Ledger
 from dodona.ledger.opening import LedgerTerms
 from dodona.privacy.budget import Budget
 
@@ -125,7 +125,7 @@ class _Seen:
 class _Spending:
     """What a ledger was charged with, and until which turn."""
 
-    def __init__(self, ledger: LedgerProtocol) -> None:
+    def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
         self._head, self._read = ledger.head, len(ledger.lines())
         self._charges: list[tuple[int, Event]] = []
@@ -161,7 +161,7 @@ class _Spending:
         return found
 
 
-def _ledger(stream: Stream, way: Way) -> LedgerProtocol:
+def _ledger(stream: Stream, way: Way) -> Ledger:
     accountant, delta = ("pure", 0) if way.budget == "pure" else ("either", DELTA)
     return memory.create_memory_ledger(
         LedgerTerms(

@@ -9,7 +9,7 @@ from dodona.curator.ladder import RUNGS
 from dodona.curator.request import AfterBudget, Dataset, Request
 from dodona.engines.memory import MemorySource
 from dodona.ledger import memory
-from dodona.ledger.ledger import LedgerProtocol
+from dodona.ledger.ledger import Ledger
 from dodona.ledger.opening import LedgerTerms
 from dodona.privacy.budget import Budget
 from dodona.query.predicate import among, conjunction
@@ -31,14 +31,14 @@ class Table:
     source: MemorySource
     questions: tuple[tuple[Query, int], ...]
 
-    def ledger(self, budget: Budget = PURE) -> LedgerProtocol:
+    def ledger(self, budget: Budget = PURE) -> Ledger:
         terms = LedgerTerms(
             datasets={"t": self.schema.digest}, neighbours=self.schema.unit.neighbours, budget=budget, analysts=()
         )
         return memory.create_memory_ledger(terms)
 
     def curator(
-        self, kept: LedgerProtocol | None = None, *, rungs: frozenset[str] = RUNGS, after: AfterBudget = "refuse"
+        self, kept: Ledger | None = None, *, rungs: frozenset[str] = RUNGS, after: AfterBudget = "refuse"
     ) -> Curator:
         default = Request(within=WITHIN, epsilon=None, confidence=CONFIDENCE)
         opened = Dataset(

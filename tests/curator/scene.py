@@ -6,7 +6,7 @@ from dodona.curator.curator import Curator
 from dodona.curator.request import Dataset, Request
 from dodona.engines.memory import MemorySource
 from dodona.ledger import memory
-from dodona.ledger.ledger import LedgerProtocol
+from dodona.ledger.ledger import Ledger
 from dodona.ledger.opening import LedgerTerms
 from dodona.privacy.budget import Analyst, Budget
 from dodona.schema.attributes import Boolean, Category, Integer, Number
@@ -38,9 +38,7 @@ def columns(rows: int = ROWS) -> dict[str, Sequence[object]]:
     }
 
 
-def ledger(
-    budget: Budget | None = None, analysts: tuple[Analyst, ...] = (), neighbours: str = "add-remove"
-) -> LedgerProtocol:
+def ledger(budget: Budget | None = None, analysts: tuple[Analyst, ...] = (), neighbours: str = "add-remove") -> Ledger:
     declared = schema(neighbours)
     return memory.create_memory_ledger(
         LedgerTerms(
@@ -53,7 +51,7 @@ def ledger(
 
 
 def curator(
-    *, source: Source | None = None, kept: LedgerProtocol | None = None, analyst: str | None = None, version: str = "1"
+    *, source: Source | None = None, kept: Ledger | None = None, analyst: str | None = None, version: str = "1"
 ) -> Curator:
     declared = schema()
     return Curator(

@@ -14,7 +14,7 @@ import pytest
 from dodona.curator.curator import Curator
 from dodona.ledger import opening
 from dodona.ledger.entries import Receipt
-from dodona.ledger.ledger import LedgerProtocol
+from dodona.ledger.ledger import Ledger
 from dodona.ledger.opening import LedgerTerms
 from dodona.privacy.budget import Budget
 from dodona.query.query import Query
@@ -101,7 +101,7 @@ class _Broken:
 class _Losing:
     """A ledger that loses a hold, as with its connection: before the receipt is used another caller has used it."""
 
-    def __init__(self, behind: LedgerProtocol) -> None:
+    def __init__(self, behind: Ledger) -> None:
         self._behind, self._other = behind, curator(kept=behind)
 
     def __getattr__(self, name: str) -> Any:  # noqa: ANN401  whatever is behind it
@@ -116,7 +116,7 @@ class _Losing:
 @pytest.mark.parametrize("key", [None, "mine"])
 def test_a_receipt_that_another_has_taken_over_is_not_used_twice(key: str | None):
     kept = ledger()
-    answer = curator(kept=cast("LedgerProtocol", _Losing(kept))).ask(OLD, within=40, key=key)
+    answer = curator(kept=cast("Ledger", _Losing(kept))).ask(OLD, within=40, key=key)
     assert answer.value.value == curator(kept=kept).ask(OLD, within=40).value.value
     assert (kept.state().charges, kept.state().releases) == (1, 1)
 

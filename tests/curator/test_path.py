@@ -12,7 +12,7 @@ from dodona.errors import DodonaError, InvalidRequest
 from dodona.lab.audit.cases.scene import ledger_of, schema_of, served, source_of
 from dodona.lab.audit.cases.served import COUNT, CROWD, GROUPS
 from dodona.ledger.errors import BudgetExhausted, KeyReused
-from dodona.ledger.ledger import LedgerProtocol
+from dodona.ledger.ledger import Ledger
 from dodona.schema.schema import Neighbours
 from dodona.trusted.source import SourceFailed
 from tests.trusted.scene import Fixed, scene
@@ -30,7 +30,7 @@ WAYS: dict[str, Ask] = {
 EACH = pytest.mark.parametrize("ask", WAYS.values(), ids=WAYS)
 
 
-def opened(*, fails: str | None = None, source: object = None) -> tuple[Curator, LedgerProtocol, list[str]]:
+def opened(*, fails: str | None = None, source: object = None) -> tuple[Curator, Ledger, list[str]]:
     ledger, told, calls = scene(fails=fails, source=source)
     return served(SCHEMA, told, ledger), ledger, calls
 

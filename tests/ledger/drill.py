@@ -11,7 +11,7 @@ from fractions import Fraction
 from pathlib import Path
 
 from dodona.ledger import opening
-from dodona.ledger.ledger import LedgerProtocol
+from dodona.ledger.ledger import Ledger
 from dodona.privacy.budget import Analyst, Budget
 from tests.ledger import fault, flight, kill, race
 from tests.ledger.scene import terms_of
@@ -75,7 +75,7 @@ class Spot:
             old.unlink()
         opening.create_ledger_at(self.place, terms_of(budget, *analysts), head=self.head)
 
-    def open(self) -> LedgerProtocol:
+    def open(self) -> Ledger:
         """Open the newest ledger."""
         return opening.open_ledger(self.place, head=self.head)
 

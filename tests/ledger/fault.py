@@ -10,7 +10,7 @@ from pathlib import Path
 from dodona.errors import DodonaError, Unavailable
 from dodona.ledger import opening
 from dodona.ledger.head import HeadFile
-from dodona.ledger.ledger import LedgerProtocol
+from dodona.ledger.ledger import Ledger
 from dodona.ledger.opening import open_existing
 from dodona.ledger.sqlite import SqliteStore
 from dodona.privacy.budget import Budget
@@ -70,7 +70,7 @@ def every_call(folder: Path, mode: Mode, work: Callable[[Path, Say], None]) -> d
 def use(folder: Path, say: Say) -> None:
     """Open, ask, use and answer, with a checkpoint now and then; after a failure, try in vain."""
     path = folder / "stays.ledger"
-    ledger: LedgerProtocol | None = None
+    ledger: Ledger | None = None
     try:
         store = SqliteStore(path, commits_between_checkpoints=2)
         ledger = open_existing(store, HeadFile(opening.default_head_path(path)))
@@ -82,7 +82,7 @@ def use(folder: Path, say: Say) -> None:
             _in_vain(ledger, say)
 
 
-def _in_vain(ledger: LedgerProtocol, say: Say) -> None:
+def _in_vain(ledger: Ledger, say: Say) -> None:
     for number in range(2):
         try:
             ask(ledger, f"after {number}")

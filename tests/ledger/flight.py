@@ -9,13 +9,13 @@ from fractions import Fraction
 from functools import partial
 
 from dodona.ledger.entries import Release
-from dodona.ledger.ledger import LedgerProtocol
+from dodona.ledger.ledger import Ledger
 from tests.ledger.processes import Say, forked
 from tests.ledger.scene import TENTH
 
 PROCESSES, THREADS = 4, 4
 LONGEST = 0.02
-Open = Callable[[], LedgerProtocol]
+Open = Callable[[], Ledger]
 
 
 def rounds(open_ledger: Open, fresh: Callable[[], None], *, count: int, seed: int = 1) -> dict[str, int]:
@@ -48,7 +48,7 @@ def rounds(open_ledger: Open, fresh: Callable[[], None], *, count: int, seed: in
     return tally
 
 
-def answered(ledger: LedgerProtocol, value: int) -> int:
+def answered(ledger: Ledger, value: int) -> int:
     """Return the one answer to a question: that of another caller, or this one's own."""
     while True:
         seen = len(ledger.releases())

@@ -9,13 +9,13 @@ from threading import Thread
 
 from dodona.errors import DodonaError
 from dodona.ledger.entries import Release
-from dodona.ledger.ledger import LedgerProtocol
+from dodona.ledger.ledger import Ledger
 from tests.ledger.processes import Say, forked
 from tests.ledger.scene import ask
 
 THREADS = 4
 LONGEST = 0.03
-Open = Callable[[], LedgerProtocol]
+Open = Callable[[], Ledger]
 
 
 def trials(open_ledger: Open, fresh: Callable[[], None], *, count: int, seed: int = 1) -> dict[str, int]:
@@ -43,7 +43,7 @@ def trials(open_ledger: Open, fresh: Callable[[], None], *, count: int, seed: in
     return tally
 
 
-def lost(ledger: LedgerProtocol, said: list[str]) -> int:
+def lost(ledger: Ledger, said: list[str]) -> int:
     """Return how many of the things that were said are not so."""
     texts = [line.text for line in ledger.lines()]
     hashes = {line.hash for line in ledger.lines()}
@@ -76,7 +76,7 @@ def _work(open_ledger: Open, name: str, say: Say) -> None:
         thread.join()
 
 
-def one_after_another(ledger: LedgerProtocol, say: Say, name: str, rounds: int) -> None:
+def one_after_another(ledger: Ledger, say: Say, name: str, rounds: int) -> None:
     """Ask, use and answer, and say what was told as soon as it was."""
     for number in range(rounds):
         receipt = ask(ledger, f"{name}, {number}")

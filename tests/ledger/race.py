@@ -6,11 +6,11 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
 from dodona.ledger.errors import BudgetExhausted
-from dodona.ledger.ledger import LedgerProtocol
+from dodona.ledger.ledger import Ledger
 from tests.ledger.processes import Say, forked
 from tests.ledger.scene import ask
 
-Open = Callable[[], LedgerProtocol]
+Open = Callable[[], Ledger]
 
 
 PROCESSES = 4
@@ -47,7 +47,7 @@ def _child(open_ledger: Open, gate: int, opener: int, say: Say) -> None:
         list(pool.map(lambda _: _attempt(ledger, say), range(THREADS)))
 
 
-def _attempt(ledger: LedgerProtocol, say: Say) -> None:
+def _attempt(ledger: Ledger, say: Say) -> None:
     while True:
         try:
             receipt = ask(ledger)

@@ -15,7 +15,7 @@ from dodona.ledger.account import PlanState
 from dodona.ledger.entries import Receipt, Release
 from dodona.ledger.head import Mark
 from dodona.ledger.keeper import Clock, utc_now
-from dodona.ledger.ledger import LedgerProtocol
+from dodona.ledger.ledger import Ledger
 from dodona.ledger.opening import LedgerTerms, append_recovery, first_line, open_existing
 from dodona.privacy.budget import Analyst, Budget
 from dodona.privacy.events import Event, GaussianEvent, LaplaceEvent
@@ -45,7 +45,7 @@ def terms_of(budget: Budget = PURE_ONE, *analysts: Analyst, datasets: tuple[str,
 
 
 def ask(
-    ledger: LedgerProtocol,
+    ledger: Ledger,
     key: str | None = None,
     *,
     event: Event = TENTH,
@@ -57,7 +57,7 @@ def ask(
 
 
 def open_plan(
-    ledger: LedgerProtocol,
+    ledger: Ledger,
     *parts: tuple[Event, int],
     delta: str = "0",
     analyst: str | None = None,
@@ -68,13 +68,13 @@ def open_plan(
 
 
 def serve(
-    ledger: LedgerProtocol, plan: str, key: str | None = None, *, event: Event = TENTH, analyst: str | None = None
+    ledger: Ledger, plan: str, key: str | None = None, *, event: Event = TENTH, analyst: str | None = None
 ) -> Receipt:
     """Reserve out of a plan."""
     return ledger.reserve(event, analyst=analyst, key=key, purpose="question", version="1", plan=plan)
 
 
-def answer(ledger: LedgerProtocol, receipt: Receipt, *values: int | Fraction) -> Release:
+def answer(ledger: Ledger, receipt: Receipt, *values: int | Fraction) -> Release:
     """Redeem and record."""
     ledger.redeem(receipt)
     release = Release(receipt=receipt.id, values=values or (42,), mechanism="laplace, scale 10")
@@ -87,9 +87,7 @@ class Place(Protocol):
 
     def create(self, terms: LedgerTerms, *, clock: Clock = utc_now) -> None: ...
 
-    def open(
-        self, *, dataset: str | None = None, schema: str | None = None, clock: Clock = utc_now
-    ) -> LedgerProtocol: ...
+    def open(self, *, dataset: str | None = None, schema: str | None = None, clock: Clock = utc_now) -> Ledger: ...
 
     def recover(self, *, epsilon: Fraction | None = None, delta: Fraction | None = None) -> None: ...
 
@@ -104,7 +102,7 @@ class MemoryPlace:
         self.store = memory.MemoryStore(first)
         self.head = memory.MemoryHead(Mark(first.number, first.hash))
 
-    def open(self, *, dataset: str | None = None, schema: str | None = None, clock: Clock = utc_now) -> LedgerProtocol:
+    def open(self, *, dataset: str | None = None, schema: str | None = None, clock: Clock = utc_now) -> Ledger:
         assert self.store is not None
         assert self.head is not None
         return open_existing(self.store, self.head, dataset=dataset, schema=schema, clock=clock)
@@ -126,7 +124,7 @@ class FilePlace:
     def create(self, terms: LedgerTerms, *, clock: Clock = utc_now) -> None:
         opening.create_file_ledger(self.path, terms, clock=clock)
 
-    def open(self, *, dataset: str | None = None, schema: str | None = None, clock: Clock = utc_now) -> LedgerProtocol:
+    def open(self, *, dataset: str | None = None, schema: str | None = None, clock: Clock = utc_now) -> Ledger:
         return opening.open_file_ledger(self.path, dataset=dataset, schema=schema, clock=clock)
 
     def recover(self, *, epsilon: Fraction | None = None, delta: Fraction | None = None) -> None:
@@ -154,7 +152,7 @@ class ServerPlace:
     def create(self, terms: LedgerTerms, *, clock: Clock = utc_now) -> None:
         opening.create_ledger_at(self.place, terms, head=self.head, clock=clock)
 
-    def open(self, *, dataset: str | None = None, schema: str | None = None, clock: Clock = utc_now) -> LedgerProtocol:
+    def open(self, *, dataset: str | None = None, schema: str | None = None, clock: Clock = utc_now) -> Ledger:
         return opening.open_ledger(self.place, head=self.head, dataset=dataset, schema=schema, clock=clock)
 
     def recover(self, *, epsilon: Fraction | None = None, delta: Fraction | None = None) -> None:
@@ -180,7 +178,7 @@ def long_ago() -> datetime:
     return datetime(1970, 1, 1, tzinfo=UTC)
 
 
-def begun(place: Place, terms: LedgerTerms | None = None, *, dataset: str | None = None) -> LedgerProtocol:
+def begun(place: Place, terms: LedgerTerms | None = None, *, dataset: str | None = None) -> Ledger:
     """A ledger that was just created and opened."""
     place.create(terms_of() if terms is None else terms)
     return place.open(dataset=dataset)

@@ -9,7 +9,7 @@ import psycopg
 
 from dodona.errors import DodonaError
 from dodona.ledger import opening
-from dodona.ledger.ledger import LedgerProtocol
+from dodona.ledger.ledger import Ledger
 from dodona.ledger.store import Line
 from dodona.privacy.budget import Analyst, Budget
 from tests.ledger.scene import TENTH, answer, ask, open_plan, serve, terms_of
@@ -25,7 +25,7 @@ class Spot(Protocol):
     def place(self) -> str:
         """Where it is."""
 
-    def open(self) -> LedgerProtocol:
+    def open(self) -> Ledger:
         """Open it."""
 
 
@@ -36,7 +36,7 @@ def small(folder: Path) -> None:
         fill(ledger)
 
 
-def fill(ledger: LedgerProtocol) -> None:
+def fill(ledger: Ledger) -> None:
     """Write what a small ledger holds, for an analyst called ada."""
     answer(ledger, ask(ledger, "told", analyst="ada"))
     ask(ledger, analyst="ada")

@@ -9,7 +9,7 @@ import pytest
 from dodona.ledger.errors import AnswerInterrupted, AskedElsewhere, NotPermitted
 from dodona.ledger.head import HeadFile
 from dodona.ledger.holds import Reservation
-from dodona.ledger.ledger import LedgerProtocol
+from dodona.ledger.ledger import Ledger
 from dodona.ledger.opening import default_head_path, open_existing
 from dodona.ledger.sqlite import SqliteStore
 from dodona.privacy.budget import Analyst
@@ -31,28 +31,26 @@ from tests.ledger.scene import (
 KINDS = ["sqlite", "postgres"]
 
 
-def once(
-    ledger: LedgerProtocol, key: str | None = None, *, seen: int | None = 0, **changed: object
-) -> Reservation | None:
+def once(ledger: Ledger, key: str | None = None, *, seen: int | None = 0, **changed: object) -> Reservation | None:
     """Reserve with what matters to the test alone."""
     asked = {"event": TENTH, "analyst": None, "purpose": "question", "version": "1"} | changed
     event = asked.pop("event")
     return ledger.reserve_once(event, key=key, seen=seen, **asked)  # type: ignore[arg-type]
 
 
-def held(ledger: LedgerProtocol, key: str | None = None, **changed: object) -> Reservation:
+def held(ledger: Ledger, key: str | None = None, **changed: object) -> Reservation:
     """A reservation that must be got."""
     found = once(ledger, key, **changed)
     assert found is not None
     return found
 
 
-def two(place: Place) -> tuple[LedgerProtocol, LedgerProtocol]:
+def two(place: Place) -> tuple[Ledger, Ledger]:
     place.create(terms_of())
     return place.open(), place.open()
 
 
-def later(pool: ThreadPoolExecutor, ledger: LedgerProtocol, key: str | None = None) -> "Future[Reservation | None]":
+def later(pool: ThreadPoolExecutor, ledger: Ledger, key: str | None = None) -> "Future[Reservation | None]":
     """Another caller, who has to wait."""
     waiting = pool.submit(once, ledger, key)
     with pytest.raises(TimeoutError):

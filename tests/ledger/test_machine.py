@@ -30,7 +30,7 @@ from dodona.ledger.errors import (
     PlanReserveExhausted,
     ReceiptReused,
 )
-from dodona.ledger.ledger import LedgerProtocol
+from dodona.ledger.ledger import Ledger
 from dodona.privacy.budget import Analyst, Budget
 from dodona.privacy.events import LaplaceEvent
 from dodona.privacy.plans import Plan
@@ -56,7 +56,7 @@ class Machine(RuleBasedStateMachine):
         super().__init__()
         self.folder = tempfile.TemporaryDirectory()
         self.place: Place = PLACES[self.kind](Path(self.folder.name))
-        self.dropped: list[LedgerProtocol] = []
+        self.dropped: list[Ledger] = []
         self.races = 0
         self.total = Fraction(1)
         self.charged: dict[tuple[str, str], Receipt] = {}

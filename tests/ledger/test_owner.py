@@ -8,7 +8,7 @@ import pytest
 from dodona.errors import InvalidArgument
 from dodona.ledger.entries import Release
 from dodona.ledger.errors import BudgetExhausted, LedgerOfAnother, NotPermitted, ReceiptMismatch, ReceiptVoid
-from dodona.ledger.ledger import LedgerProtocol
+from dodona.ledger.ledger import Ledger
 from dodona.privacy.budget import Analyst, Budget
 from dodona.privacy.events import LaplaceEvent
 from dodona.schema.schema import Neighbours
@@ -66,7 +66,7 @@ def test_a_raised_budget_keeps_its_order_and_what_was_spent(place: Place, accoun
     assert 0 < first < first + second <= _fill(whole.open())
 
 
-def _fill(ledger: LedgerProtocol) -> int:
+def _fill(ledger: Ledger) -> int:
     event = LaplaceEvent(1, Fraction(20), Neighbours.ADD_REMOVE)
     count = 0
     while True:

@@ -22,7 +22,7 @@ from dodona.ledger.errors import (
     LedgerUnreadable,
 )
 from dodona.ledger.head import HeadFile
-from dodona.ledger.ledger import LedgerProtocol
+from dodona.ledger.ledger import Ledger
 from dodona.ledger.opening import LedgerTerms, open_existing
 from dodona.ledger.postgres import PostgresStore
 from dodona.privacy.budget import Analyst, Budget
@@ -154,7 +154,7 @@ def cut_after(kept: ServerPlace, messages: int) -> bool:
     """Use a ledger over a wire that is cut; returns whether the wire held to the end."""
     said: list[str] = []
     server = shared_server()
-    ledger: LedgerProtocol | None = None
+    ledger: Ledger | None = None
     with Proxy(server.port, cut=messages) as proxy:
         through = kept.place.replace(str(server.port), str(proxy.port))
         try:
@@ -275,7 +275,7 @@ def test_a_ledger_that_was_rolled_back_while_its_server_was_away_is_refused(own_
 class _Stopping:
     """A ledger whose server is killed right before, or right after, one step of a question."""
 
-    def __init__(self, behind: LedgerProtocol, server: Server, step: str, *, before: bool) -> None:
+    def __init__(self, behind: Ledger, server: Server, step: str, *, before: bool) -> None:
         self._behind, self._server, self._step, self._before = behind, server, step, before
 
     def __getattr__(self, name: str) -> Any:  # noqa: ANN401  whatever is behind it
@@ -313,7 +313,7 @@ def test_an_error_says_whether_it_was_charged_wherever_a_server_dies_and_the_key
     terms = LedgerTerms(datasets={"stays": declared.digest}, neighbours=declared.unit.neighbours, budget=Budget(100, 0))
     opening.create_ledger_at(where, terms, head=tmp_path / "head")
     ledger = opening.open_ledger(where, head=tmp_path / "head")
-    stopping = cast("LedgerProtocol", _Stopping(ledger, own_server, step, before=moment == "before"))
+    stopping = cast("Ledger", _Stopping(ledger, own_server, step, before=moment == "before"))
     asked = scene.curator(kept=stopping)
     with pytest.raises(Unavailable) as failed:
         asked.ask("SELECT count(*) FROM stays", within=40, key="mine")
@@ -336,7 +336,7 @@ def _once_back(act: Callable[[], Answer]) -> Answer:
         return act()
 
 
-def _until_it_fails(ledger: LedgerProtocol, said: list[str], name: str) -> None:
+def _until_it_fails(ledger: Ledger, said: list[str], name: str) -> None:
     try:
         one_after_another(ledger, said.append, name, 10**6)
     except DodonaError as fault:

@@ -21,7 +21,7 @@ from dodona.engines.memory import MemorySource
 from dodona.errors import DodonaError
 from dodona.lab.audit.cases.scene import charged
 from dodona.ledger import memory
-from dodona.ledger.ledger import LedgerProtocol
+from dodona.ledger.ledger import Ledger
 from dodona.ledger.opening import LedgerTerms
 from dodona.privacy.budget import Budget
 from dodona.privacy.events import Event
@@ -80,7 +80,7 @@ def source(rows: Sequence[Row], *, engine: str = "memory", neighbours: Neighbour
     return DuckDBSource.frame(schema(neighbours), pd.DataFrame(columns(rows), dtype=object), threads=1)
 
 
-def ledger(neighbours: Neighbours = Neighbours.ADD_REMOVE, *, delta: str = "1e-6") -> LedgerProtocol:
+def ledger(neighbours: Neighbours = Neighbours.ADD_REMOVE, *, delta: str = "1e-6") -> Ledger:
     declared = schema(neighbours)
     budget = Budget(10**4, delta, "pure" if delta == "0" else "renyi")
     return memory.create_memory_ledger(
@@ -89,7 +89,7 @@ def ledger(neighbours: Neighbours = Neighbours.ADD_REMOVE, *, delta: str = "1e-6
 
 
 def curator(
-    told: Source, kept: LedgerProtocol, neighbours: Neighbours = Neighbours.ADD_REMOVE, *, rungs: frozenset[str] = RUNGS
+    told: Source, kept: Ledger, neighbours: Neighbours = Neighbours.ADD_REMOVE, *, rungs: frozenset[str] = RUNGS
 ) -> Curator:
     dataset = Dataset(name="stays", schema=schema(neighbours), source=told, ledger=kept, default=_DEFAULT)
     return Curator(dataset, rungs=rungs)

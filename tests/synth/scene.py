@@ -11,7 +11,7 @@ from dodona.curator.curator import Curator
 from dodona.curator.request import Dataset, Request
 from dodona.engines.memory import MemorySource
 from dodona.ledger import memory
-from dodona.ledger.ledger import LedgerProtocol
+from dodona.ledger.ledger import Ledger
 from dodona.ledger.opening import LedgerTerms
 from dodona.privacy.budget import Budget
 from dodona.schema.attributes import Boolean, Category, Integer
@@ -50,7 +50,7 @@ def columns(rows: int = ROWS, seed: int = 3) -> dict[str, Sequence[object]]:
     }
 
 
-def ledger_of(declared: Schema, budget: Budget = RENYI) -> LedgerProtocol:
+def ledger_of(declared: Schema, budget: Budget = RENYI) -> Ledger:
     return memory.create_memory_ledger(
         LedgerTerms(
             datasets={declared.table: declared.digest},
@@ -65,7 +65,7 @@ def curator_of(
     declared: Schema | None = None,
     held: Mapping[str, Sequence[object]] | None = None,
     *,
-    ledger: LedgerProtocol | None = None,
+    ledger: Ledger | None = None,
     budget: Budget = RENYI,
 ) -> Curator:
     own = schema() if declared is None else declared
@@ -92,7 +92,7 @@ def tiny_columns(cells: Sequence[int]) -> dict[str, Sequence[object]]:
 class Fails:
     """A ledger that stops at its n-th write: before it is made, or just after."""
 
-    def __init__(self, behind: LedgerProtocol, *, at: int, after: bool) -> None:
+    def __init__(self, behind: Ledger, *, at: int, after: bool) -> None:
         self._behind, self._at, self._after, self.writes = behind, at, after, 0
 
     def __getattr__(self, name: str) -> Any:  # noqa: ANN401  whatever is behind it
@@ -112,5 +112,5 @@ class Fails:
         return told
 
 
-def failing(behind: LedgerProtocol, *, at: int, after: bool) -> LedgerProtocol:
-    return cast("LedgerProtocol", Fails(behind, at=at, after=after))
+def failing(behind: Ledger, *, at: int, after: bool) -> Ledger:
+    return cast("Ledger", Fails(behind, at=at, after=after))

@@ -10,7 +10,7 @@ import numpy as np
 from dodona.lab.audit.cases.scene import ledger_of, schema_of, source_of
 from dodona.lab.audit.cases.served import CROWD
 from dodona.ledger.entries import Receipt
-from dodona.ledger.ledger import LedgerProtocol
+from dodona.ledger.ledger import Ledger
 from dodona.query.query import Query
 from dodona.schema.schema import Neighbours
 from dodona.trusted.source import Sealed, Source
@@ -58,11 +58,11 @@ class Fixed:
 
 def scene(
     neighbours: Neighbours = Neighbours.ADD_REMOVE, *, fails: str | None = None, source: Source | None = None
-) -> tuple[LedgerProtocol, Source, list[str]]:
+) -> tuple[Ledger, Source, list[str]]:
     """A ledger, a source and their calls so far."""
     schema, calls = schema_of(neighbours), list[str]()
     behind = source_of(schema, CROWD) if source is None else source
-    ledger = cast("LedgerProtocol", Recording(ledger_of(schema), calls, fails=fails))
+    ledger = cast("Ledger", Recording(ledger_of(schema), calls, fails=fails))
     return ledger, cast("Source", Recording(behind, calls)), calls
 
 
@@ -71,6 +71,6 @@ def wide(number: int) -> NDArray[np.int64]:
     return np.array([number], dtype=np.int64)
 
 
-def paid(ledger: LedgerProtocol, event: object, purpose: str, *, version: str = "1") -> Receipt:
+def paid(ledger: Ledger, event: object, purpose: str, *, version: str = "1") -> Receipt:
     """A receipt for this event."""
     return ledger.reserve(cast("Any", event), analyst=None, key=None, purpose=purpose, version=version)

@@ -23,7 +23,7 @@ from dodona.numbers import format_percent
 from dodona.privacy.events import event_to_json
 
 if TYPE_CHECKING:
-    from dodona.ledger.ledger import LedgerProtocol
+    from dodona.ledger.ledger import Ledger
 
 
 # --- Which ledger a command is about: that of a dataset file, a path, an address, or a name in the environment. ---
@@ -38,7 +38,7 @@ LedgerArgument = Annotated[
 HeadOption = Annotated[Path | None, typer.Option(help="The head file; beside the ledger unless said otherwise.")]
 
 
-def open_named_ledger(ledger: str, head: Path | None) -> LedgerProtocol:
+def open_named_ledger(ledger: str, head: Path | None) -> Ledger:
     """Return the ledger, open."""
     if ledger.endswith(DATASET_SUFFIX):
         from dodona.dataset import open_dataset_ledger

@@ -21,7 +21,7 @@ from dodona.curator.request import Dataset
 from dodona.knowledge.knowledge import LearnedBlock
 from dodona.ledger.entries import Charged, entry_from_json
 from dodona.ledger.errors import BudgetExhausted
-from dodona.ledger.ledger import LedgerProtocol
+from dodona.ledger.ledger import Ledger
 from dodona.privacy.budget import FREE, Price
 from dodona.privacy.events import Event
 from dodona.query.canonical import query_digest
@@ -228,7 +228,7 @@ def _is_cheaper(chance: float, epoch: AccountPrices, single: AccountPrices) -> b
     return bool(live) and all(chance * own < other for own, other in live)
 
 
-def _before_last_epoch(ledger: LedgerProtocol, dataset: str) -> set[str]:
+def _before_last_epoch(ledger: Ledger, dataset: str) -> set[str]:
     found: set[str] = set()
     waiting: set[str] = set()
     for line in ledger.lines():

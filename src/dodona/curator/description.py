@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, assert_never
 
 from dodona.errors import printable, printable_json
 from dodona.ledger.entries import Charged, Released, entry_from_json, entry_time
-from dodona.ledger.ledger import LedgerProtocol
+from dodona.ledger.ledger import Ledger
 from dodona.numbers import format_decimal, format_percent
 from dodona.schema.attributes import Attribute, Boolean, Category, Date, Integer, Label, Number
 from dodona.schema.schema import Neighbours
@@ -268,7 +268,7 @@ class History:
         return "\n".join(lines) if self.charges else "Nothing was charged yet."
 
 
-def read_history(ledger: LedgerProtocol, *, dataset: str) -> History:
+def read_history(ledger: Ledger, *, dataset: str) -> History:
     """Return the charges of one dataset, oldest first."""
     found: dict[str, tuple[str, Charged]] = {}
     texts: dict[str, str | None] = {}

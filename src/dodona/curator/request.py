@@ -14,7 +14,7 @@ from typing import Literal, get_args
 
 from dodona.answer.tolerance import ColumnTolerances, Tolerance, Tolerances
 from dodona.errors import InvalidArgument, InvalidRequest, Refused
-from dodona.ledger.ledger import LedgerProtocol
+from dodona.ledger.ledger import Ledger
 from dodona.numbers import Exact, python_number, to_share
 from dodona.privacy.accountants import Spending
 from dodona.privacy.accuracy import Accuracy, to_failure_probability
@@ -271,7 +271,7 @@ class Dataset:
     """As the ledger knows it."""
     schema: Schema
     source: Source
-    ledger: LedgerProtocol
+    ledger: Ledger
     default: Request
     """What is asked for where a question does not say."""
     after: AfterBudget = "refuse"

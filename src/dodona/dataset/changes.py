@@ -20,7 +20,7 @@ from dodona.dataset.guess import quote_toml
 from dodona.errors import InvalidRequest
 from dodona.ledger import opening
 from dodona.ledger.errors import LedgerOfAnother
-from dodona.ledger.ledger import LedgerProtocol
+from dodona.ledger.ledger import Ledger
 from dodona.ledger.store import Line
 from dodona.schema.schema import Domain, Neighbours, Schema
 from dodona.schema.toml import TomlTable, format_toml_path, toml_lines
@@ -217,7 +217,7 @@ def _check_added_columns(file: DatasetFile, bound: str, lines: Sequence[Line]) -
     )
 
 
-def _further(file: DatasetFile, ledger: LedgerProtocol, *, same_people: bool) -> str:
+def _further(file: DatasetFile, ledger: Ledger, *, same_people: bool) -> str:
     names = ", ".join(ledger.datasets())
     if not same_people:
         raise LedgerOfAnother(

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from dodona.engines.duckdb import DuckDBSource
     from dodona.engines.postgres import PostgresSource
     from dodona.engines.spark import SparkSource
-    from dodona.ledger.ledger import LedgerProtocol
+    from dodona.ledger.ledger import Ledger
     from dodona.trusted.source import Source
 
 
@@ -311,7 +311,7 @@ def create_ledger(
     return path if isinstance(path, Path) else opening.display_place(path)
 
 
-def open_dataset_ledger(path: str | Path, /) -> LedgerProtocol:
+def open_dataset_ledger(path: str | Path, /) -> Ledger:
     """Return the ledger that a dataset file names, open; the data are not touched."""
     file = DatasetFile.read(path)
     return opening.open_ledger(file.place, head=file.head_file, dataset=file.dataset, schema=file.schema.digest)
@@ -370,7 +370,7 @@ def _warn_unread(names: Sequence[str]) -> None:
         )
 
 
-def describe_left_out(ledger: LedgerProtocol, schema: Schema, version: str) -> str:
+def describe_left_out(ledger: Ledger, schema: Schema, version: str) -> str:
     """Return what was published of the rows that the cap leaves out; nothing where nothing was."""
     if schema.unit.id is None:
         return ""
@@ -466,7 +466,7 @@ def _open_frame(schema: Schema, frame: object, ledger: str | Path | None, versio
     return source
 
 
-def _open_frame_ledger(terms: LedgerTerms, schema: Schema, path: str | Path | None) -> LedgerProtocol:
+def _open_frame_ledger(terms: LedgerTerms, schema: Schema, path: str | Path | None) -> Ledger:
     if path is None:
         return memory.create_memory_ledger(terms)
     return opening.open_ledger(path, dataset=schema.table, schema=schema.digest)

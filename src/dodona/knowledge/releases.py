@@ -11,7 +11,7 @@ from dodona.answer.view import DrawCounts, count_draws
 from dodona.errors import InvalidRequest
 from dodona.knowledge.knowledge import Knowledge
 from dodona.ledger.entries import Release
-from dodona.ledger.ledger import LedgerProtocol
+from dodona.ledger.ledger import Ledger
 from dodona.privacy.measurement import Measurement, Noise, ResidualMeasurement, noises_from_text, residuals_from_text
 from dodona.query.canonical import block_digest, block_digests, from_json
 from dodona.query.query import Block, CaseWeight, ConstantWeight, Query, ValueWeight, weight_range
@@ -32,7 +32,7 @@ class ReleasedBlocks:
     """All released blocks of one dataset and version. It follows the ledger."""
 
     def __init__(
-        self, ledger: LedgerProtocol, domain: Domain, *, dataset: str, version: str, rows: Callable[[], int | None]
+        self, ledger: Ledger, domain: Domain, *, dataset: str, version: str, rows: Callable[[], int | None]
     ) -> None:
         """Read what there is when it is first needed; the number of rows, if it is public, with the first release."""
         self.knowledge = Knowledge(domain)

@@ -9,7 +9,7 @@ from dodona.ledger.errors import LedgerRolledBack
 from dodona.ledger.head import Mark
 from dodona.ledger.holds import MemoryHolds
 from dodona.ledger.keeper import Clock, utc_now
-from dodona.ledger.ledger import SqlLedger
+from dodona.ledger.ledger import Ledger
 from dodona.ledger.opening import LedgerTerms, first_line, open_existing
 from dodona.ledger.store import Decide, Line
 
@@ -57,7 +57,7 @@ class MemoryHead:
         self._mark = max(mark, self._mark, key=lambda kept: kept.number)
 
 
-def create_memory_ledger(terms: LedgerTerms, *, clock: Clock = utc_now) -> SqlLedger:
+def create_memory_ledger(terms: LedgerTerms, *, clock: Clock = utc_now) -> Ledger:
     """Return a new ledger in memory."""
     first = first_line(terms, clock=clock)
     return open_existing(MemoryStore(first), MemoryHead(Mark(first.number, first.hash)), clock=clock)

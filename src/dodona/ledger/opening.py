@@ -22,7 +22,7 @@ from dodona.ledger.entries import CAP_KEY_BYTES, Created, Earlier, Recovered, va
 from dodona.ledger.errors import LedgerExists, LedgerOfAnother, LedgerRolledBack, LedgerUnreadable
 from dodona.ledger.head import Head, HeadFile, Mark, sync_folder, translate_permission_errors
 from dodona.ledger.keeper import Clock, Keeper, chain_contains, utc_now
-from dodona.ledger.ledger import PATIENCE, SqlLedger
+from dodona.ledger.ledger import PATIENCE, Ledger
 from dodona.ledger.sqlite import SqliteStore, write_sqlite_ledger
 from dodona.ledger.store import GENESIS_HASH, Line, Store, line_after
 from dodona.numbers import Exact
@@ -78,7 +78,7 @@ def open_existing(  # noqa: PLR0913  what a ledger is made of
     clock: Clock = utc_now,
     patience: float = PATIENCE,
     again: Callable[[], Store] | None = None,
-) -> SqlLedger:
+) -> Ledger:
     """Return the ledger in a store, verified whole, which must contain the head and belong to the dataset.
 
     For an answer that another caller is being told one waits so many seconds. With `again` a store whose server went
@@ -91,7 +91,7 @@ def open_existing(  # noqa: PLR0913  what a ledger is made of
     if not chain_contains(lines, mark):
         raise LedgerRolledBack
     _validate_dataset(book, dataset, schema)
-    return SqlLedger(Keeper(store, head, book, clock=clock, again=again), dataset=dataset, patience=patience)
+    return Ledger(Keeper(store, head, book, clock=clock, again=again), dataset=dataset, patience=patience)
 
 
 def append_recovery(
@@ -184,7 +184,7 @@ def open_file_ledger(
     dataset: str | None = None,
     schema: str | None = None,
     clock: Clock = utc_now,
-) -> SqlLedger:
+) -> Ledger:
     """Open the ledger at a path; it is never created here."""
     store = SqliteStore(path)
     try:
@@ -264,7 +264,7 @@ def open_ledger(
     dataset: str | None = None,
     schema: str | None = None,
     clock: Clock = utc_now,
-) -> SqlLedger:
+) -> Ledger:
     """Open the ledger at a place; it is never created here."""
     found = _split_address(place)
     if found is None:

@@ -11,7 +11,7 @@ from dodona.curator.desk import WHOLE_BUDGET, AffordableRequest
 from dodona.curator.request import Dataset, effective_max_price
 from dodona.errors import InvalidRequest
 from dodona.ledger.errors import BudgetExhausted
-from dodona.ledger.ledger import LedgerProtocol
+from dodona.ledger.ledger import Ledger
 from dodona.numbers import Exact, format_decimal_rounded_down, format_percent, to_fraction, to_share
 from dodona.privacy.accountants import Accountant
 from dodona.privacy.additive_noise import validate_noise_epsilon
@@ -240,7 +240,7 @@ def _refuse_total(asked: Fraction, left: Fraction) -> float:
     raise SynthesisTooExpensive(asked=asked, left=left)
 
 
-def _whole(ledger: LedgerProtocol, unit: Unit, currency: Currency) -> Fraction:
+def _whole(ledger: Ledger, unit: Unit, currency: Currency) -> Fraction:
     """Return the whole budget in the currency."""
     if currency.unit == "ε":
         total = ledger.state().total

@@ -20,7 +20,7 @@ import numpy as np
 
 from dodona.errors import Halted, InvalidArgument
 from dodona.ledger.entries import Receipt, Release, WatchUsage
-from dodona.ledger.ledger import LedgerProtocol
+from dodona.ledger.ledger import Ledger
 from dodona.privacy.additive_noise import Laplace
 from dodona.privacy.events import Event
 from dodona.privacy.measurement import Measurement, Noise, ResidualMeasurement
@@ -51,7 +51,7 @@ def release_measurement(  # noqa: PLR0913  everything that meets here is named
     measurement: Measurement | ResidualMeasurement,
     receipt: Receipt,
     *,
-    ledger: LedgerProtocol,
+    ledger: Ledger,
     source: Source,
     unit: Unit,
     text: str | None = None,
@@ -93,9 +93,7 @@ def check_receipt(receipt: Receipt, event: Event, purpose: str, source: Source) 
         raise Unpaid
 
 
-def redeem_and_read(
-    receipt: Receipt, query: Query, *, ledger: LedgerProtocol, source: Source
-) -> NDArray[np.int64] | list[int]:
+def redeem_and_read(receipt: Receipt, query: Query, *, ledger: Ledger, source: Source) -> NDArray[np.int64] | list[int]:
     """Return exact answers under a receipt that is used up; where the table could not be read, it may be used again.
 
     Then nothing was drawn, and the charge stands: the same key asks again.
@@ -174,7 +172,7 @@ def release_choice(  # noqa: PLR0913  everything that meets here is named
     selection: ScoredCandidates,
     receipt: Receipt,
     *,
-    ledger: LedgerProtocol,
+    ledger: Ledger,
     source: Source,
     unit: Unit,
     text: str | None = None,
@@ -315,7 +313,7 @@ class Alerts:
     """
 
     def __init__(
-        self, mechanism: SparseVector, receipt: Receipt, *, ledger: LedgerProtocol, source: Source, unit: Unit
+        self, mechanism: SparseVector, receipt: Receipt, *, ledger: Ledger, source: Source, unit: Unit
     ) -> None:
         """Take the receipt, which must be for the whole run; others may have used a part of it."""
         self._mechanism, self._receipt, self._ledger = mechanism, receipt, ledger
@@ -367,7 +365,7 @@ class Alerts:
 
 
 def open_estimate_check(
-    checker: EstimateChecker, receipt: Receipt, *, ledger: LedgerProtocol, source: Source, unit: Unit
+    checker: EstimateChecker, receipt: Receipt, *, ledger: Ledger, source: Source, unit: Unit
 ) -> Callable[[Query, int], int | None]:
     """Return what tells one count anew, with fresh noise, where an estimate of it seems far off, and else None.
 
@@ -413,7 +411,7 @@ class PredictionCheck:
     """
 
     def __init__(
-        self, mechanism: SparseVector, receipt: Receipt, *, ledger: LedgerProtocol, source: Source, unit: Unit
+        self, mechanism: SparseVector, receipt: Receipt, *, ledger: Ledger, source: Source, unit: Unit
     ) -> None:
         """Use the receipt, which must be for the whole run, and draw the threshold's noise."""
         if mechanism.positives != 1 or mechanism.answer_scale is not None:

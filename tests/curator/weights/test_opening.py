@@ -18,7 +18,7 @@ from dodona.lab.mechanisms import Laplace, SparseVector
 from dodona.lab.weights import cube_root
 from dodona.ledger import memory
 from dodona.ledger.errors import BudgetExhausted, ReceiptReused
-from dodona.ledger.ledger import LedgerProtocol
+from dodona.ledger.ledger import Ledger
 from dodona.ledger.opening import LedgerTerms
 from dodona.privacy.budget import Budget
 from dodona.privacy.events import ComposedEvent, GaussianEvent, LaplaceEvent, PureEvent
@@ -61,7 +61,7 @@ def columns(rows: int = ROWS) -> dict[str, Sequence[object]]:
 
 def dataset(
     *, neighbours: str = "add-remove", budget: Budget | None = None, size: int = ROWS, rows: int = ROWS
-) -> tuple[Dataset, LedgerProtocol, Counting]:
+) -> tuple[Dataset, Ledger, Counting]:
     schema = stays(size, neighbours)
     terms = LedgerTerms(
         datasets={"stays": schema.digest},

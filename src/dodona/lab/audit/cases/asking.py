@@ -12,7 +12,7 @@ from dodona.curator.curator import Curator
 from dodona.curator.ladder import RUNGS
 from dodona.lab.audit.cases.scene import Row, charged, ledger_of, schema_of, served, source_of
 from dodona.lab.audit.features import Outputs
-from dodona.ledger.ledger import LedgerProtocol
+from dodona.ledger.ledger import Ledger
 from dodona.privacy.events import Event
 from dodona.schema.schema import Neighbours
 from dodona.trusted.source import SourceFailed
@@ -89,7 +89,7 @@ class Asked:
         runs = zip(*[iter(answers)] * len(asked), strict=True)
         return [tuple(number for answer in run for number in self.read(answer)) for run in runs]
 
-    def _curator(self, rows: Rows, *, ledger: LedgerProtocol | None = None) -> Curator:
+    def _curator(self, rows: Rows, *, ledger: Ledger | None = None) -> Curator:
         schema = schema_of(self.neighbours, person=self.person)
         kept = ledger_of(schema, self.delta) if ledger is None else ledger
         rungs = frozenset[str]() if self.singly else RUNGS  # one by one, each is measured and none is told again

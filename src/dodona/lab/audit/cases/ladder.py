@@ -20,7 +20,7 @@ from dodona.lab.audit.cases.case import Case, Currency, pure
 from dodona.lab.audit.cases.scene import charged, ledger_of, schema_of, served, source_of
 from dodona.lab.audit.cases.served import CROWD, FEMALE, joined
 from dodona.lab.audit.features import DIFFERENCE, VALUE, Feature, Outputs, pair
-from dodona.ledger.ledger import LedgerProtocol
+from dodona.ledger.ledger import Ledger
 from dodona.privacy.additive_noise import Laplace
 from dodona.privacy.events import Event
 from dodona.privacy.measurement import Measurement, ResidualMeasurement
@@ -78,7 +78,7 @@ class _Bought:
             found += [self._once(ledger, source) for _ in range(min(_CHARGES, count - len(found)))]
         return np.array(found, dtype=np.int64)
 
-    def _once(self, ledger: LedgerProtocol, source: Source) -> tuple[int, ...]:
+    def _once(self, ledger: Ledger, source: Source) -> tuple[int, ...]:
         bought, unit = self.measurement, schema_of(self.neighbours).unit
         receipt = ledger.reserve(
             bought.event(unit), analyst=None, key=None, purpose=bought.purpose, version=source.version
@@ -86,7 +86,7 @@ class _Bought:
         released = release_measurement(bought, receipt, ledger=ledger, source=source, unit=unit)
         return tuple(int(value) for value in released.values)
 
-    def _ledger(self) -> LedgerProtocol:
+    def _ledger(self) -> Ledger:
         return ledger_of(schema_of(self.neighbours), self.delta)
 
 
@@ -163,7 +163,7 @@ def _stream(neighbours: Neighbours, tables: Tables) -> Case:
     )
 
 
-def _asked(neighbours: Neighbours, rows: Rows, ledger: LedgerProtocol) -> tuple[int, ...]:
+def _asked(neighbours: Neighbours, rows: Rows, ledger: Ledger) -> tuple[int, ...]:
     """Return two counts that follow from one table, in thousandths, and their sum."""
     schema = schema_of(neighbours)
     curator = served(schema, source_of(schema, rows), ledger)

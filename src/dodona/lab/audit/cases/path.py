@@ -22,7 +22,7 @@ from dodona.lab.audit.cases.served import COUNT, CROWD, FEMALE, GROUPS, joined
 from dodona.lab.audit.features import VALUE, Outputs
 from dodona.ledger.entries import Receipt
 from dodona.ledger.errors import LedgerUnavailable
-from dodona.ledger.ledger import LedgerProtocol
+from dodona.ledger.ledger import Ledger
 from dodona.query.query import Query
 from dodona.schema.schema import Neighbours, Schema
 from dodona.trusted.source import Sealed, Source
@@ -81,7 +81,7 @@ class Noting:
 class _Stuck:
     """A ledger whose disk is full when a receipt is to be used."""
 
-    def __init__(self, ledger: LedgerProtocol) -> None:
+    def __init__(self, ledger: Ledger) -> None:
         """Take the ledger behind it."""
         self._ledger = ledger
 
@@ -102,7 +102,7 @@ def _told_unpaid(ask: Ask, neighbours: Neighbours, rows: Rows) -> int:
     schema = schema_of(neighbours)
     source = Noting(source_of(schema, rows), rows, schema, fails_at=None)
     with suppress(Unavailable):
-        ask(served(schema, source, cast("LedgerProtocol", _Stuck(ledger_of(schema)))))
+        ask(served(schema, source, cast("Ledger", _Stuck(ledger_of(schema)))))
     return source.women if source.asked else -1
 
 

@@ -14,7 +14,7 @@ from dodona.curator.request import Dataset, Request
 from dodona.engines.memory import MemorySource
 from dodona.ledger import memory
 from dodona.ledger.entries import Charged, entry_from_json
-from dodona.ledger.ledger import LedgerProtocol
+from dodona.ledger.ledger import Ledger
 from dodona.ledger.opening import LedgerTerms
 from dodona.privacy.budget import Budget
 from dodona.privacy.events import Event
@@ -63,7 +63,7 @@ def source_of(schema: Schema, rows: Sequence[Row]) -> MemorySource:
     return MemorySource(schema, columns, key=_KEY)
 
 
-def ledger_of(schema: Schema, delta: str = "0") -> LedgerProtocol:
+def ledger_of(schema: Schema, delta: str = "0") -> Ledger:
     """Return a ledger with the largest budget: pure, or with Rényi prices where there is a δ."""
     budget = Budget(_BUDGET, delta, "pure" if delta == "0" else "renyi")
     return memory.create_memory_ledger(
@@ -71,13 +71,13 @@ def ledger_of(schema: Schema, delta: str = "0") -> LedgerProtocol:
     )
 
 
-def served(schema: Schema, source: Source, ledger: LedgerProtocol, *, rungs: frozenset[str] = RUNGS) -> Curator:
+def served(schema: Schema, source: Source, ledger: Ledger, *, rungs: frozenset[str] = RUNGS) -> Curator:
     """Return a curator of the three."""
     dataset = Dataset(name=schema.table, schema=schema, source=source, ledger=ledger, default=_DEFAULT)
     return Curator(dataset, rungs=rungs)
 
 
-def charged(ledger: LedgerProtocol) -> Event:
+def charged(ledger: Ledger) -> Event:
     """Return the event of the last charge that the ledger holds."""
     entries = (entry_from_json(line.text, number=line.number) for line in reversed(ledger.lines()))
     return next(entry.event for entry in entries if isinstance(entry, Charged))
