@@ -21,7 +21,7 @@ from benchmarks.streams.baselines import Baselines
 from benchmarks.streams.catalogue import GENERATED, STREAMS
 from benchmarks.streams.ladder import Way, climbed, source_of
 from benchmarks.streams.run import Run, summary
-from dodona.curator.ladder import RUNGS
+from dodona.curator.ladder import OPTIONAL_RUNGS
 from dodona.errors import DodonaError
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ def main(arguments: Sequence[str]) -> None:
         prepared=given.prepare,
         data=given.data,
         folder=given.pictures,
-        rungs=() if given.whole else tuple(sorted(RUNGS)),
+        rungs=() if given.whole else tuple(sorted(OPTIONAL_RUNGS)),
     )
     try:
         found = {name: _measured(name, asked) for name in asked.streams}
@@ -140,7 +140,7 @@ def _runs(stream: Stream, asked: Asked) -> dict[str, list[Run]]:
     climbs = {LADDER: (whole, len(asked.seeds))}
     for rung in asked.rungs:
         off = frozenset((rung, *_NEEDS.get(rung, ())))
-        climbs[f"{LADDER}-without-{rung}"] = replace(whole, epsilon=_AMPLE[asked.budget], rungs=RUNGS - off), 1
+        climbs[f"{LADDER}-without-{rung}"] = replace(whole, epsilon=_AMPLE[asked.budget], rungs=OPTIONAL_RUNGS - off), 1
     found: dict[str, list[Run]] = {}
     source = source_of(stream)
     with _progress() as progress:

@@ -17,7 +17,7 @@ from benchmarks.streams.run import Run, Trail
 from benchmarks.streams.stream import Stream
 from dodona.answer.rows import to_float
 from dodona.curator.curator import Curator
-from dodona.curator.ladder import RUNGS
+from dodona.curator.ladder import OPTIONAL_RUNGS
 from dodona.curator.request import Dataset, Request
 from dodona.engines.memory import MemorySource
 from dodona.errors import Refused
@@ -47,7 +47,7 @@ class Way:
     """approximate or pure."""
     epsilon: str
     """The whole budget."""
-    rungs: frozenset[str] = RUNGS
+    rungs: frozenset[str] = OPTIONAL_RUNGS
     prepared: bool = False
     """Whether all questions are declared before the first one."""
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dodona.curator.curator import Curator
-from dodona.curator.ladder import RUNGS
+from dodona.curator.ladder import OPTIONAL_RUNGS
 from dodona.curator.request import AfterBudget, Dataset, Request
 from dodona.engines.memory import MemorySource
 from dodona.ledger import memory
@@ -38,7 +38,7 @@ class Table:
         return memory.create_memory_ledger(terms)
 
     def curator(
-        self, kept: Ledger | None = None, *, rungs: frozenset[str] = RUNGS, after: AfterBudget = "refuse"
+        self, kept: Ledger | None = None, *, rungs: frozenset[str] = OPTIONAL_RUNGS, after: AfterBudget = "refuse"
     ) -> Curator:
         default = Request(within=WITHIN, epsilon=None, confidence=CONFIDENCE)
         opened = Dataset(

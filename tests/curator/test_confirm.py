@@ -9,7 +9,7 @@ import pytest
 
 from dodona.answer.laws import ConfirmedLaw
 from dodona.answer.rows import to_float
-from dodona.curator.ladder import RUNGS
+from dodona.curator.ladder import OPTIONAL_RUNGS
 from dodona.curator.predictions import design_epoch, draft_epoch
 from dodona.errors import Halted, InvalidArgument
 from dodona.privacy.sparse_vector import SparseVector
@@ -166,7 +166,7 @@ def test_beside_whole_tables_predictions_still_save_where_columns_are_many():
         rows = table(seed, columns=18, turns=600)
         with_checks, without = rows.ledger(), rows.ledger()
         sources, missed = play(rows.curator(with_checks), rows.questions)
-        play(rows.curator(without, rungs=RUNGS - {"confirm"}), rows.questions)
+        play(rows.curator(without, rungs=OPTIONAL_RUNGS - {"confirm"}), rows.questions)
         assert sources["confirmed"] > 100
         assert missed <= 5
         ratios.append(float(spent(with_checks) / spent(without)))
@@ -190,7 +190,7 @@ def test_where_an_epoch_costs_hundreds_of_answers_it_is_not_opened_and_nothing_e
     with_checks, without = rows.ledger(APPROXIMATE), rows.ledger(APPROXIMATE)
     curator = rows.curator(with_checks)
     sources, _ = play(curator, rows.questions)
-    plain, _ = play(rows.curator(without, rungs=RUNGS - {"confirm"}), rows.questions)
+    plain, _ = play(rows.curator(without, rungs=OPTIONAL_RUNGS - {"confirm"}), rows.questions)
     assert checks(curator) == []
     assert sources == plain
     assert spent(with_checks) == spent(without)

@@ -14,7 +14,7 @@ import pandas as pd
 
 from dodona.answer.answer import Answer
 from dodona.curator.curator import Curator
-from dodona.curator.ladder import RUNGS
+from dodona.curator.ladder import OPTIONAL_RUNGS
 from dodona.curator.request import Dataset, Request
 from dodona.engines.duckdb import DuckDBSource
 from dodona.engines.memory import MemorySource
@@ -89,7 +89,11 @@ def ledger(neighbours: Neighbours = Neighbours.ADD_REMOVE, *, delta: str = "1e-6
 
 
 def curator(
-    told: Source, kept: Ledger, neighbours: Neighbours = Neighbours.ADD_REMOVE, *, rungs: frozenset[str] = RUNGS
+    told: Source,
+    kept: Ledger,
+    neighbours: Neighbours = Neighbours.ADD_REMOVE,
+    *,
+    rungs: frozenset[str] = OPTIONAL_RUNGS,
 ) -> Curator:
     dataset = Dataset(name="stays", schema=schema(neighbours), source=told, ledger=kept, default=_DEFAULT)
     return Curator(dataset, rungs=rungs)
@@ -99,7 +103,7 @@ def of(rows: Sequence[Row], neighbours: Neighbours = Neighbours.ADD_REMOVE, **op
     """A curator of rows; a δ of 0 makes all noise Laplace, and without rungs every question is measured."""
     engine, delta = options.get("engine", "memory"), options.get("delta", "1e-6")
     told, kept = source(rows, engine=engine, neighbours=neighbours), ledger(neighbours, delta=delta)
-    return curator(told, kept, neighbours, rungs=options.get("rungs", RUNGS))
+    return curator(told, kept, neighbours, rungs=options.get("rungs", OPTIONAL_RUNGS))
 
 
 def charge(asked: Curator, question: object, **price: object) -> Event | str:

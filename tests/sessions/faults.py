@@ -27,19 +27,18 @@ class Fault:
     """Within so many sessions it is noticed."""
 
 
-_GUESSES = '            guessing = self._dataset.after == "model" and not request.fresh'
 FAULTS = {
     "a refusal is charged": Fault(
         (
             replacing(
                 "dodona.curator.ladder",
-                "        except BudgetExhausted as refused:\n" + _GUESSES,
+                "        except BudgetExhausted as refused:",
                 "        except BudgetExhausted as refused:\n"
                 "            from dodona.privacy.events import LaplaceEvent\n"
                 "            event = LaplaceEvent(1, Fraction(10**9), self._dataset.schema.unit.neighbours)\n"
-                "            named = {'analyst': self._analyst, 'key': None, 'purpose': 'x', 'version': '1'}\n"
-                "            self._dataset.ledger.reserve(event, **named)\n" + _GUESSES,
-                symbol="AnswerLadder._or_beyond",
+                "            named = {'analyst': self.desk.analyst, 'key': None, 'purpose': 'x', 'version': '1'}\n"
+                "            self._dataset.ledger.reserve(event, **named)",
+                symbol="Ladder._climb",
             ),
         ),
         "what is refused is not charged",
@@ -115,7 +114,7 @@ FAULTS = {
                 "dodona.curator.ladder",
                 "        price = FREE if order is None else self._price(order)",
                 "        price = FREE if order is None else Price(order.share / 2, 1.0)",
-                symbol="AnswerLadder.offer",
+                symbol="Ladder.offer",
             ),
         ),
         "a quote is what is charged",
@@ -139,15 +138,15 @@ FAULTS = {
         (
             replacing(
                 "dodona.curator.ladder",
-                "            fetched = self._fetched(once, request, key)",
-                "            fetched = None",
-                symbol="AnswerLadder.answers",
+                "            recalled = self._recall(distinct, request, key)",
+                "            recalled = None",
+                symbol="Ladder.answers",
             ),
             replacing(
                 "dodona.curator.ladder",
-                "        call = self._call(key, request)",
-                "        key = None\n        call = self._call(key, request)",
-                symbol="AnswerLadder.answers",
+                "        call = self._resolve(distinct, request, key)",
+                "        call = self._resolve(distinct, request, None)",
+                symbol="Ladder.answers",
             ),
         ),
         "a key never pays twice",

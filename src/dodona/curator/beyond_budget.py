@@ -15,7 +15,7 @@ from dodona.answer.derived import make_derived_values
 from dodona.answer.laws import ModelLaw
 from dodona.answer.tolerance import ColumnTolerances, Tolerance
 from dodona.curator.desk import AffordableRequest
-from dodona.curator.lookup import ResolvedAnswer
+from dodona.curator.lookup import Found
 from dodona.curator.planner import noisy_columns
 from dodona.curator.predictions import ModelTracker
 from dodona.curator.request import AfterBudget, Request
@@ -125,14 +125,14 @@ class BeyondBudget:
 
     follower: ModelTracker
 
-    def guesses(self, questions: Sequence[Question], failing: float) -> list[ResolvedAnswer] | None:
+    def guesses(self, questions: Sequence[Question], failing: float) -> list[Found] | None:
         """Return the model's guesses, marked as such; None where it has none for one of them. Nothing is charged."""
         with self.follower.lock:
             found = [self._guess(question, failing) for question in questions]
         known = [held for held in found if held is not None]
         return known if len(known) == len(found) else None
 
-    def _guess(self, question: Question, failing: float) -> ResolvedAnswer | None:
+    def _guess(self, question: Question, failing: float) -> Found | None:
         """Return the model's guess of counts and sums, with how far off it may be.
 
         That is how far off it has been with questions like this one, or what earlier answers leave possible.
@@ -173,7 +173,7 @@ class BeyondBudget:
             away = [max(most - one, one - least) for one, (least, most) in zip(value.tolist(), ends, strict=True)]
             values.append(value)
             laws.append(tuple(ModelLaw(deviation, one, failing, rows * weight / 2) for one in away))
-        return ResolvedAnswer(make_derived_values(question, values, laws), "model", None)
+        return Found(make_derived_values(question, values, laws), "model", None)
 
     def _narrow(self, query: Query) -> PredictionModel:
         """Return a model of the columns of a query alone: that of all columns may have too many cells."""

@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 
-from dodona.curator.desk import Desk, affordable_epsilon, mark_errors_charged
-from dodona.curator.planner import standalone_epsilon
+from dodona.curator.desk import Desk, Purchase, affordable_epsilon, mark_errors_charged
 from dodona.curator.request import Dataset
 from dodona.errors import InvalidRequest, printable
 from dodona.ledger.entries import Release
@@ -75,84 +75,67 @@ def choose_candidates(  # noqa: PLR0913  a choice has this many sides
     """Return the names of the candidates with the largest answers; each of `count` choices costs ε/count alone."""
     names, query = _candidates(read, candidates)
     times = to_integer(count, argument="count", lower=1, upper=len(names))
-    dataset, analyst = desk.dataset, desk.analyst
+    dataset = desk.dataset
     unit, ledger = dataset.schema.unit, dataset.ledger
     state = ledger.state()
-    total = state.total
     # Under Rényi prices the exponential mechanism costs a quarter of what permute-and-flip does.
-    law = PermuteAndFlip if total.accountant is Accountant.PURE else Exponential
+    law = PermuteAndFlip if state.total.accountant is Accountant.PURE else Exponential
 
     def selecting(price: Fraction) -> Selection:
         return Selection(query, law.for_privacy(price / times, selection_sensitivity(query, unit)), times)
 
     selection = selecting(validate_noise_epsilon(epsilon))
-    event, version = selection.event(unit), dataset.source.version
-    full = Price(ledger.share(event), standalone_epsilon(event, total.delta))
     text = f"choose {times}: {candidates if isinstance(candidates, str) else ', '.join(names)}"[:_LONGEST_TEXT]
+    purchase = Purchase(
+        event=selection.event(unit),
+        purpose=selection.purpose,
+        deliver=partial(release_choice, selection, text=text),
+        max_price=most,
+        affordable=lambda fits: affordable_epsilon(
+            lambda tried: ledger.share(selecting(tried).event(unit)), validate_noise_epsilon(epsilon), fits
+        ),
+    )
     price, source = FREE, "replayed"
     seen = state.releases
-    earlier = (
-        _find_earlier_choice(dataset, selection, version)
-        if key is None
-        else _fetch_choice(dataset, selection, key, analyst)
-    )
-    while earlier is None:
-        reserved = desk.charge_once(
-            event,
-            key=key,
-            purpose=selection.purpose,
-            seen=seen,
-            most=most,
-            best=lambda fits: affordable_epsilon(
-                lambda tried: ledger.share(selecting(tried).event(unit)), validate_noise_epsilon(epsilon), fits
-            ),
-        )
-        if reserved is None:  # another caller was told the same choice
+    chosen = _find_earlier_choice(dataset, selection) if key is None else _recall_choice(desk, selection, key)
+    while chosen is None:
+        bought = desk.buy_once(purchase, key=key, seen=seen)
+        if bought is not None:
+            chosen, price, source = bought.item, bought.price, "measured"
+        else:  # another caller was given the same choice
             seen = ledger.state().releases
-            earlier = _find_earlier_choice(dataset, selection, version)
-            continue
-        try:
-            with mark_errors_charged():
-                earlier = release_choice(
-                    selection, reserved.receipt, ledger=ledger, source=dataset.source, unit=unit, text=text
-                )
-        finally:
-            ledger.let_go(reserved.receipt)
-        source = "measured"
-        if not reserved.taken_over:
-            price = full
+            chosen = _find_earlier_choice(dataset, selection)
     with mark_errors_charged() if source == "measured" else nullcontext():
         head = ledger.head
     worst = selection.choice.accuracy(_CONFIDENCE ** (1 / times), candidates=len(names)).within
     return Choice(
-        names=tuple(names[int(number)] for number in earlier.values),
+        names=tuple(names[int(number)] for number in chosen.values),
         price=price,
         source=source,
         mechanism=selection.spelled,
         within=worst * float(query.blocks[0].unit),
         confidence=_CONFIDENCE,
-        receipt=earlier.receipt,
+        receipt=chosen.receipt,
         head=head,
         about=dataset.about,
     )
 
 
-def _find_earlier_choice(dataset: Dataset, selection: Selection, version: str) -> Release | None:
-    """Return the same choice at the same price, told before."""
-    told = dataset.ledger.released(selection.purpose, version)
-    return next((release for release in told if release.mechanism == selection.spelled), None)
+def _find_earlier_choice(dataset: Dataset, selection: Selection) -> Release | None:
+    """Return the same choice at the same price, released before."""
+    earlier = dataset.ledger.released(selection.purpose, dataset.source.version)
+    return next((release for release in earlier if release.mechanism == selection.spelled), None)
 
 
-def _fetch_choice(dataset: Dataset, selection: Selection, key: str, analyst: str | None) -> Release | None:
+def _recall_choice(desk: Desk, selection: Selection, key: str) -> Release | None:
     """Return the choice that was paid for under a key."""
-    receipt = dataset.ledger.receipt(key, analyst=analyst)
-    if receipt is not None:
-        dataset.ledger.wait_for(receipt)  # another process may be asking under the same key right now
-    released = dataset.ledger.fetch(key, analyst=analyst)
-    asked = (selection.purpose, dataset.source.version, dataset.name)
-    if released is not None and (receipt is None or (receipt.purpose, receipt.version, receipt.dataset) != asked):
+    recalled = desk.recall(key)
+    if recalled is None:
+        return None
+    receipt, release = recalled
+    if receipt.purpose != selection.purpose:
         raise KeyReused(key)
-    return released
+    return release
 
 
 def _candidates(read: ReadQuestion, candidates: Mapping[str, Query] | str) -> tuple[tuple[str, ...], Query]:

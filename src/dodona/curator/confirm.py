@@ -10,12 +10,12 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import partial
 
 from dodona.answer.derived import make_derived_values
 from dodona.answer.laws import ConfirmedLaw, half_width
-from dodona.curator.desk import Desk, mark_errors_charged
-from dodona.curator.lookup import ResolvedAnswer
-from dodona.curator.planner import standalone_epsilon
+from dodona.curator.desk import Desk, Purchase, mark_errors_charged
+from dodona.curator.lookup import Found
 from dodona.curator.predictions import Epoch, ModelTracker, design_epoch, draft_epoch
 from dodona.curator.request import Dataset
 from dodona.knowledge.knowledge import LearnedBlock
@@ -37,7 +37,7 @@ AccountPrices = tuple[float, float]
 class Confirmation:
     """What became of a question: its answer, or nothing; and what was charged for opening an epoch."""
 
-    held: ResolvedAnswer | None
+    held: Found | None
     price: Price = FREE
     opened: Event | None = None
 
@@ -87,9 +87,7 @@ class Confirmer:
             told = self._told.get(query_digest(query))
             if told is not None and half_width(told[1], failing) <= room:
                 return Confirmation(
-                    ResolvedAnswer(
-                        make_derived_values(question, [(told[0],)], [told[1]]), "replayed", None, reused=True
-                    )
+                    Found(make_derived_values(question, [(told[0],)], [told[1]]), "replayed", None, reused=True)
                 )
             epoch = self._usable(room, failing)
             if epoch is None:
@@ -141,27 +139,19 @@ class Confirmer:
 
     def _opened(self, epoch: Epoch, single: Event, most: Fraction) -> Price | None:
         """Charge an epoch in full and open it; None where it does not fit beside the answer that it may not save."""
-        ledger, source = self.dataset.ledger, self.dataset.source
-        share = ledger.share(epoch.event)
-        price = Price(share, standalone_epsilon(epoch.event, ledger.state().total.delta))
-        if share + ledger.share(single) > min(most, ledger.left(analyst=self.desk.analyst)):
+        ledger = self.dataset.ledger
+        if ledger.share(epoch.event) + ledger.share(single) > self.desk.allowed(most):
             return None
+        checks = partial(PredictionCheck, epoch.mechanism)
         try:
-            receipt = self.desk.charge(epoch.event, purpose=CONFIRMING, most=most)
+            bought = self.desk.buy(Purchase(event=epoch.event, purpose=CONFIRMING, deliver=checks, max_price=most))
         except BudgetExhausted:
             return None
-        try:
-            with mark_errors_charged():
-                check = PredictionCheck(
-                    epoch.mechanism, receipt, ledger=ledger, source=source, unit=self.dataset.schema.unit
-                )
-        finally:
-            ledger.let_go(receipt)
-        self._open = _OpenEpoch(epoch, check, receipt.id)
+        self._open = _OpenEpoch(epoch, bought.item, bought.receipt.id)
         self._spend()
-        return price
+        return bought.price
 
-    def _checked(self, question: Question, law: ConfirmedLaw, prediction: int) -> ResolvedAnswer | None:
+    def _checked(self, question: Question, law: ConfirmedLaw, prediction: int) -> Found | None:
         opened, kind = self._open, self.follower.kind(question.query)
         if opened is None:
             return None
@@ -176,7 +166,7 @@ class Confirmer:
             self._open = None
             return None
         self._told[query_digest(question.query)] = (prediction, law)
-        return ResolvedAnswer(make_derived_values(question, [(prediction,)], [law]), "confirmed", opened.receipt)
+        return Found(make_derived_values(question, [(prediction,)], [law]), "confirmed", opened.receipt)
 
     def _could_pay(self, price: AccountPrices) -> bool:
         """Return whether all single answers since the last epoch have cost as much; nothing is fitted for it."""

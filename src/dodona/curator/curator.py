@@ -17,7 +17,7 @@ from dodona.answer.answer import Answer
 from dodona.answer.offer import Offer
 from dodona.answer.tolerance import Tolerances
 from dodona.curator.desk import Desk
-from dodona.curator.ladder import RUNGS, AnswerLadder, PreparedWorkload
+from dodona.curator.ladder import OPTIONAL_RUNGS, Ladder, PreparedWorkload
 from dodona.curator.request import Dataset, Request, effective_max_price, make_request
 from dodona.errors import InvalidArgument, InvalidRequest
 from dodona.ledger.book import BudgetState
@@ -40,16 +40,16 @@ Progress = Callable[[int, int], None]
 class Curator:
     """Answers questions about one dataset for one analyst. It is a context manager."""
 
-    def __init__(self, dataset: Dataset, *, analyst: str | None = None, rungs: frozenset[str] = RUNGS) -> None:
+    def __init__(self, dataset: Dataset, *, analyst: str | None = None, rungs: frozenset[str] = OPTIONAL_RUNGS) -> None:
         """Take a dataset that is open; nothing is charged. Rungs can be left out to see what they save."""
         self._dataset = dataset
-        if not rungs <= RUNGS or ("bundle" in rungs and "derive" not in rungs):
-            accepted = f"write some of {', '.join(sorted(RUNGS))}; what a bundle answers is derived from it"
+        if not rungs <= OPTIONAL_RUNGS or ("bundle" in rungs and "derive" not in rungs):
+            accepted = f"write some of {', '.join(sorted(OPTIONAL_RUNGS))}; what a bundle answers is derived from it"
             raise InvalidArgument("rungs", sorted(rungs), accepted)
         dataset.ledger.permit(analyst)
         self.desk = Desk(dataset, analyst)
         """Where whatever spends is charged."""
-        self._answering = AnswerLadder(self.desk, rungs)
+        self._ladder = Ladder(self.desk, rungs)
         self._closed = False
         self._keys: WeakValueDictionary[str, threading.Lock] = WeakValueDictionary()
         self._mutex = threading.Lock()
@@ -111,7 +111,7 @@ class Curator:
         """
         asked, request = self.read(question), self._request(within, confidence, epsilon, max_price, fresh=fresh)
         with self._held(key):
-            return self._answering.answers((asked,), request, key)[0]
+            return self._ladder.answers((asked,), request, key)[0]
 
     def ask_many(  # noqa: PLR0913  the surface of a question
         self,
@@ -139,7 +139,7 @@ class Curator:
         if not asked:
             return ()
         with self._held(key):
-            answers = self._answering.answers(tuple(asked), request, key)
+            answers = self._ladder.answers(tuple(asked), request, key)
         return answers if len(once) == len(listed) else tuple([answers[place] for place in places])
 
     def prepare(
@@ -160,7 +160,7 @@ class Curator:
             raise InvalidRequest("There is nothing to prepare. Write a list of the questions that are coming.")
         request = self._request(within, confidence, None, max_price)
         with self._held(key):
-            return self._answering.prepare(tuple(map(self.read, _deduplicate(listed)[0])), request, key)
+            return self._ladder.prepare(tuple(map(self.read, _deduplicate(listed)[0])), request, key)
 
     def quote(  # noqa: PLR0913  the surface of a question
         self,
@@ -181,7 +181,7 @@ class Curator:
             raise InvalidRequest("There is no question to quote. Write one, or a list of them.")
         request = self._request(within, confidence, epsilon, max_price, fresh=fresh)
         once = several if fresh else _deduplicate(several)[0]
-        return self._answering.offer(tuple(map(self.read, once)), request)
+        return self._ladder.offer(tuple(map(self.read, once)), request)
 
     def choose(
         self,

@@ -1,7 +1,8 @@
-"""The desk: every charge passes here, with the most that one call may cost.
+"""The desk: the only place that spends.
 
-A call above its maximum price is refused before the ledger is asked. An error after a charge says that the charge
-stands.
+Whatever costs something is a `Purchase`. The desk refuses it above the highest price of its call, reserves it in the
+ledger, has the gate deliver it, and lets others who asked for the same go on. It also recalls what was bought under a
+key before. An error after a charge says that the charge stands.
 """
 
 from __future__ import annotations
@@ -10,25 +11,28 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import partial
+from typing import Generic, TypeVar
 
 from dodona.curator.planner import standalone_epsilon
 from dodona.curator.request import Dataset
 from dodona.errors import DodonaError, InvalidRequest, Refused
-from dodona.ledger.entries import Receipt
-from dodona.ledger.errors import BudgetExhausted
+from dodona.ledger.entries import Receipt, Release
+from dodona.ledger.errors import BudgetExhausted, KeyReused, ReceiptReused
 from dodona.ledger.holds import Reservation
 from dodona.numbers import format_percent, format_percent_rounded_up
 from dodona.privacy.accountants import Accountant
-from dodona.privacy.budget import Budget, Price
+from dodona.privacy.budget import FREE, Budget, Price
 from dodona.privacy.events import Event
 
-# --- Errors after a charge: whoever raises them does not know that it was paid for. ---
+WHOLE_BUDGET = Fraction(1)
+"""A share of the budget: no limit but what is left."""
+_STEPS = 30
+_ItemT = TypeVar("_ItemT")
 
 
 @contextmanager
 def mark_errors_charged() -> Iterator[None]:
-    """Say of every error that the charge stands."""
+    """Have every error say that the charge stands."""
     try:
         yield
     except DodonaError as fault:
@@ -40,7 +44,7 @@ def mark_errors_charged() -> Iterator[None]:
 
 @contextmanager
 def mark_errors_prepaid() -> Iterator[None]:
-    """Say the same of a question that was paid for when something was opened; a refusal of it takes nothing."""
+    """Do the same for a question that was paid for in advance; a refusal of it takes nothing."""
     refusal: DodonaError | None = None
     with mark_errors_charged():
         try:
@@ -49,14 +53,6 @@ def mark_errors_prepaid() -> Iterator[None]:
             refusal = fault
     if refusal is not None:
         raise refusal
-
-
-# --- The desk: what one call may take of the budget, and the charge itself. Nothing is spent by surprise. ---
-
-
-WHOLE_BUDGET = Fraction(1)
-"""Of the budget: no bound but what is left."""
-_STEPS = 30
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,82 +77,140 @@ class PriceAboveMaximum(Refused):
     ) -> None:
         """Say the price, why it is so, the most that one call may take, what would fit, and how to allow it."""
         self.price, self.most = price, most
-        told = f"This would take {format_percent(price)} of the budget."
-        super().__init__(" ".join(filter(None, (told, why, explain_price_refusal(price, most, best)))))
+        stated = f"This would take {format_percent(price)} of the budget."
+        super().__init__(" ".join(filter(None, (stated, why, explain_price_refusal(price, most, best)))))
+
+
+def _nothing_affordable(_: Fraction) -> AffordableRequest | None:
+    return None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Purchase(Generic[_ItemT]):
+    """Something to buy: an answer, a batch, a bundle, a choice, a watch, checks, weights, or a step of a release."""
+
+    event: Event
+    purpose: str
+    """What the receipt is for; the gate holds it to that."""
+    deliver: Callable[..., _ItemT]
+    """An entry of the gate: takes the receipt, and the ledger, the source and the unit by name."""
+    max_price: Fraction
+    """The largest share of the budget that this call may take."""
+    affordable: Callable[[Fraction], AffordableRequest | None] = _nothing_affordable
+    """Returns what would fit a share of the budget, for the words of a refusal."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bought(Generic[_ItemT]):
+    """What was delivered, its receipt, and what this caller paid for it."""
+
+    item: _ItemT
+    receipt: Receipt
+    price: Price
 
 
 @dataclass(frozen=True, slots=True)
 class Desk:
-    """Charges the calls of one analyst."""
+    """Spends the budget of one dataset for one analyst."""
 
     dataset: Dataset
     analyst: str | None
 
-    def charge(
-        self,
-        event: Event,
-        *,
-        purpose: str,
-        most: Fraction,
-        key: str | None = None,
-        best: Callable[[Fraction], AffordableRequest | None] = lambda _: None,
-    ) -> Receipt:
-        """Charge an event, unless it takes more than one call may; what was paid for under the key is not asked again.
+    def price(self, event: Event) -> Price:
+        """Return what an event takes of the budget, and its ε alone."""
+        ledger = self.dataset.ledger
+        return Price(ledger.share(event), standalone_epsilon(event, ledger.state().total.delta))
 
-        `best` returns what would fit a share of the budget.
-        """
-        ledger, version = self.dataset.ledger, self.dataset.source.version
-        if key is None or ledger.receipt(key, analyst=self.analyst) is None:
-            self.agree(ledger.share(event), most=most, best=best, why=partial(self._why, event))
-        with self._explaining(event):
-            return ledger.reserve(event, analyst=self.analyst, key=key, purpose=purpose, version=version)
+    def allowed(self, max_price: Fraction) -> Fraction:
+        """Return what a call may take of the budget: its highest price, or what is left if that is less."""
+        return min(max_price, self.dataset.ledger.left(analyst=self.analyst))
 
-    def charge_once(  # noqa: PLR0913  each is a word of the charge
-        self,
-        event: Event,
-        *,
-        purpose: str,
-        most: Fraction,
-        seen: int | None,
-        key: str | None = None,
-        best: Callable[[Fraction], AffordableRequest | None] = lambda _: None,
-    ) -> Reservation | None:
-        """Charge an event as `charge` does, unless others are asking the same; None where they were answered.
-
-        `seen` says how many releases were read before; None where a new measurement is wanted whatever others ask.
-        """
-        ledger, version = self.dataset.ledger, self.dataset.source.version
-        if key is None or ledger.receipt(key, analyst=self.analyst) is None:
-            self.agree(ledger.share(event), most=most, best=best, why=partial(self._why, event))
-        with self._explaining(event):
-            return ledger.reserve_once(
-                event, analyst=self.analyst, key=key, purpose=purpose, version=version, seen=seen
+    def buy(self, purchase: Purchase[_ItemT], *, key: str | None = None) -> Bought[_ItemT]:
+        """Charge, make it durable, then deliver. What was charged under the key before is not charged again."""
+        known = self._approve(purchase, key)
+        with self._explained(purchase.event):
+            receipt = self.dataset.ledger.reserve(
+                purchase.event,
+                analyst=self.analyst,
+                key=key,
+                purpose=purchase.purpose,
+                version=self.dataset.source.version,
             )
+        return self._deliver(purchase, Reservation(receipt, taken_over=known))
 
-    def agree(
-        self,
-        price: Fraction,
-        *,
-        most: Fraction,
-        best: Callable[[Fraction], AffordableRequest | None],
-        why: Callable[[], str] = lambda: "",
+    def buy_once(
+        self, purchase: Purchase[_ItemT], *, seen: int | None, key: str | None = None
+    ) -> Bought[_ItemT] | None:
+        """Buy as `buy` does, unless others are asking the same; None where they were answered: look again.
+
+        `seen` says how many releases were read before; None where a new measurement is wanted whatever others ask. What
+        was taken over from a caller who died was charged to them.
+        """
+        self._approve(purchase, key)
+        with self._explained(purchase.event):
+            reserved = self.dataset.ledger.reserve_once(
+                purchase.event,
+                analyst=self.analyst,
+                key=key,
+                purpose=purchase.purpose,
+                version=self.dataset.source.version,
+                seen=seen,
+            )
+        try:
+            return None if reserved is None else self._deliver(purchase, reserved)
+        except ReceiptReused:
+            return None  # the hold was lost, with a connection, and another caller has taken the receipt over
+
+    def recall(self, key: str) -> tuple[Receipt, Release] | None:
+        """Return what was bought under a key before; None where nothing was, or where it is not delivered yet."""
+        ledger = self.dataset.ledger
+        receipt = ledger.receipt(key, analyst=self.analyst)
+        if receipt is None:
+            return None
+        ledger.wait_for(receipt)  # another process may be asking under the same key right now
+        release = ledger.fetch(key, analyst=self.analyst)
+        if release is None:
+            return None
+        if (receipt.version, receipt.dataset) != (self.dataset.source.version, self.dataset.name):
+            raise KeyReused(key)
+        return receipt, release
+
+    def require_affordable(
+        self, event: Event | Fraction, max_price: Fraction, affordable: Callable[[Fraction], AffordableRequest | None]
     ) -> None:
-        """Refuse a price above the most that the call may take; `why` returns words about how it comes about.
+        """Refuse an event, or a share of the budget, above the highest price of its call.
 
         Theorem: release
         """
-        if price <= most:
+        share = event if isinstance(event, Fraction) else self.dataset.ledger.share(event)
+        if share <= max_price:
             return
+        why = "" if isinstance(event, Fraction) else self._why(event)
         left = self.dataset.ledger.left(analyst=self.analyst)
-        if price > left:  # no max_price would help
+        if share > left:  # no max_price would help
             of = "the dataset" if self.analyst is None else self.analyst
-            found = best(min(left, most))
-            words = None if found is None else found.words
-            raise BudgetExhausted(asked=price, left=left, of=of, best=words, why=why())
-        raise PriceAboveMaximum(price=price, most=most, best=best(most), why=why())
+            best = affordable(min(left, max_price))
+            raise BudgetExhausted(asked=share, left=left, of=of, best=None if best is None else best.words, why=why)
+        raise PriceAboveMaximum(price=share, most=max_price, best=affordable(max_price), why=why)
+
+    def _approve(self, purchase: Purchase[_ItemT], key: str | None) -> bool:
+        """Refuse what is above its highest price; return whether it was charged under the key before."""
+        known = key is not None and self.dataset.ledger.receipt(key, analyst=self.analyst) is not None
+        if not known:
+            self.require_affordable(purchase.event, purchase.max_price, purchase.affordable)
+        return known
+
+    def _deliver(self, purchase: Purchase[_ItemT], reserved: Reservation) -> Bought[_ItemT]:
+        ledger, source, unit = self.dataset.ledger, self.dataset.source, self.dataset.schema.unit
+        try:
+            with mark_errors_charged():
+                item = purchase.deliver(reserved.receipt, ledger=ledger, source=source, unit=unit)
+                return Bought(item, reserved.receipt, FREE if reserved.taken_over else self.price(purchase.event))
+        finally:
+            ledger.let_go(reserved.receipt)
 
     @contextmanager
-    def _explaining(self, event: Event) -> Iterator[None]:
+    def _explained(self, event: Event) -> Iterator[None]:
         """Add to the ledger's refusal why the event takes so much."""
         try:
             yield
@@ -166,9 +220,7 @@ class Desk:
             ) from None
 
     def _why(self, event: Event) -> str:
-        ledger = self.dataset.ledger
-        budget = ledger.state().total
-        return explain_price_above_epsilon(Price(ledger.share(event), standalone_epsilon(event, budget.delta)), budget)
+        return explain_price_above_epsilon(self.price(event), self.dataset.ledger.state().total)
 
 
 def explain_price_above_epsilon(price: Price, budget: Budget) -> str:

@@ -1,13 +1,14 @@
-"""The ladder that every question climbs: replay, derive, confirm, and only then measure.
+"""The ladder that every question climbs: `RUNGS = (replay, derive, confirm, bundle, measure)`.
 
-What is measured is charged first and made durable before the data are touched.
+A rung answers those questions of a call that it can, and leaves the others to the next one. The first two are free; the
+last three buy through the desk: charged first, made durable, and only then are the data touched.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import partial
 from itertools import islice
@@ -23,12 +24,14 @@ from dodona.curator.beyond_budget import BeyondBudget, best_affordable, explain_
 from dodona.curator.confirm import Confirmer
 from dodona.curator.desk import (
     AffordableRequest,
+    Bought,
     Desk,
+    Purchase,
     explain_price_above_epsilon,
     explain_price_refusal,
     mark_errors_charged,
 )
-from dodona.curator.lookup import Aim, Finder, PendingQuestion, ResolvedAnswer, distinct_questions, read_release
+from dodona.curator.lookup import Aim, Found, Lookup, Replay, Resolved, distinct_questions, read_release
 from dodona.curator.planner import Planner, noisy_columns, standalone_epsilon
 from dodona.curator.predictions import ModelTracker
 from dodona.curator.rent_or_buy import Buyer, CountDemand, PurchaseOrder, RentOrBuyRule
@@ -36,7 +39,7 @@ from dodona.curator.request import Request
 from dodona.errors import InvariantBroken
 from dodona.knowledge.releases import ReleasedBlocks
 from dodona.ledger.entries import Release
-from dodona.ledger.errors import BudgetExhausted, KeyReused, ReceiptReused
+from dodona.ledger.errors import BudgetExhausted, KeyReused
 from dodona.numbers import format_percent
 from dodona.privacy.accuracy import to_failure_probability
 from dodona.privacy.budget import FREE, Price
@@ -45,7 +48,9 @@ from dodona.query.query import Query
 from dodona.query.question import Question
 from dodona.trusted.gate import read_public_rows, release_measurement
 
-# --- What was prepared: a workload that was declared, and what was bought so that all of it follows. ---
+_LONGEST_TEXT = 10_000
+_SHOWN = 10
+_MOST_LOOKS = 8  # after which a call goes on, however much others release meanwhile
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,473 +67,444 @@ class PreparedWorkload:
     __repr__ = __str__
 
 
-# --- Answering: the ladder. Told again, else derived, else confirmed, else bought. The path of every question. ---
+@dataclass(slots=True)
+class Call:
+    """One call of an analyst on its way up the ladder: its questions, each resolved once, and what was found so far."""
 
-
-RUNGS = frozenset(("replay", "derive", "confirm", "bundle"))
-"""The rungs that can be left out; the last one, to measure, is always there."""
-_LONGEST_TEXT = 10_000
-_SHOWN = 10
-_MOST_LOOKS = 8  # after which a call goes on, however much others release meanwhile
-
-
-@dataclass(frozen=True, slots=True)
-class AnalystCall:
-    """One call of an analyst."""
-
+    asked: list[Resolved]
+    request: Request
     key: str | None
     seen: int | None
     """How many releases were read before the call looked for its answer; None where new noise is wanted anyway."""
+    found: list[Found | None] = field(default_factory=list)
+    replays: dict[int, Replay] = field(default_factory=dict)
+    """By place: the releases of some of a question's blocks."""
+    order: PurchaseOrder | None = None
+    """What is to be bought, once it was planned."""
+    epoch: Price = FREE
+    """What an epoch of checks took that was opened for this call."""
     looks: int = 0
-    """How often it looked before."""
+    """How often it looked at the releases before."""
+
+    @property
+    def places(self) -> list[int]:
+        """The places of the questions that have no answer yet."""
+        return [place for place, found in enumerate(self.found) if found is None]
+
+    @property
+    def missing(self) -> list[Resolved]:
+        """The questions that have no answer yet."""
+        return [one for one, found in zip(self.asked, self.found, strict=True) if found is None]
+
+    def fill(self, found: Sequence[Found | None], places: Sequence[int] | None = None) -> None:
+        """Take answers of the questions that have none yet, or of those at some places."""
+        for place, one in zip(self.places if places is None else places, found, strict=True):
+            self.found[place] = one
 
 
-@dataclass(frozen=True, slots=True)
-class ChargedRelease:
-    """What a charge bought."""
-
-    released: Release
-    price: Price
+Rung = Callable[["Ladder", Call], None]
 
 
-class AnswerLadder:
+def replay(ladder: Ladder, call: Call) -> None:
+    """Answer with what was released before, where it is accurate enough."""
+    if call.request.fresh:
+        return
+    places = call.places
+    counts = [place for place in places if call.asked[place].demands is not None]
+    if len(counts) < len(places):  # beside counts and sums: a replay must be as good as what would be measured
+        missing = [call.asked[place].question for place in places]
+        noises = ladder.planner.plan(missing, call.request).measurement.noises
+        start = 0
+        for place, question in zip(places, missing, strict=True):
+            planned = noises[start : start + len(question.query.blocks)]
+            start += len(planned)
+            if call.asked[place].demands is None:
+                call.found[place] = ladder.lookup.replay_planned(question, planned, call.request)
+    call.replays = dict(zip(counts, ladder.lookup.replay([call.asked[place] for place in counts]), strict=True))
+    call.fill([one.found() for one in call.replays.values()], counts)
+
+
+def derive(ladder: Ladder, call: Call) -> None:
+    """Answer what follows from releases; what no row can change is free also where new noise is asked for."""
+    call.fill([ladder.lookup.public(one.question) for one in call.missing])
+    if call.request.fresh:
+        return
+    counts = [place for place in call.places if call.asked[place].demands is not None]
+    replays = [call.replays.get(place) or Replay.nothing(call.asked[place]) for place in counts]
+    call.fill(ladder.lookup.derive(replays), counts)
+
+
+def confirm(ladder: Ladder, call: Call) -> None:
+    """Answer one count with the model's prediction, where an open check confirms it and that is cheaper."""
+    demand = None if call.request.fresh or len(call.missing) > 1 else count_demand(call.missing[0])
+    if demand is None or demand.facet.grouped:
+        return
+    question = call.missing[0].question
+    single = partial(ladder.planner.plan, (question,), call.request)
+    confirmed = ladder.confirmer.answer(
+        question, demand.room, demand.failing, lambda: single().event, call.request.max_price
+    )
+    if confirmed.opened is not None:  # what an epoch costs is rent too, which a bundle would have saved
+        call.epoch = call.epoch.plus(confirmed.price)
+        call.request = replace(call.request, max_price=call.request.max_price - confirmed.price.share)
+        with ladder.releases.lock:
+            noise = single().measurement.noises[0]
+            ladder.releases.knowledge.asked.pay(demand.facet, noise, confirmed.opened, 1)
+    call.fill([confirmed.held])
+
+
+def bundle(ladder: Ladder, call: Call) -> None:
+    """Buy a bundle that answers more than the questions at hand, where it has paid for itself; else leave it."""
+    order = call.order = ladder.plan_order(call)
+    if order.bundle is None:
+        return
+    reused = bool(ladder.releases.draws)
+    try:
+        bought = ladder.buy(order, call)
+    except BudgetExhausted:  # of two accounts, the one with more left refused it
+        call.order = ladder.buyer.alone(_questions(call.missing), call.request)
+        return
+    if bought is None:
+        return
+    with mark_errors_charged():
+        missing = call.missing
+        learned = ladder.lookup.derive([Replay.nothing(one) for one in missing])  # a bundle is bought for counts alone
+        answers = [ladder.answer_of_bundle(one, known) for one, known in zip(missing, learned, strict=True)]
+    call.fill([one.bought(bought.receipt.id, bought.price, reused=reused) for one in answers])
+
+
+def measure(ladder: Ladder, call: Call) -> None:
+    """Buy the answers themselves, all at once."""
+    if call.order is not None and call.order.bundle is not None:
+        return  # others were answered meanwhile: look again
+    order = call.order or ladder.buyer.alone(_questions(call.missing), call.request)
+    bought = ladder.buy(order, call)
+    if bought is not None:
+        call.fill([*read_release(bought.item, _questions(call.missing), bought.price)])
+
+
+RUNGS: tuple[Rung, ...] = (replay, derive, confirm, bundle, measure)
+OPTIONAL_RUNGS = frozenset(rung.__name__ for rung in RUNGS[:-1])
+"""The rungs that can be left out; the last one is always there."""
+_FREE_RUNGS = (replay, derive)
+
+
+class Ladder:
     """The rungs of one dataset for one analyst."""
 
-    def __init__(self, desk: Desk, rungs: frozenset[str] = RUNGS) -> None:
+    def __init__(self, desk: Desk, rungs: frozenset[str] = OPTIONAL_RUNGS) -> None:
         """Take the desk of an open dataset."""
-        self._desk, self._rungs = desk, rungs
+        self.desk = desk
+        self._rungs = tuple(rung for rung in RUNGS if rung is measure or rung.__name__ in rungs)
         dataset = self._dataset = desk.dataset
-        self._analyst = desk.analyst
         ledger, schema = dataset.ledger, dataset.schema
         self._budget = ledger.state().total
-        self._delta = self._budget.delta
-        self._planner = Planner(schema.unit, self._delta, ledger.share)
+        self.planner = Planner(schema.unit, self._budget.delta, ledger.share)
         version, rows = dataset.source.version, partial(read_public_rows, dataset.source, schema.domain, schema.unit)
-        self._memory = ReleasedBlocks(ledger, schema.domain, dataset=dataset.name, version=version, rows=rows)
-        self._finder = Finder(self._memory, rungs, schema.unit.size)
-        rule = RentOrBuyRule(schema.domain, schema.unit, self._memory.knowledge)
-        self._buyer = Buyer(self._planner, rule, ledger.shares, ledger.share, rungs)
-        follower = ModelTracker(self._memory, schema.unit.size)
-        self._confirmer, self._beyond = Confirmer(desk, follower), BeyondBudget(follower)
+        self.releases = ReleasedBlocks(ledger, schema.domain, dataset=dataset.name, version=version, rows=rows)
+        self.lookup = Lookup(self.releases, schema.unit.size)
+        rule = RentOrBuyRule(schema.domain, schema.unit, self.releases.knowledge)
+        self.buyer = Buyer(self.planner, rule, ledger.shares, ledger.share)
+        tracker = ModelTracker(self.releases, schema.unit.size)
+        self.confirmer, self._beyond = Confirmer(desk, tracker), BeyondBudget(tracker)
 
     def answers(self, asked: tuple[Question, ...], request: Request, key: str | None) -> tuple[Answer, ...]:
         """Return the answers to questions by the cheapest way that is accurate enough; one charge, or none."""
-        once, places = distinct_questions(asked, request)
+        distinct, places = distinct_questions(asked, request)
         if key is not None:
-            fetched = self._fetched(once, request, key)
-            if fetched is not None:
-                return self._answered(_spread(fetched, asked, places), request)
-        call = self._call(key, request)
-        resolved = self._resolved(once, request)
-        found = self._all_found(resolved, request)
-        missing = _missing(resolved, found)
-        if missing:
-            bought = iter(self._or_beyond(missing, request, call))
-            found = [next(bought) if held is None else held for held in found]
-        known = [held for held in found if held is not None]
-        charged = any(held.price.share > 0 for held in known)
+            recalled = self._recall(distinct, request, key)
+            if recalled is not None:
+                return self._answered(_spread(recalled, asked, places), request)
+        call = self._resolve(distinct, request, key)
+        self._climb(call)
+        found = [one for one in call.found if one is not None]
+        charged = any(one.price.share > 0 for one in found)
         with mark_errors_charged() if charged else nullcontext():
-            return self._answered(_spread(known, asked, places), request)
+            return self._answered(_spread(found, asked, places), request)
 
     def prepare(self, asked: tuple[Question, ...], request: Request, key: str | None) -> PreparedWorkload:
         """Buy the cheapest measurement that all questions follow from; those that do already cost nothing."""
-        looks, resolved = 0, self._resolved(distinct_questions(asked, request)[0], request)
+        call = self._resolve(distinct_questions(asked, request)[0], request, key)
         while True:
-            call = self._call(key, request, looks)
-            looks += 1
-            missing = _missing(resolved, self._all_found(resolved, request))
-            if not missing:
-                return PreparedWorkload(
-                    questions=len(asked), price=FREE, bought="nothing: all of it follows from what was told"
-                )
-            order = self._together(missing, request)
-            bought = self._release(order, missing, request, call)
+            self._climb_free(call)
+            if not call.missing:
+                nothing = "nothing: all of it follows from earlier releases"
+                return PreparedWorkload(questions=len(asked), price=FREE, bought=nothing)
+            order = self._plan_together(call)
+            bought = self.buy(order, call)
             if bought is not None:
                 return PreparedWorkload(questions=len(asked), price=bought.price, bought=order.described)
+            self._look_again(call)
 
     def offer(self, asked: tuple[Question, ...], request: Request) -> Offer:
         """Return what questions would cost; nothing is spent."""
-        resolved = self._resolved(distinct_questions(asked, request)[0], request)
-        found = self._all_found(resolved, request)
-        missing = _missing(resolved, found)
-        left = self._dataset.ledger.left(analyst=self._analyst)
-        order = self._order(missing, request) if missing else None
+        call = self._resolve(distinct_questions(asked, request)[0], request, None)
+        self._climb_free(call)
+        left = self._dataset.ledger.left(analyst=self.desk.analyst)
+        order = self.plan_order(call) if call.missing else None
         price = FREE if order is None else self._price(order)
-        held = next((one for one in found if one is not None), None)
+        known = next((one for one in call.found if one is not None), None)
+        words = self._explained(price, left, call) + self._hinted(call, order)
         return Offer(
             question=asked[0],
             price=price,
-            source="measured" if order is not None or held is None else held.source,
-            mechanism=order.described if order is not None else "what was told before",
-            accuracy=tuple(self._expected(resolved, found, order, request)),
+            source="measured" if order is not None or known is None else known.source,
+            mechanism=order.described if order is not None else "earlier releases",
+            accuracy=tuple(self._expected(call, order)),
             confidence=request.confidence,
             allowed=min(left, request.max_price),
-            explanation=" ".join(
-                self._explained(price, left, resolved, request) + self._hinted(missing, order, request)
-            ),
+            explanation=" ".join(words),
             about=self._dataset.about,
         )
 
-    def _resolved(self, asked: Sequence[Question], request: Request) -> list[PendingQuestion]:
-        aim = Aim(request, size=self._dataset.schema.unit.size)
-        return [PendingQuestion(question, aim) for question in asked]
-
-    def _all_found(self, asked: Sequence[PendingQuestion], request: Request) -> list[ResolvedAnswer | None]:
-        """Return for each question what its answer is, where it is free."""
+    def _resolve(self, asked: Sequence[Question], request: Request, key: str | None) -> Call:
+        """Return a call that stands before the first rung."""
         if request.within is not None:
-            validate_tolerances(request.within, _questions(asked))
-        found = [self._finder.exact(one.question) for one in asked]
-        if request.fresh:
-            return found
-        left = [place for place, held in enumerate(found) if held is None]
-        counts = [place for place in left if asked[place].demands is not None]
-        if len(counts) < len(
-            left
-        ):  # more than counts and sums: what is told again is as good as what would be measured
-            noises = self._planner.plan([asked[place].question for place in left], request).measurement.noises
-            start = 0
-            for place in left:
-                question = asked[place].question
-                planned = noises[start : start + len(question.query.blocks)]
-                start += len(planned)
-                if asked[place].demands is None:
-                    found[place] = self._finder.replay(question, planned, request)
-        for place, held in zip(counts, self._finder.find([asked[place] for place in counts]), strict=True):
-            found[place] = held
-        return found
+            validate_tolerances(request.within, asked)
+        aim = Aim(request, size=self._dataset.schema.unit.size)
+        resolved = [Resolved(question, aim) for question in asked]
+        return Call(resolved, request, key, self._look(request), [None] * len(resolved))
 
-    def _call(self, key: str | None, request: Request, looks: int = 0) -> AnalystCall:
-        """Return what a call knows before it looks at what was released."""
-        if "replay" not in self._rungs or request.fresh:
-            return AnalystCall(key, None)
-        self._memory.follow()
-        return AnalystCall(key, self._memory.seen, looks)
+    def _look(self, request: Request) -> int | None:
+        """Return how many releases were read; None where what others ask makes no difference."""
+        if replay not in self._rungs or request.fresh:
+            return None
+        self.releases.follow()
+        return self.releases.seen
 
-    def _or_beyond(
-        self, missing: Sequence[PendingQuestion], request: Request, call: AnalystCall
-    ) -> list[ResolvedAnswer]:
-        """Return what is confirmed or bought; where the budget cannot buy it, what the owner chose."""
-        try:
-            return [*self._confirmed(missing, request, call)]
-        except BudgetExhausted as refused:
-            guessing = self._dataset.after == "model" and not request.fresh
-            guesses = (
-                self._beyond.guesses(_questions(missing), to_failure_probability(request.confidence))
-                if guessing
-                else None
-            )
-            if guesses is not None:
-                return guesses
-            if refused.best is not None:
-                raise
-            best = self._best(missing, request, self._allowed(request))
-            raise BudgetExhausted(
-                asked=refused.asked,
-                left=refused.left,
-                of=refused.of,
-                best=None if best is None else best.words,
-                why=refused.why,
-            ) from None
-
-    def _confirmed(
-        self, missing: Sequence[PendingQuestion], request: Request, call: AnalystCall
-    ) -> Iterator[ResolvedAnswer]:
-        """Yield the confirmed prediction of one count, where that is cheaper; else buy what is missing."""
-        checking = len(missing) == 1 and "confirm" in self._rungs and not request.fresh
-        wanted = _count_demand(missing[0]) if checking else None
-        if wanted is None or wanted.facet.grouped:
-            yield from self._bought(missing, request, call)
-            return
-        found = self._confirmer.answer(
-            missing[0].question,
-            wanted.room,
-            wanted.failing,
-            lambda: self._planner.plan(_questions(missing), request).event,
-            request.max_price,
-        )
-        if found.opened is not None:  # what an epoch costs is rent too, which a bundle would have saved
-            request = replace(request, max_price=request.max_price - found.price.share)
-            noise = self._planner.plan(_questions(missing), request).measurement.noises[0]
-            with self._memory.lock:
-                self._memory.knowledge.asked.pay(wanted.facet, noise, found.opened, 1)
-        held = next(self._bought(missing, request, call)) if found.held is None else found.held
-        yield held if found.opened is None else replace(held, price=held.price.plus(found.price))
-
-    def _bought(
-        self, missing: Sequence[PendingQuestion], request: Request, call: AnalystCall
-    ) -> Iterator[ResolvedAnswer]:
-        """Buy what is missing, all at once, and yield what is then known of each question.
-
-        Where another caller was asking the same, what they were told is told here too, for nothing.
-        """
-        before = bool(self._memory.draws)
-        while True:
-            order = self._order(missing, request, call.key)
-            try:
-                bought = self._release(order, missing, request, call)
-            except BudgetExhausted:
-                if order.bundle is None:
-                    raise
-                order = self._buyer.alone(
-                    _questions(missing), request
-                )  # of two accounts, the one with more left refused it
-                bought = self._release(order, missing, request, call)
-            if bought is not None:
-                break
-            call = self._call(call.key, request, call.looks + 1)
-            shared = self._shared(missing, request, call)
-            if shared is not None:
-                yield from shared
-                return
-        if order.bundle is None:
-            yield from read_release(bought.released, _questions(missing), bought.price)
-            return
-        with mark_errors_charged():
-            learned = self._finder.find(missing)  # a bundle is bought for counts alone
-        for one, known in zip(missing, learned, strict=True):
-            held = self._paid_for(one) if known is None else known
-            yield held.bought(bought.released.receipt, bought.price, reused=before)
-
-    def _shared(
-        self, missing: Sequence[PendingQuestion], request: Request, call: AnalystCall
-    ) -> list[ResolvedAnswer] | None:
-        """Return what is known once another caller was answered; None where that is not all of it."""
+    def _look_again(self, call: Call) -> None:
+        """Set a call before the first rung again, as others were answered meanwhile."""
+        call.found, call.replays, call.order = [None] * len(call.asked), {}, None
+        call.seen, call.looks = self._look(call.request), call.looks + 1
         if call.key is not None:
-            fetched = self._fetched(_questions(missing), request, call.key)
-            if fetched is not None:
-                return fetched
-        known = [held for held in self._all_found(missing, request) if held is not None]
-        return known if len(known) == len(missing) else None
+            recalled = self._recall(_questions(call.asked), call.request, call.key)
+            if recalled is not None:
+                call.found = [*recalled]
 
-    def _paid_for(self, asked: PendingQuestion) -> ResolvedAnswer:
+    def _climb(self, call: Call) -> None:
+        """Answer all questions of a call, rung by rung; where the budget cannot buy it, as the owner chose."""
+        try:
+            while True:
+                for rung in self._rungs:
+                    rung(self, call)
+                    if not call.missing:
+                        break
+                if not call.missing:
+                    break
+                self._look_again(call)
+        except BudgetExhausted as refused:
+            self._answer_beyond(call, refused)
+        if call.epoch is not FREE:
+            call.found = [one and replace(one, price=one.price.plus(call.epoch)) for one in call.found]
+
+    def _climb_free(self, call: Call) -> None:
+        for rung in _FREE_RUNGS:
+            if rung in self._rungs and call.missing:
+                rung(self, call)
+
+    def _answer_beyond(self, call: Call, refused: BudgetExhausted) -> None:
+        """Let the model guess where the owner allows it; else say what could still be bought."""
+        failure = to_failure_probability(call.request.confidence)
+        guessing = self._dataset.after == "model" and not call.request.fresh
+        guesses = self._beyond.guesses(_questions(call.missing), failure) if guessing else None
+        if guesses is not None:
+            call.fill(guesses)
+            return
+        if refused.best is not None:
+            raise refused
+        best = self._best(call, self.desk.allowed(call.request.max_price))
+        words = None if best is None else best.words
+        raise BudgetExhausted(
+            asked=refused.asked, left=refused.left, of=refused.of, best=words, why=refused.why
+        ) from None
+
+    def answer_of_bundle(self, asked: Resolved, known: Found | None) -> Found:
         """Return what a bundle says of a question that it was bought for, however accurate that is.
 
         It was seen to be accurate enough before it was charged. Only what others released meanwhile can change that, by
         a rounding: then the answer has the interval that it has.
         """
-        held = self._finder.find_anyhow(asked)
-        if held is None:
+        found = self.lookup.derive_anyhow(asked) if known is None else known
+        if found is None:
             raise InvariantBroken("What was bought does not answer the question.", charged=True)
-        return held
+        return found
 
-    def _order(self, missing: Sequence[PendingQuestion], request: Request, key: str | None = None) -> PurchaseOrder:
-        if request.fresh:
-            return self._buyer.alone(_questions(missing), request)
+    def plan_order(self, call: Call) -> PurchaseOrder:
+        """Return what to measure for the questions that have no answer yet: a bundle, or the answers themselves."""
+        missing, request = call.missing, call.request
+        if request.fresh or bundle not in self._rungs:
+            return self.buyer.alone(_questions(missing), request)
         if len(missing) > 1:
-            return self._together(missing, request)
-        wanted, ledger = _count_demand(missing[0]), self._dataset.ledger
-        left = self._allowed(request)
-        paid_for = None if key is None else ledger.receipt(key, analyst=self._analyst)
-        if paid_for is not None:  # charged and not measured: it fits, as it did then
-            left += ledger.share(paid_for.event)
-        with self._memory.lock:
-            return self._buyer.single(missing[0].question, request, wanted, left)
+            return self._plan_together(call)
+        ledger, left = self._dataset.ledger, self.desk.allowed(request.max_price)
+        receipt = None if call.key is None else ledger.receipt(call.key, analyst=self.desk.analyst)
+        if receipt is not None:  # charged and not measured: it fits, as it did then
+            left += ledger.share(receipt.event)
+        with self.releases.lock:
+            return self.buyer.single(missing[0].question, request, count_demand(missing[0]), left)
 
-    def _together(self, missing: Sequence[PendingQuestion], request: Request) -> PurchaseOrder:
-        wanted = [_count_demand(one) for one in missing]
-        known = [own for own in wanted if own is not None]
-        with self._memory.lock:
-            return self._buyer.together(_questions(missing), request, known if len(known) == len(wanted) else [])
+    def _plan_together(self, call: Call) -> PurchaseOrder:
+        demands = [count_demand(one) for one in call.missing] if bundle in self._rungs else [None]
+        known = [demand for demand in demands if demand is not None]
+        complete = known if len(known) == len(demands) else []
+        with self.releases.lock:
+            return self.buyer.together(_questions(call.missing), call.request, complete)
 
-    def _release(
-        self, order: PurchaseOrder, missing: Sequence[PendingQuestion], request: Request, call: AnalystCall
-    ) -> ChargedRelease | None:
-        """Charge, make it durable, then touch data; None where another caller did just that, so that one looks again.
-
-        What was taken over from a caller who died was charged to them.
-        """
-        if call.seen not in {None, self._memory.seen} and call.looks < _MOST_LOOKS:
+    def buy(self, order: PurchaseOrder, call: Call) -> Bought[Release] | None:
+        """Buy what was ordered for a call; None where others were answered meanwhile, so that one looks again."""
+        if call.seen not in {None, self.releases.seen} and call.looks < _MOST_LOOKS:
             return None  # the look and the plan are of different moments: others who ask the same may plan another way
-        ledger, source = self._dataset.ledger, self._dataset.source
-        reserved = self._desk.charge_once(
-            order.event,
-            key=call.key,
+        text = "; ".join(one.question.text for one in call.missing if one.question.text)[:_LONGEST_TEXT] or None
+        purchase = Purchase(
+            event=order.event,
             purpose=order.measurement.purpose,
-            seen=call.seen,
-            most=request.max_price,
-            best=lambda most: self._best(missing, request, most),
+            deliver=partial(release_measurement, order.measurement, text=text),
+            max_price=call.request.max_price,
+            affordable=partial(self._best, call),
         )
-        if reserved is None:
-            return None
-        receipt = reserved.receipt
-        text = "; ".join(one.question.text for one in missing if one.question.text)[:_LONGEST_TEXT] or None
-        unit = self._dataset.schema.unit
-        try:
-            with mark_errors_charged():
-                released = release_measurement(
-                    order.measurement, receipt, ledger=ledger, source=source, unit=unit, text=text
-                )
-        except ReceiptReused:
-            return None  # the hold was lost, with a connection, and another caller has taken the receipt over
-        finally:
-            ledger.let_go(receipt)
-        self._memory.expect(receipt.id, order.measurement)
-        return ChargedRelease(released, FREE if reserved.taken_over else self._price(order))
+        bought = self.desk.buy_once(purchase, key=call.key, seen=call.seen)
+        if bought is not None:
+            self.releases.expect(bought.receipt.id, order.measurement)
+        return bought
 
-    def _fetched(self, asked: tuple[Question, ...], request: Request, key: str) -> list[ResolvedAnswer] | None:
+    def _recall(self, asked: tuple[Question, ...], request: Request, key: str) -> list[Found] | None:
         """Return what was paid for under a key; None where nothing was, or where it was not yet measured."""
-        ledger, source = self._dataset.ledger, self._dataset.source
-        receipt = ledger.receipt(key, analyst=self._analyst)
-        if receipt is not None:
-            ledger.wait_for(receipt)  # another process may be asking under the same key right now
-        released = None if receipt is None else ledger.fetch(key, analyst=self._analyst)
-        if released is None or receipt is None:
+        recalled = self.desk.recall(key)
+        if recalled is None:
             return None
-        if (receipt.version, receipt.dataset) != (source.version, self._dataset.name):
-            raise KeyReused(key)
+        receipt, release = recalled
         if receipt.purpose == query_digest(_stack_queries(asked)):
             return [
-                replace(held, source="replayed", price=FREE, reused=True)
-                for held in read_release(released, asked, FREE)
+                replace(found, source="replayed", price=FREE, reused=True)
+                for found in read_release(release, asked, FREE)
             ]
-        found = self._all_found(self._resolved(asked, request), request)
-        known = [held for held in found if held is not None]
-        if len(known) < len(found):
+        call = self._resolve(asked, request, None)
+        self._climb_free(call)
+        if call.missing:
             raise KeyReused(key)
-        return known
+        return [one for one in call.found if one is not None]
 
-    def _answered(self, found: Sequence[ResolvedAnswer], request: Request) -> tuple[Answer, ...]:
-        dataset, draws, head = self._dataset, self._memory.draws, self._dataset.ledger.head
+    def _answered(self, found: Sequence[Found], request: Request) -> tuple[Answer, ...]:
+        dataset, draws, head = self._dataset, self.releases.draws, self._dataset.ledger.head
         version, unit, about = dataset.source.version, dataset.schema.unit, dataset.about
         return tuple(
             [
                 make_answer(
-                    held.measured,
+                    one.measured,
                     confidence=request.confidence,
-                    source=held.source,
-                    price=held.price,
-                    receipt=held.receipt,
+                    source=one.source,
+                    price=one.price,
+                    receipt=one.receipt,
                     head=head,
                     version=version,
                     size=unit.size,
                     rows=unit.rows,
                     about=about,
-                    reused=held.reused,
+                    reused=one.reused,
                     draws=draws,
                 )
-                for held in found
+                for one in found
             ]
         )
 
     def _price(self, order: PurchaseOrder) -> Price:
-        return Price(order.share, standalone_epsilon(order.event, self._delta))
+        return Price(order.share, standalone_epsilon(order.event, self._budget.delta))
 
-    def _expected(
-        self,
-        asked: Sequence[PendingQuestion],
-        found: Sequence[ResolvedAnswer | None],
-        order: PurchaseOrder | None,
-        request: Request,
-    ) -> Iterator[ExpectedAccuracy]:
+    def _best(self, call: Call, most: Fraction) -> AffordableRequest | None:
+        """Return nearly the best accuracy that a share of the budget buys; several questions may be bought together."""
+        missing = _questions(call.missing or call.asked)
+
+        def share(wish: Request) -> Fraction:
+            return self.plan_order(self._resolve(missing, wish, None)).share
+
+        return best_affordable(share, call.request, most, pure=self._budget.delta == 0)
+
+    # --- What an offer says.
+
+    def _expected(self, call: Call, order: PurchaseOrder | None) -> Iterator[ExpectedAccuracy]:
         """Yield what to expect of each column, of the first ten as a range; of several questions, the first ten."""
         from dodona.curator.forecast import Forecaster
 
         start = 0
-        for one, held in islice(zip(asked, found, strict=True), _SHOWN):
+        for one, found in islice(zip(call.asked, call.found, strict=True), _SHOWN):
             question = one.question
-            blocks, known = len(question.query.blocks), None if held is None else held.measured
-            if known is not None:
-                yield from _known_accuracy(known, request)
+            if found is not None:
+                yield from _known_accuracy(found.measured, call.request)
                 continue
-            if order is not None and order.alone is not None:
-                noises = order.alone.noises[start : start + blocks]
-                start += blocks
-            else:
+            if order is None or order.alone is None:
                 yield from _requested_accuracy(one)
                 continue
-            with self._memory.lock:
-                forecaster = Forecaster(self._memory.follow(), self._dataset.schema.unit.size)
-                shaped = noisy_columns(question)
+            noises = order.alone.noises[start : start + len(question.query.blocks)]
+            start += len(noises)
+            with self.releases.lock:
+                forecaster = Forecaster(self.releases.follow(), self._dataset.schema.unit.size)
                 yield from [
-                    forecaster.expected(question, *column, noises, request, ranges=place < _SHOWN)
-                    for place, column in enumerate(shaped)
+                    forecaster.expected(question, *column, noises, call.request, ranges=place < _SHOWN)
+                    for place, column in enumerate(noisy_columns(question))
                 ]
 
-    def _explained(self, price: Price, left: Fraction, asked: Sequence[PendingQuestion], request: Request) -> list[str]:
+    def _explained(self, price: Price, left: Fraction, call: Call) -> list[str]:
         """Return whether the price fits what is left, in words; where it does not, what becomes of the question."""
-        dear = price.share > left
-        best = (
-            self._best(asked, request, min(left, request.max_price))
-            if price.share > request.max_price or dear
-            else None
-        )
-        tolerance = None if best is None else best.words
-        found = [explain_options(left, len(asked), dear=dear, best=tolerance, after=self._dataset.after)]
-        if not dear and price.share > request.max_price:
-            found.append(explain_price_refusal(price.share, request.max_price, best))
+        most = call.request.max_price
+        exhausted = price.share > left
+        best = self._best(call, min(left, most)) if price.share > most or exhausted else None
+        words = None if best is None else best.words
+        explained = [explain_options(left, len(call.asked), dear=exhausted, best=words, after=self._dataset.after)]
+        if not exhausted and price.share > most:
+            explained.append(explain_price_refusal(price.share, most, best))
         why = explain_price_above_epsilon(price, self._budget)
-        return [*found, why] if why else found
+        return [*explained, why] if why else explained
 
-    def _allowed(self, request: Request) -> Fraction:
-        """Return what this call may take of the budget."""
-        return min(request.max_price, self._dataset.ledger.left(analyst=self._analyst))
-
-    def _best(self, asked: Sequence[PendingQuestion], request: Request, most: Fraction) -> AffordableRequest | None:
-        """Return nearly the best accuracy that a part of the budget buys; several questions may be bought together."""
-
-        def share(wish: Request) -> Fraction:
-            return self._order(self._resolved(_questions(asked), wish), wish).share
-
-        return best_affordable(share, request, most, pure=self._delta == 0)
-
-    def _hinted(self, missing: Sequence[PendingQuestion], order: PurchaseOrder | None, request: Request) -> list[str]:
-        """Return how likely it is free after all, and what `prepare` would cost."""
-        hints = [*self._prepared(missing, order)]
-        wanted = _count_demand(missing[0]) if len(missing) == 1 and "confirm" in self._rungs else None
-        if wanted is not None and not wanted.facet.grouped:
-            single = self._planner.plan(_questions(missing), request).event
-            chance = self._confirmer.chance(missing[0].question, wanted.room, wanted.failing, lambda: single)
+    def _hinted(self, call: Call, order: PurchaseOrder | None) -> list[str]:
+        """Return what `prepare` would cost, and how likely the question is free after all."""
+        demand = count_demand(call.missing[0]) if len(call.missing) == 1 and order is not None else None
+        if demand is None or order is None:
+            return []
+        hints = []
+        widest = self.buyer.widest(demand) if bundle in self._rungs and order.bundle is None else None
+        if widest is not None:
+            share = self._dataset.ledger.share(widest.event)
+            hints.append(f"To prepare {widest.level.value} would cost {format_percent(share)}.")
+        if confirm in self._rungs and not demand.facet.grouped:
+            question = call.missing[0].question
+            single = self.planner.plan((question,), call.request).event
+            chance = self.confirmer.chance(question, demand.room, demand.failing, lambda: single)
             if chance is not None:
-                hints.append(
-                    f"An open check makes it free, if it holds what the model says: {100 * chance:.0f}% likely."
-                )
+                hints.append(f"An open check may confirm the model's prediction for free: {100 * chance:.0f}% likely.")
         return hints
 
-    def _prepared(self, missing: Sequence[PendingQuestion], order: PurchaseOrder | None) -> Iterator[str]:
-        """Yield what `prepare` would cost, where it would buy more than is bought now."""
-        wanted = _count_demand(missing[0]) if len(missing) == 1 and order is not None else None
-        widest = None if wanted is None or "bundle" not in self._rungs else self._buyer.widest(wanted)
-        if widest is not None and order is not None and order.bundle is None:
-            share = self._dataset.ledger.share(widest.event)
-            yield f"To prepare {widest.level.value} would cost {format_percent(share)}."
 
-
-def _questions(asked: Sequence[PendingQuestion]) -> tuple[Question, ...]:
+def _questions(asked: Sequence[Resolved]) -> tuple[Question, ...]:
     return tuple([one.question for one in asked])
 
 
-def _spread(found: Sequence[ResolvedAnswer], asked: Sequence[Question], places: Sequence[int]) -> list[ResolvedAnswer]:
+def _spread(found: Sequence[Found], asked: Sequence[Question], places: Sequence[int]) -> list[Found]:
     """Return what is known of each question, from what is known of those that differ in meaning."""
     if len(found) == len(asked):
         return list(found)
     spread = [(found[place], question) for place, question in zip(places, asked, strict=True)]
-    return [replace(held, measured=replace(held.measured, question=question)) for held, question in spread]
+    return [replace(one, measured=replace(one.measured, question=question)) for one, question in spread]
 
 
-def _missing(asked: Sequence[PendingQuestion], found: Sequence[ResolvedAnswer | None]) -> list[PendingQuestion]:
-    """Return the questions whose answer is not free."""
-    return [one for one, held in zip(asked, found, strict=True) if held is None]
-
-
-def _count_demand(asked: PendingQuestion) -> CountDemand | None:
+def count_demand(asked: Resolved) -> CountDemand | None:
     """Return the demand of a question that is one count over classes."""
     demanded = asked.demands
-    if demanded is None or len(demanded) != 1 or asked.facets[0] is None:
+    if demanded is None or len(demanded) != 1 or asked.patterns[0] is None:
         return None
-    return CountDemand(demanded[0].block, asked.facets[0], demanded[0].room, demanded[0].failing)
+    return CountDemand(demanded[0].block, asked.patterns[0], demanded[0].room, demanded[0].failing)
 
 
-def _requested_accuracy(asked: PendingQuestion) -> Iterator[ExpectedAccuracy]:
+def _requested_accuracy(asked: Resolved) -> Iterator[ExpectedAccuracy]:
     """Yield what was asked for: what follows from a bundle is at least that accurate."""
     for demand, (column, _) in zip(asked.demands or (), noisy_columns(asked.question), strict=True):
         yield ExpectedAccuracy(column.name, demand.room * float(demand.block.unit))
 
 
-def _known_accuracy(told: Evidence, request: Request) -> Iterator[ExpectedAccuracy]:
-    """Yield how far off the values of each column are that were told before, or follow from that."""
-    for column, _ in noisy_columns(told.question):
-        if column in told.question.columns:
-            band = evaluate(column.expression, told, to_failure_probability(request.confidence))
+def _known_accuracy(evidence: Evidence, request: Request) -> Iterator[ExpectedAccuracy]:
+    """Yield how far off the values of each column are that are known already."""
+    for column, _ in noisy_columns(evidence.question):
+        if column in evidence.question.columns:
+            band = evaluate(column.expression, evidence, to_failure_probability(request.confidence))
             away = np.maximum(band.high - band.value, band.value - band.low)
             yield ExpectedAccuracy(column.name, float(np.where(np.isnan(band.value), np.inf, away).max()))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import accumulate, islice, pairwise
+from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING
 
 from dodona.answer.answer import AnswerSource
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-# --- Once: questions of one call that mean the same, however they were put, are answered together. ---
+# --- Questions of one call that mean the same are answered together. ---
 
 
 def distinct_questions(asked: Sequence[Question], request: Request) -> tuple[tuple[Question, ...], list[int]]:
@@ -65,7 +65,7 @@ def _meaning(question: Question, request: Request) -> Hashable:
     return query_digest(question.query), units, shown, is_derivable(question)
 
 
-# --- Demands: how accurately each block of a question must be known, where blocks are shown as they are. ---
+# --- A question is resolved once: its blocks, how accurate each must be, and the pattern of each count. ---
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,17 +112,17 @@ class Aim:
         return found
 
 
-class PendingQuestion:
+class Resolved:
     """A question of a call, with what it demands: computed when it is first needed, and once for all that need it."""
 
-    __slots__ = ("_aim", "_demands", "_facets", "_known", "question")
+    __slots__ = ("_aim", "_demands", "_known", "_patterns", "question")
 
     def __init__(self, question: Question, aim: Aim) -> None:
         """Take a question, and how accurate it is to be."""
         self.question, self._aim = question, aim
         self._known = False
         self._demands: tuple[Demand, ...] | None = None
-        self._facets: tuple[CountPattern | None, ...] | None = None
+        self._patterns: tuple[CountPattern | None, ...] | None = None
 
     @property
     def demands(self) -> tuple[Demand, ...] | None:
@@ -132,13 +132,20 @@ class PendingQuestion:
             self._known = True
         return self._demands
 
+    def relaxed(self) -> Resolved:
+        """Return the same question with demands that anything meets."""
+        relaxed = Resolved(self.question, self._aim)
+        relaxed._known = True
+        relaxed._demands = tuple(replace(demand, room=math.inf) for demand in self.demands or ())
+        return relaxed
+
     @property
-    def facets(self) -> tuple[CountPattern | None, ...]:
+    def patterns(self) -> tuple[CountPattern | None, ...]:
         """For each demand the classes that its block is a count over."""
-        if self._facets is None:
+        if self._patterns is None:
             domain = self.question.query.domain
-            self._facets = tuple([find_pattern(demand.block, domain) for demand in self.demands or ()])
-        return self._facets
+            self._patterns = tuple([find_pattern(demand.block, domain) for demand in self.demands or ()])
+        return self._patterns
 
 
 def find_demands(question: Question, aim: Aim) -> tuple[Demand, ...] | None:
@@ -161,11 +168,11 @@ def find_demands(question: Question, aim: Aim) -> tuple[Demand, ...] | None:
     return tuple(found[number] for number in sorted(found)) if len(found) == len(question.query.blocks) else None
 
 
-# --- Finding: the free rungs. What was told before is told again, and what follows from it is derived. ---
+# --- The free rungs: replay and derivation. ---
 
 
 @dataclass(frozen=True, slots=True)
-class ResolvedAnswer:
+class Found:
     """The values of a question, and where they came from."""
 
     measured: MeasuredValues | DerivedValues
@@ -173,135 +180,132 @@ class ResolvedAnswer:
     receipt: str | None
     price: Price = FREE
     reused: bool = False
-    """Whether numbers that were told before are in it."""
+    """Whether numbers that were released before are in it."""
 
-    def bought(self, receipt: str, price: Price, *, reused: bool) -> ResolvedAnswer:
-        """Return the same, paid for just now; numbers that were told before may be in it too."""
-        return ResolvedAnswer(self.measured, "measured", receipt, price, reused)
+    def bought(self, receipt: str, price: Price, *, reused: bool) -> Found:
+        """Return the same, paid for just now; numbers that were released before may be in it too."""
+        return Found(self.measured, "measured", receipt, price, reused)
 
 
 @dataclass(frozen=True, slots=True)
-class Finder:
-    """Replay and derivation for one dataset."""
+class Replay:
+    """A question, and for each of its blocks a release that is accurate enough, or None."""
 
-    memory: ReleasedBlocks
-    rungs: frozenset[str]
+    question: Resolved
+    released: tuple[ReleasedBlock | None, ...]
+
+    @classmethod
+    def nothing(cls, question: Resolved) -> Replay:
+        """Return a question of which no block was released."""
+        return cls(question, (None,) * len(question.demands or ()))
+
+    def found(self) -> Found | None:
+        """Return the question's values, if each block was released with noise of its own."""
+        released = [block for block in self.released if block is not None]
+        if not released or len(self.released) != len({id(block) for block in released}):
+            return None
+        noises = tuple(block.noise for block in released)
+        values = [value for block in released for value in block.values]
+        return Found(
+            MeasuredValues(self.question.question, values, noises), "replayed", released[0].receipt, reused=True
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Lookup:
+    """Finds free answers of one dataset: what was released before, and what follows from it."""
+
+    releases: ReleasedBlocks
     size: int
     """The declared number of rows."""
 
-    def find(self, asked: Sequence[PendingQuestion]) -> list[ResolvedAnswer | None]:
-        """Return for each question its values, if all its blocks are known accurately enough."""
-        demanded = [one.demands or () for one in asked]
-        with self.memory.lock:
-            known = self._known(asked, demanded)
-            if not self.memory.knowledge.combines and not any(known):
-                return [None] * len(asked)
-        blocks = iter(known)
-        return [
-            self._held(one.question, own, [*islice(blocks, len(own))]) for one, own in zip(asked, demanded, strict=True)
-        ]
+    def replay(self, asked: Sequence[Resolved]) -> list[Replay]:
+        """Return for each question of counts and sums the releases of its blocks that are accurate enough."""
+        with self.releases.lock:
+            self.releases.follow()
+            if not self.releases.tells:
+                return [Replay.nothing(one) for one in asked]
+            return [Replay(one, self._recall(one)) for one in asked]
 
-    def find_anyhow(self, asked: PendingQuestion) -> ResolvedAnswer | None:
-        """Return a question's values if they are known at all, however accurately."""
-        demanded = tuple(replace(demand, room=math.inf) for demand in asked.demands or ())
-        with self.memory.lock:
-            known = self._known([asked], [demanded])
-        return self._held(asked.question, demanded, known)
+    def _recall(self, one: Resolved) -> tuple[ReleasedBlock | None, ...]:
+        recalled = zip(one.demands or (), self.releases.recall(one.question.query), strict=True)
+        return tuple([None if known is None else _first_accurate(known, demand) for demand, known in recalled])
 
-    def _held(
-        self, question: Question, demanded: Sequence[Demand], known: Sequence[ReleasedBlock | KnownValues | None]
-    ) -> ResolvedAnswer | None:
-        """Return the values of a question, of which the blocks that are not known yet may be combined."""
-        if len(known) == 1 and isinstance(known[0], KnownValues):  # of a batch nearly all
-            return ResolvedAnswer(
-                DerivedValues(question, (known[0].values,), (known[0].laws,)), "derived", None, reused=True
-            )
-        knowledge = self.memory.knowledge
-        values: list[Sequence[float] | NDArray[np.float64]] = []
-        laws: list[tuple[ErrorLaw, ...]] = []
-        for demand, own in zip(demanded, known, strict=True):
-            if isinstance(own, ReleasedBlock):
-                values.append(own.values)
-                laws.append((own.noise,))
-                continue
-            # Single answers are combined without the lock, so that what others are told again need not wait for it.
-            follows = knowledge.combine(demand.block, demand.met) if own is None and self._derives else own
-            if follows is None:
-                return None
-            values.append(follows.values)
-            laws.append(follows.laws)
-        again = [one for one in known if isinstance(one, ReleasedBlock)]
-        if again and len(again) == len(demanded) == len({id(one) for one in again}):
-            noises = tuple(one.noise for one in again)
-            flat = [value for one in again for value in one.values]
-            return ResolvedAnswer(MeasuredValues(question, flat, noises), "replayed", again[0].receipt, reused=True)
-        return ResolvedAnswer(DerivedValues(question, tuple(values), tuple(laws)), "derived", None, reused=True)
-
-    def exact(self, question: Question) -> ResolvedAnswer | None:
-        """Return a question's values, if no row can change any of them: asked by accuracy or by price, it is free.
-
-        Theorem: public-rows
-        """
-        blocks = question.query.blocks
-        if not self._derives or not all(map(may_be_exact, blocks)) or not is_derivable(question):
-            return None
-        with self.memory.lock:
-            self.memory.begin()
-            found = [known for known in map(self.memory.follow().exact, blocks) if known is not None]
-        if len(found) < len(blocks):
-            return None
-        return ResolvedAnswer(
-            make_derived_values(question, [one.values for one in found], [one.laws for one in found]), "derived", None
-        )
-
-    def _known(
-        self, asked: Sequence[PendingQuestion], demanded: Sequence[Sequence[Demand]]
-    ) -> list[ReleasedBlock | KnownValues | None]:
-        """Return for each block what was told of it, else what follows from what is known by classes.
-
-        Blocks stand one question after the other. What was released meanwhile is read once for all of them.
-        """
-        blocks = [demand for own in demanded for demand in own]
-        if not self.memory.begun and any(may_be_exact(demand.block) for demand in blocks):
-            self.memory.begin()
-        knowledge = self.memory.follow()
-        found: list[ReleasedBlock | KnownValues | None] = [None] * len(blocks)
-        if "replay" in self.rungs and self.memory.tells:
-            told = [known for one in asked for known in self.memory.recall(one.question.query)]
-            for place, (demand, known) in enumerate(zip(blocks, told, strict=True)):
-                found[place] = None if known is None else _first_accurate(known, demand)
-        left = [place for place, known in enumerate(found) if known is None]
-        if left and self._derives:
-            facets = [facet for one in asked for facet in one.facets]
-            follows = knowledge.tell_all([blocks[place] for place in left], [facets[place] for place in left])
-            for place, own in zip(left, follows, strict=True):
-                found[place] = own
-        return found
-
-    @property
-    def _derives(self) -> bool:
-        return "derive" in self.rungs
-
-    def replay(self, question: Question, planned: tuple[Noise, ...], request: Request) -> ResolvedAnswer | None:
-        """Return what was told of a question of any kind, if it is as accurate as what would be measured."""
-        if "replay" not in self.rungs:
-            return None
-        self.memory.follow()
-        told = self.memory.recall(question.query)
-        best = _best_per_block(told, planned)
+    def replay_planned(self, question: Question, planned: tuple[Noise, ...], request: Request) -> Found | None:
+        """Return the release of a question of any kind, if it is as accurate as what would be measured."""
+        self.releases.follow()
+        best = _best_per_block(self.releases.recall(question.query), planned)
         if best is None:
             return None
         old = tuple(one.noise for one in best)
         if old != planned and not self._as_good(question, old, planned, request):
             return None
         values = [value for one in best for value in one.values]
-        return ResolvedAnswer(MeasuredValues(question, values, old), "replayed", best[0].receipt, reused=True)
+        return Found(MeasuredValues(question, values, old), "replayed", best[0].receipt, reused=True)
+
+    def derive(self, replays: Sequence[Replay]) -> list[Found | None]:
+        """Return for each question its values, if the blocks that were not released follow accurately enough."""
+        blocks = [
+            (one.question, place) for one in replays for place, released in enumerate(one.released) if released is None
+        ]
+        demands = [(question.demands or ())[place] for question, place in blocks]
+        with self.releases.lock:
+            if not self.releases.begun and any(may_be_exact(demand.block) for demand in demands):
+                self.releases.begin()
+            knowledge = self.releases.follow()
+            patterns = [question.patterns[place] for question, place in blocks]
+            follows = knowledge.tell_all(demands, patterns) if demands else []
+            if not knowledge.combines and not any(follows) and len(blocks) == sum(len(one.released) for one in replays):
+                return [None] * len(replays)
+        following = iter(follows)
+        return [self._derived(one, following) for one in replays]
+
+    def derive_anyhow(self, asked: Resolved) -> Found | None:
+        """Return a question's values if they follow at all, however accurately."""
+        relaxed = asked.relaxed()
+        return self.derive([Replay.nothing(relaxed)])[0]
+
+    def _derived(self, one: Replay, following: Iterator[KnownValues | None]) -> Found | None:
+        """Return the values of a question; blocks that are not known yet may be combined from single answers."""
+        question, demands = one.question.question, one.question.demands or ()
+        values: list[Sequence[float] | NDArray[np.float64]] = []
+        laws: list[tuple[ErrorLaw, ...]] = []
+        known = [next(following) if released is None else released for released in one.released]
+        for demand, block in zip(demands, known, strict=True):
+            if isinstance(block, ReleasedBlock):
+                values.append(block.values)
+                laws.append((block.noise,))
+                continue
+            # Single answers are combined without the lock, so that replays of others need not wait for it.
+            follows = self.releases.knowledge.combine(demand.block, demand.met) if block is None else block
+            if follows is None:
+                return None
+            values.append(follows.values)
+            laws.append(follows.laws)
+        return Found(DerivedValues(question, tuple(values), tuple(laws)), "derived", None, reused=True)
+
+    def public(self, question: Question) -> Found | None:
+        """Return a question's values if no row can change any of them: then it is free, however it is asked.
+
+        Theorem: public-rows
+        """
+        blocks = question.query.blocks
+        if not all(map(may_be_exact, blocks)) or not is_derivable(question):
+            return None
+        with self.releases.lock:
+            self.releases.begin()
+            known = [values for values in map(self.releases.follow().exact, blocks) if values is not None]
+        if len(known) < len(blocks):
+            return None
+        return Found(
+            make_derived_values(question, [one.values for one in known], [one.laws for one in known]), "derived", None
+        )
 
     def _as_good(self, question: Question, old: tuple[Noise, ...], new: tuple[Noise, ...], request: Request) -> bool:
         def error(column: AnswerColumn, blocks: tuple[int, ...], noises: tuple[Noise, ...]) -> float:
             used = tuple(noises[block] for block in blocks)
-            own = single_column_question(question, column, blocks)
-            return predict_error(own, used, confidence=request.confidence, rows=self.size)
+            alone = single_column_question(question, column, blocks)
+            return predict_error(alone, used, confidence=request.confidence, rows=self.size)
 
         shaped = [(column, tuple(shape)) for column, shape in noisy_columns(question)]
         return all(error(*one, old) <= error(*one, new) for one in shaped)
@@ -310,10 +314,10 @@ class Finder:
 def _best_per_block(
     told: Sequence[Sequence[ReleasedBlock] | None], planned: Sequence[Noise]
 ) -> list[ReleasedBlock] | None:
-    """Return the best that was told of each block, each of it once; None where there is not enough.
+    """Return the best release of each block, each release once; None where there are not enough.
 
-    A question may have one block in several places, each measured with noise of its own. Intervals count on noises that
-    know nothing of each other, so what was told in one place does not serve in two.
+    A question may have one block in several places, each measured with independent noise. Intervals rely on that, so a
+    release does not serve in two places.
     """
     found: list[ReleasedBlock] = []
     for known, noise in zip(told, planned, strict=True):
@@ -326,21 +330,18 @@ def _best_per_block(
 
 
 def _first_accurate(known: Sequence[ReleasedBlock], demand: Demand) -> ReleasedBlock | None:
-    """Return the first release that is accurate enough: asked again, it is told again."""
+    """Return the first release that is accurate enough: the same question gets the same answer again."""
     return next((one for one in known if half_width(one.noise, demand.failing) <= demand.room), None)
 
 
-# --- Reading releases: the integers that were recorded, as the values of the questions that they answer. ---
-
-
-def read_release(released: Release, asked: Sequence[Question], price: Price) -> Iterator[ResolvedAnswer]:
+def read_release(released: Release, asked: Sequence[Question], price: Price) -> Iterator[Found]:
     """Yield a release's integers by question; noisy answers are never fractions."""
     values, noises = tuple(int(value) for value in released.values), noises_from_text(released.mechanism)
     blocks = _spans(len(question.query.blocks) for question in asked)
     numbers = _spans(question.query.values for question in asked)
     for question, (start, after), (first, last) in zip(asked, blocks, numbers, strict=True):
         measured = MeasuredValues(question, values[first:last], noises[start:after])
-        yield ResolvedAnswer(measured, "measured", released.receipt, price)
+        yield Found(measured, "measured", released.receipt, price)
 
 
 def _spans(sizes: Iterable[int]) -> Iterator[tuple[int, int]]:

@@ -364,14 +364,13 @@ class Buyer:
     rule: RentOrBuyRule
     shares: Callable[[Event], Shares]
     share: Callable[[Event], Fraction]
-    rungs: frozenset[str]
 
     def single(self, question: Question, request: Request, wanted: CountDemand | None, left: Fraction) -> PurchaseOrder:
         """Return what is bought for one question: its answer, or a bundle that has paid for itself and still fits.
 
         Of two accounts that still count, the one is followed in which the widest bundle takes less.
         """
-        if wanted is None or "bundle" not in self.rungs:
+        if wanted is None:
             return self.alone((question,), request)
         options = self.planner.options((question,), request)
         live: list[tuple[PriceFunction, PlannedMeasurement, float]] = []
@@ -399,7 +398,7 @@ class Buyer:
         `wanted` is empty where some of them are no counts over classes.
         """
         best = None
-        if wanted and "bundle" in self.rungs:
+        if wanted:
             kinds = distinct_demands(wanted)
             best = self._cheapest([*self.rule.whole(kinds, self._accounts())])
             best = best if best is not None and self.rule.answers(best, kinds) else None

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 
-from dodona.curator.desk import Desk, affordable_epsilon, mark_errors_charged, mark_errors_prepaid
-from dodona.curator.planner import single_total, standalone_epsilon
+from dodona.curator.desk import Desk, Purchase, affordable_epsilon, mark_errors_prepaid
+from dodona.curator.planner import single_total
 from dodona.errors import InvalidRequest
 from dodona.numbers import Exact, to_integer
 from dodona.privacy.additive_noise import validate_noise_epsilon
-from dodona.privacy.budget import FREE, Price
+from dodona.privacy.budget import Price
 from dodona.privacy.sparse_vector import SparseVector
 from dodona.query.query import Query
 from dodona.query.question import Question
@@ -110,31 +111,23 @@ def open_watch(  # noqa: PLR0913  a watch has this many sides
         return SparseVector.for_privacy(price, moved, questions=questions, positives=alerts, confidence=_CONFIDENCE)
 
     mechanism = watching(validate_noise_epsilon(epsilon))
-    event = mechanism.event(moved)
-    price = Price(ledger.share(event), standalone_epsilon(event, ledger.state().total.delta))
-    if key is not None and ledger.receipt(key, analyst=desk.analyst) is not None:
-        price = FREE
-    receipt = desk.charge(
-        event,
-        key=key,
+    purchase = Purchase(
+        event=mechanism.event(moved),
         purpose=watch_purpose(mechanism),
-        most=most,
-        best=lambda fits: affordable_epsilon(
+        deliver=partial(Alerts, mechanism),
+        max_price=most,
+        affordable=lambda fits: affordable_epsilon(
             lambda tried: ledger.share(watching(tried).event(moved)), validate_noise_epsilon(epsilon), fits
         ),
     )
-    try:
-        with mark_errors_charged():
-            opened = Alerts(mechanism, receipt, ledger=ledger, source=dataset.source, unit=unit)
-    finally:
-        ledger.let_go(receipt)
+    bought = desk.buy(purchase, key=key)
     return Watch(
         threshold=level,
-        price=price,
+        price=bought.price,
         within=mechanism.accuracy(_CONFIDENCE, questions=questions).within,
         confidence=_CONFIDENCE,
         questions=questions,
-        alerts=opened,
+        alerts=bought.item,
         read=read,
         about=dataset.about,
     )

@@ -11,11 +11,12 @@ import threading
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 from typing import TYPE_CHECKING, Generic, Literal, Self, TypeVar
 
 import numpy as np
 
-from dodona.curator.desk import Desk, affordable_epsilon, mark_errors_charged, mark_errors_prepaid
+from dodona.curator.desk import Desk, Purchase, affordable_epsilon, mark_errors_prepaid
 from dodona.curator.planner import standalone_epsilon
 from dodona.curator.request import Dataset
 from dodona.curator.watch import single_count_query
@@ -329,29 +330,25 @@ def open_weights(  # noqa: PLR0913  weights have this many sides
     most: Fraction = Fraction(1),
 ) -> Weights:
     """Return private multiplicative weights over some columns of a dataset, charged here in full."""
-    schema, ledger, source = desk.dataset.schema, desk.dataset.ledger, desk.dataset.source
+    schema = desk.dataset.schema
     named = None if columns is None else tuple(columns)
 
     def planned(price: Exact) -> WeightsOffer:
         return plan_weights(desk.dataset, questions=questions, epsilon=price, columns=named, confidence=confidence)
 
     plan = planned(epsilon)
-    receipt = desk.charge(
-        plan.event,
+    purchase = Purchase(
+        event=plan.event,
         purpose=CHECKING,
-        most=most,
-        best=lambda fits: affordable_epsilon(
+        deliver=partial(open_estimate_check, plan.design.checker),
+        max_price=most,
+        affordable=lambda fits: affordable_epsilon(
             lambda price: planned(price).price.share, validate_noise_epsilon(epsilon), fits
         ),
     )
-    try:
-        with mark_errors_charged():
-            check = open_estimate_check(plan.design.checker, receipt, ledger=ledger, source=source, unit=schema.unit)
-    finally:
-        ledger.let_go(receipt)
     mechanism = PrivateMultiplicativeWeights(
         plan.design,
-        check,
+        desk.buy(purchase).item,
         weigh=lambda query: cell_weights(query, schema.domain, plan.columns),
         hypothesis=Distribution.uniform(product_shape(schema.domain, plan.columns), spare=plan.spare),
     )

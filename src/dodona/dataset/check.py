@@ -6,12 +6,13 @@ It opens no ledger and writes nothing. Only `publish` releases a noisy figure, w
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
 from typing import assert_never
 
-from dodona.curator.desk import Desk, affordable_epsilon, mark_errors_charged
+from dodona.curator.desk import Desk, Purchase, affordable_epsilon
 from dodona.curator.request import Dataset, Request, effective_max_price
 from dodona.dataset.file import DatasetFile
 from dodona.dataset.opening import describe_left_out, open_dataset_ledger, open_source
@@ -87,19 +88,19 @@ def publish(
             measurement.event(one),
             LeftOutSource(file.schema, inspect_dataset_file(file), version=file.version),
         )
-        dataset = Dataset(name=file.dataset, schema=file.schema, source=source, ledger=ledger, default=default)
+        schema = replace(file.schema, unit=one)  # each person is one row of that table
+        dataset = Dataset(name=file.dataset, schema=schema, source=source, ledger=ledger, default=default)
+        purchase = Purchase(
+            event=event,
+            purpose=measurement.purpose,
+            deliver=partial(release_measurement, measurement, text=_TEXT),
+            max_price=most,
+            affordable=lambda fits: affordable_epsilon(
+                lambda price: ledger.share(measuring(price).event(one)), validate_noise_epsilon(epsilon), fits
+            ),
+        )
         try:
-            receipt = Desk(dataset, analyst).charge(
-                event,
-                purpose=measurement.purpose,
-                most=most,
-                key=key,
-                best=lambda fits: affordable_epsilon(
-                    lambda price: ledger.share(measuring(price).event(one)), validate_noise_epsilon(epsilon), fits
-                ),
-            )
-            with mark_errors_charged():
-                release_measurement(measurement, receipt, ledger=ledger, source=source, unit=one, text=_TEXT)
+            Desk(dataset, analyst).buy(purchase, key=key)
         finally:
             source.close()
         return PublishedLeftOut(describe_left_out(ledger, file.schema, file.version), ledger.share(event))

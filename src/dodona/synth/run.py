@@ -12,14 +12,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from fractions import Fraction
+from functools import partial
 from typing import TYPE_CHECKING, Literal, Protocol
 
 import numpy as np
 
-from dodona.curator.desk import WHOLE_BUDGET, Desk, mark_errors_charged
+from dodona.curator.desk import WHOLE_BUDGET, Desk, Purchase
 from dodona.curator.request import Dataset
 from dodona.knowledge.components import ComponentBelief
-from dodona.ledger.entries import Receipt, Release
+from dodona.ledger.entries import Release
 from dodona.ledger.errors import AnswerInterrupted, KeyReused
 from dodona.privacy.additive_noise import SMALLEST_SCALE, Gaussian, Laplace, round_scale_up
 from dodona.privacy.events import Event
@@ -178,23 +179,23 @@ class KeyedSteps:
         return self._bought(step, selection, release_choice, text)
 
     def _bought(
-        self, step: str, asked: Measurement | ScoredCandidates, tell: Callable[..., Release], text: str
+        self, step: str, asked: Measurement | ScoredCandidates, deliver: Callable[..., Release], text: str
     ) -> StepResult:
-        """Return what was recorded for a step before; else charge it, make that durable, and touch data."""
+        """Return what was recorded for a step before; else buy it."""
         earlier = self._earlier(step, asked.query)
         if earlier is not None:
             return earlier
-        dataset = self.dataset
-        receipt = self._receipt(step, asked.event(dataset.schema.unit), asked.purpose)
-        if receipt is None:
-            return self._lost(step)
+        purchase = Purchase(
+            event=asked.event(self.dataset.schema.unit),
+            purpose=asked.purpose,
+            deliver=partial(deliver, asked, text=text),
+            max_price=WHOLE_BUDGET,  # the whole run was agreed to
+        )
         try:
-            with mark_errors_charged():
-                unit = dataset.schema.unit
-                released = tell(asked, receipt, ledger=dataset.ledger, source=dataset.source, unit=unit, text=text)
-        finally:
-            dataset.ledger.let_go(receipt)
-        return StepResult(step, receipt.event, "paid", released)
+            bought = self.desk.buy(purchase, key=self._key(step))
+        except KeyReused:  # an earlier attempt paid here for a choice that was rounded differently
+            return self._lost(step)
+        return StepResult(step, bought.receipt.event, "paid", bought.item)
 
     def charge(self, step: str) -> Event | None:
         """Return what a step of an earlier attempt was charged with; None where there was none."""
@@ -206,26 +207,17 @@ class KeyedSteps:
 
     def _earlier(self, step: str, query: Query) -> StepResult | None:
         """Return what an earlier attempt at this run bought here."""
-        ledger, key = self.dataset.ledger, self._key(step)
+        key = self._key(step)
         try:
-            found = ledger.fetch(key, analyst=self.analyst)
+            recalled = self.desk.recall(key)
         except AnswerInterrupted:
             return self._lost(step)
-        if found is None:
+        if recalled is None:
             return None
-        receipt = ledger.receipt(key, analyst=self.analyst)
-        if receipt is None or found.question != to_json(query):
+        receipt, release = recalled
+        if release.question != to_json(query):
             raise KeyReused(key)
-        return StepResult(step, receipt.event, "recalled", found)
-
-    def _receipt(self, step: str, event: Event, purpose: str) -> Receipt | None:
-        """Return a receipt; None where an earlier attempt paid here for a choice that was rounded differently."""
-        try:
-            return self.desk.charge(
-                event, key=self._key(step), purpose=purpose, most=WHOLE_BUDGET
-            )  # the run was agreed to
-        except KeyReused:
-            return None
+        return StepResult(step, receipt.event, "recalled", release)
 
     def _lost(self, step: str) -> StepResult:
         event = self.charge(step)

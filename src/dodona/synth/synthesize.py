@@ -266,4 +266,4 @@ def _require_affordable(run: SynthesisRun, most: Fraction) -> None:
     asked = _share(run, run.total)
     if asked * (1 - _ROUNDING) > left:
         raise SynthesisTooExpensive(asked=asked, left=left)
-    run.till.desk.agree(asked * (1 - _ROUNDING), most=most, best=_share_that_fits)
+    run.till.desk.require_affordable(asked * (1 - _ROUNDING), most, _share_that_fits)

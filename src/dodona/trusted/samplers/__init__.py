@@ -152,10 +152,8 @@ def noisy_maxima(
     Theorem: choice-privacy
     """
     width, values, count = validate_scale(scale), integers(scores, argument="scores"), _count(times)
-    noisy = (
-        draw_values(laws.laplace_law(width), count * values.size, stream, kernel=kernel).reshape(count, values.size)
-        + values
-    )
+    noise = draw_values(laws.laplace_law(width), count * values.size, stream, kernel=kernel)
+    noisy = noise.reshape(count, values.size) + values
     order = stream.words(noisy.size).reshape(noisy.shape)
     top = noisy.max(axis=1, initial=-LARGEST_VALUE * 2)
     leading, rows = noisy == top[:, np.newaxis], np.arange(count)

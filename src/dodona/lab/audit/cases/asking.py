@@ -9,7 +9,7 @@ import numpy as np
 
 from dodona.answer.answer import Answer
 from dodona.curator.curator import Curator
-from dodona.curator.ladder import RUNGS
+from dodona.curator.ladder import OPTIONAL_RUNGS
 from dodona.lab.audit.cases.scene import Row, charged, ledger_of, schema_of, served, source_of
 from dodona.lab.audit.features import Outputs
 from dodona.ledger.ledger import Ledger
@@ -92,5 +92,7 @@ class Asked:
     def _curator(self, rows: Rows, *, ledger: Ledger | None = None) -> Curator:
         schema = schema_of(self.neighbours, person=self.person)
         kept = ledger_of(schema, self.delta) if ledger is None else ledger
-        rungs = frozenset[str]() if self.singly else RUNGS  # one by one, each is measured and none is told again
+        rungs = (
+            frozenset[str]() if self.singly else OPTIONAL_RUNGS
+        )  # one by one, each is measured and none is told again
         return served(schema, source_of(schema, rows), kept, rungs=rungs)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dodona.curator.curator import Curator
-from dodona.curator.ladder import RUNGS
+from dodona.curator.ladder import OPTIONAL_RUNGS
 from dodona.curator.request import Dataset, Request
 from dodona.engines.memory import MemorySource
 from dodona.ledger import memory
@@ -71,7 +71,7 @@ def ledger_of(schema: Schema, delta: str = "0") -> Ledger:
     )
 
 
-def served(schema: Schema, source: Source, ledger: Ledger, *, rungs: frozenset[str] = RUNGS) -> Curator:
+def served(schema: Schema, source: Source, ledger: Ledger, *, rungs: frozenset[str] = OPTIONAL_RUNGS) -> Curator:
     """Return a curator of the three."""
     dataset = Dataset(name=schema.table, schema=schema, source=source, ledger=ledger, default=_DEFAULT)
     return Curator(dataset, rungs=rungs)

@@ -165,11 +165,11 @@ MUTANTS = (
         (
             replacing(
                 _ANSWERING,
-                "        reserved = self._desk.charge_once(",
+                "        bought = self.desk.buy_once(purchase, key=call.key, seen=call.seen)",
                 "        from dodona.trusted.gate import read_exact as exact\n\n"
-                "        exact(source, order.measurement.query)\n"
-                "        reserved = self._desk.charge_once(",
-                symbol="AnswerLadder._release",
+                "        exact(self._dataset.source, order.measurement.query)\n"
+                "        bought = self.desk.buy_once(purchase, key=call.key, seen=call.seen)",
+                symbol="Ladder.buy",
             ),
         ),
         ("question on a table that fails", "question before its charge"),
