@@ -128,7 +128,7 @@ class Forecaster:
         if attribute is None:
             return None
         bins = Partition.of(attribute)
-        found = self._told(Block(EVERYTHING, (bins,)))
+        found = self._known_values(Block(EVERYTHING, (bins,)))
         if found is None:
             return None
         below = np.maximum.accumulate(np.cumsum(np.asarray(found.values, dtype=np.float64)[: len(bins.cuts)]))
@@ -141,14 +141,14 @@ class Forecaster:
         """Return how many rows a count has, by what was released; None where nothing was."""
         if has_constant_weight(block):
             return _known_size(self._rows)
-        found = self._told(block)
+        found = self._known_values(block)
         if found is None:
             return None
         values, within = np.asarray(found.values, dtype=np.float64), found.within(_FAILING)
         few, many = (np.clip(own, 0.0, self._rows) for own in (values - within, values + within))
         return GroupSizes(few, np.clip(values, 0.0, self._rows), many, values > _CLEAR * within)
 
-    def _told(self, block: Block) -> KnownValues | None:
+    def _known_values(self, block: Block) -> KnownValues | None:
         """Return what is known of a count, however accurate that is."""
         found = self.knowledge.tell(block, self.knowledge.facet(block), _any)
         return self.knowledge.combine(block, _any) if found is None else found

@@ -312,7 +312,7 @@ class Lookup:
 
 
 def _best_per_block(
-    told: Sequence[Sequence[ReleasedBlock] | None], planned: Sequence[Noise]
+    released: Sequence[Sequence[ReleasedBlock] | None], planned: Sequence[Noise]
 ) -> list[ReleasedBlock] | None:
     """Return the best release of each block, each release once; None where there are not enough.
 
@@ -320,11 +320,11 @@ def _best_per_block(
     release does not serve in two places.
     """
     found: list[ReleasedBlock] = []
-    for known, noise in zip(told, planned, strict=True):
+    for known, noise in zip(released, planned, strict=True):
         left = [one for one in known or () if not any(one is other for other in found)]
         if not left:
             return None
-        several = sum(own is known for own in told) > 1
+        several = sum(one is known for one in released) > 1
         found.append(min(left, key=lambda one: (several and one.noise != noise, one.noise.scale)))
     return found
 

@@ -287,7 +287,7 @@ def _operands(condition: Expression) -> Iterator[Expression]:
 
 
 def single_column_question(question: Question, column: AnswerColumn, blocks: tuple[int, ...]) -> Question:
-    """Return a question for one column and its blocks: all that its prediction hangs on.
+    """Return a question for one column and its blocks: all that its prediction depends on.
 
     Predictions take every group to have its part of the rows, whatever the conditions, so these are left out: columns
     that differ in nothing else are planned once.

@@ -324,9 +324,9 @@ def _search_design(  # noqa: PLR0913, PLR0917  the sides of the promise
 
     def promised(position: float) -> float:
         updates = round(math.exp(position))
-        gap, told = _gap(potential, updates), min(updates, questions)
-        answer = currency.answer(gap * rows, answers=told, failing=failing * _DIRECTIONS)
-        return gap + 2 * _split(questions, told, failing, currency, currency.left(answer, told))[1] / rows
+        gap, answered = _gap(potential, updates), min(updates, questions)
+        answer = currency.answer(gap * rows, answers=answered, failing=failing * _DIRECTIONS)
+        return gap + 2 * _split(questions, answered, failing, currency, currency.left(answer, answered))[1] / rows
 
     # Past one update a question nothing more is paid for, so that there may be a second valley.
     last = math.log(_MOST_UPDATES)
@@ -355,18 +355,18 @@ def _make_design(  # noqa: PLR0913, PLR0917  all that was chosen
     admitted: Callable[[EstimateChecker], bool],
 ) -> WeightsDesign:
     """Return the design in whole rows, with scales that are surely within the limit."""
-    told = min(updates, questions)
-    answer = currency.answer(gap * rows, answers=told, failing=failing * _DIRECTIONS)
-    room = currency.left(answer, told)
-    share, error = _split(questions, told, failing, currency, room)
+    answered = min(updates, questions)
+    answer = currency.answer(gap * rows, answers=answered, failing=failing * _DIRECTIONS)
+    room = currency.left(answer, answered)
+    share, error = _split(questions, answered, failing, currency, room)
     if not error < _MAX_DESIGN_ROWS:
         raise NoUsefulGuarantee(math.inf)
-    question = (2 + 1 / share) / currency.loss(room / (told + 1))
+    question = (2 + 1 / share) / currency.loss(room / (answered + 1))
     while True:
         test = SparseVector(
             threshold_scale=round_scale_up(share * question),
             question_scale=round_scale_up(question),
-            positives=told + 1,
+            positives=answered + 1,
         )
         if admitted(EstimateChecker(test, answer, threshold=1)):
             break
