@@ -22,7 +22,7 @@ from dodona.knowledge.knowledge import Knowledge, KnownValues, has_constant_weig
 from dodona.query.predicate import EVERYTHING, Among, And, Predicate, conjunction
 from dodona.query.query import Block, Key, ValueWeight
 from dodona.query.question import AnswerColumn, Expression, Mean, Quantile, Question, Variation
-from dodona.schema.attributes import Attribute, numeric_grid, special_cell_count
+from dodona.schema.attributes import Attribute, numeric_grid
 from dodona.schema.partition import Partition
 
 if TYPE_CHECKING:
@@ -118,7 +118,7 @@ class Forecaster:
             found = self._estimated(conditions, block.keys)
         column = expression.attribute if isinstance(expression, Quantile) else None
         complete = len(conditions) == len(_conjuncts(block.where)) and (
-            column is None or special_cell_count(domain[column]) == 0
+            column is None or domain[column].landing is not None
         )
         return found if complete else found.scaled(_PRESENT, 1.0)
 

@@ -30,7 +30,6 @@ from dodona.query.query import (
     evaluate_weight,
     group_numbers,
 )
-from dodona.schema.attributes import cell_count
 from dodona.schema.schema import Domain
 
 if TYPE_CHECKING:
@@ -115,14 +114,14 @@ def block_vectors(block: Block, domain: Domain) -> list[StepVector] | None:
     if not _is_sum(block.weight):
         return None
     seen = attribute_uses(Stack((), (block,)))
-    codes = {name: _run_starts(cell_count(domain[name]), trait) for name, trait in seen.items()}
+    codes = {name: _run_starts(domain.by_name[name].cells, trait) for name, trait in seen.items()}
     if math.prod(map(len, codes.values())) * block.values > MOST_ENTRIES:
         return None
     axes, shape = broadcast_codes(codes), tuple(map(len, codes.values()))
     groups = np.broadcast_to(group_numbers(block.keys, axes), shape).reshape(-1)
     meant = evaluate_predicate(block.where, axes)
     several: list[StepVector] = [{} for _ in range(block.values)]
-    for powers, weights in _pieces(block.weight, axes, {name: cell_count(domain[name]) for name in seen}).items():
+    for powers, weights in _pieces(block.weight, axes, {name: domain.by_name[name].cells for name in seen}).items():
         own = np.broadcast_to(np.where(meant, weights, 0), shape).reshape(-1)
         table = np.zeros((block.values, len(own)), dtype=own.dtype)
         table[groups, np.arange(len(own))] = own

@@ -27,9 +27,6 @@ from dodona.schema.attributes import (
     Date,
     Integer,
     Number,
-    cell_count,
-    missing_code,
-    outside_code,
 )
 from dodona.schema.schema import Domain
 
@@ -85,7 +82,7 @@ def null_comparison_mask(attribute: Attribute) -> int:
 
 def special_cell_mask(attribute: Attribute, cell: str) -> int:
     """Return the bit of `<missing>` or `<outside>`; 0 where the attribute has no such cell."""
-    code = missing_code(attribute) if cell == MISSING else outside_code(attribute)
+    code = attribute.missing_code if cell == MISSING else attribute.outside_code
     return 0 if code is None else 1 << code
 
 
@@ -137,7 +134,7 @@ def _category_mask(attribute: Category, operator: str, value: LiteralValue) -> i
         raise InvalidArgument(name, value, f"{meant}The labels of {name} are {_list_labels(attribute)}")
     if operator == EQUAL:
         return found
-    return ((1 << cell_count(attribute)) - 1) & ~found & ~special_cell_mask(attribute, MISSING)
+    return ((1 << attribute.cells) - 1) & ~found & ~special_cell_mask(attribute, MISSING)
 
 
 def describe_undeclared_value(attribute: Attribute) -> str:
@@ -302,14 +299,12 @@ class ColumnTuple:
         Jointly(names=('planned', 'urgent'), shape=(2, 2), codes=0x6)
         """
         combination_shape(self.attributes)
-        chosen = np.zeros([cell_count(attribute) for attribute in self.attributes], dtype=np.bool_)
+        chosen = np.zeros([attribute.cells for attribute in self.attributes], dtype=np.bool_)
         for row in rows:
             if isinstance(row, str) or len(row) != len(self.attributes):
                 raise InvalidArgument("rows", row, f"write {len(self.attributes)} values, one of each column")
             own = zip(self.attributes, row, strict=True)
-            chosen[
-                np.ix_(*(unpack_bits(_compare_column(one, EQUAL, value), cell_count(one)) for one, value in own))
-            ] = True
+            chosen[np.ix_(*(unpack_bits(_compare_column(one, EQUAL, value), one.cells) for one, value in own))] = True
         return among_combinations(self.attributes, chosen)
 
 

@@ -27,7 +27,6 @@ from dodona.query.query import (
     group_numbers,
     weight_range,
 )
-from dodona.schema.attributes import cell_count
 from dodona.schema.partition import Partition
 from dodona.schema.schema import Domain
 
@@ -194,7 +193,7 @@ def atom_codes(domain: Domain, seen: Mapping[str, AttributeUse], *, limit: int) 
     """
     found = {}
     for name, trait in seen.items():
-        number = cell_count(domain[name])
+        number = domain[name].cells
         if trait.values and number > limit:
             return None
         found[name] = np.arange(number, dtype=np.int64) if trait.values else _first_codes(number, trait)
@@ -207,7 +206,7 @@ def extreme_codes(domain: Domain, seen: Mapping[str, AttributeUse]) -> AxisCodes
     Where values are added up, these are the ends of each run of codes that nothing else tells apart, and the codes
     next to the value 0: a power rises, falls or does both around 0.
     """
-    shape = {name: cell_count(domain[name]) for name in seen}
+    shape = {name: domain[name].cells for name in seen}
     if math.prod(shape.values()) <= _FEW_CELLS:  # cheaper than to make fewer of them
         return {name: np.arange(number, dtype=np.int64) for name, number in shape.items()}
     found = {}

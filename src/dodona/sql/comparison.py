@@ -20,7 +20,7 @@ from sqlglot import exp
 from dodona.errors import InvalidArgument
 from dodona.query.column import comparison_mask, null_comparison_mask, require_special_cell, special_cell_mask
 from dodona.query.predicate import EVERYTHING, NOTHING, Predicate, among_mask, conjunction, disjunction
-from dodona.schema.attributes import MISSING, OUTSIDE, Attribute, Category, Date, cell_count
+from dodona.schema.attributes import MISSING, OUTSIDE, Attribute, Category, Date
 from dodona.sql.scalar import Constant, Leaf, Scalar, Subject, constant_number, date_part_values, scalar_from_leaf
 from dodona.sql.scope import Scope
 
@@ -123,7 +123,7 @@ def null_predicate(attribute: Attribute) -> Predicate:
 
 def _comparable_mask(attribute: Attribute) -> int:
     """Return the cells in which a comparison with a column is true or false; elsewhere it is NULL."""
-    return ((1 << cell_count(attribute)) - 1) & ~null_comparison_mask(attribute)
+    return ((1 << attribute.cells) - 1) & ~null_comparison_mask(attribute)
 
 
 def parse_date(text: str) -> dt.date:
@@ -158,7 +158,7 @@ def _compare_special_cell(attribute: Attribute, relation: str, cell: str) -> Tru
         true = require_special_cell(attribute, cell)
     except InvalidArgument as fault:
         raise Mismatch(f"`{attribute.name}` is not compared with this:", f"{fault.accepted}.") from None
-    everything = (1 << cell_count(attribute)) - 1
+    everything = (1 << attribute.cells) - 1
     false = everything & ~true & ~(0 if cell == MISSING else special_cell_mask(attribute, MISSING))
     pair = among_mask(attribute, true), among_mask(attribute, false)
     return pair if relation == "=" else (pair[1], pair[0])
