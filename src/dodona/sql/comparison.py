@@ -18,7 +18,7 @@ import numpy as np
 from sqlglot import exp
 
 from dodona.errors import InvalidArgument
-from dodona.query.column import comparison_mask, null_comparison_mask, require_special_cell, special_cell_mask
+from dodona.query.column import comparison_mask, comparison_truth, require_special_cell, special_cell_mask
 from dodona.query.predicate import EVERYTHING, NOTHING, Predicate, among_mask, conjunction, disjunction
 from dodona.schema.attributes import MISSING, OUTSIDE, Attribute, Category, Date
 from dodona.sql.scalar import Constant, Leaf, Scalar, Subject, constant_number, date_part_values, scalar_from_leaf
@@ -61,8 +61,7 @@ def compare_leaf(leaf: Leaf, relation: str, constant: Constant) -> Truth:
     attribute = leaf.attribute
     if isinstance(constant, str) and constant in _CELLS:
         return _compare_special_cell(attribute, relation, constant)
-    true = _true_mask(leaf, relation, constant)
-    return among_mask(attribute, true), among_mask(attribute, _comparable_mask(attribute) & ~true)
+    return comparison_truth(attribute, _true_mask(leaf, relation, constant))
 
 
 def compare_any(leaf: Leaf, constants: Iterable[Constant]) -> Truth:
@@ -77,8 +76,8 @@ def compare_any(leaf: Leaf, constants: Iterable[Constant]) -> Truth:
             one = compare_leaf(leaf, "=", constant)
             true, false = disjunction(true, one[0]), conjunction(false, one[1])
     if isinstance(leaf, Subject):
-        true = disjunction(true, among_mask(leaf.attribute, codes))
-        false = conjunction(false, among_mask(leaf.attribute, _comparable_mask(leaf.attribute) & ~codes))
+        one = comparison_truth(leaf.attribute, codes)
+        true, false = disjunction(true, one[0]), conjunction(false, one[1])
     return true, false
 
 
@@ -119,11 +118,6 @@ def matches_pattern(text: str, pattern: str) -> bool:
 def null_predicate(attribute: Attribute) -> Predicate:
     """Return the rows in which a column is NULL; none where `otherwise` names what they count as."""
     return among_mask(attribute, special_cell_mask(attribute, MISSING))
-
-
-def _comparable_mask(attribute: Attribute) -> int:
-    """Return the cells in which a comparison with a column is true or false; elsewhere it is NULL."""
-    return ((1 << attribute.cells) - 1) & ~null_comparison_mask(attribute)
 
 
 def parse_date(text: str) -> dt.date:
