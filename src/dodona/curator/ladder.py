@@ -29,7 +29,7 @@ from dodona.curator.desk import (
     mark_errors_charged,
 )
 from dodona.curator.lookup import Aim, Finder, PendingQuestion, ResolvedAnswer, distinct_questions, read_release
-from dodona.curator.planner import Planner, noisy_columns, standalone_epsilon
+from dodona.curator.planner import Planner, standalone_epsilon
 from dodona.curator.predictions import ModelTracker
 from dodona.curator.rent_or_buy import Buyer, CountDemand, PurchaseOrder, RentOrBuyRule
 from dodona.curator.request import Request
@@ -438,7 +438,7 @@ class AnswerLadder:
                 continue
             with self._memory.lock:
                 forecaster = Forecaster(self._memory.follow(), self._dataset.schema.unit.size)
-                shaped = noisy_columns(question)
+                shaped = question.noisy_columns
                 yield from [
                     forecaster.expected(question, *column, noises, request, ranges=place < _SHOWN)
                     for place, column in enumerate(shaped)
@@ -520,13 +520,13 @@ def _count_demand(asked: PendingQuestion) -> CountDemand | None:
 
 def _requested_accuracy(asked: PendingQuestion) -> Iterator[ExpectedAccuracy]:
     """Yield what was asked for: what follows from a bundle is at least that accurate."""
-    for demand, (column, _) in zip(asked.demands or (), noisy_columns(asked.question), strict=True):
+    for demand, (column, _) in zip(asked.demands or (), asked.question.noisy_columns, strict=True):
         yield ExpectedAccuracy(column.name, demand.room * float(demand.block.unit))
 
 
 def _known_accuracy(told: Evidence, request: Request) -> Iterator[ExpectedAccuracy]:
     """Yield how far off the values of each column are that were told before, or follow from that."""
-    for column, _ in noisy_columns(told.question):
+    for column, _ in told.question.noisy_columns:
         if column in told.question.columns:
             band = evaluate(column.expression, told, to_failure_probability(request.confidence))
             away = np.maximum(band.high - band.value, band.value - band.low)

@@ -289,6 +289,19 @@ def run_starts(number: int, trait: AttributeUse) -> NDArray[np.int64]:
     return np.flatnonzero(flags).astype(np.int64)
 
 
+def code_runs(block: Block, domain: Domain, *, written_out: int) -> AxisCodes:
+    """Return, for each attribute of a block, the first code of each run in which its weights are one polynomial.
+
+    Of an attribute whose values are added up, and that has at most `written_out` cells, every code is a run.
+    """
+    found = {}
+    for name, trait in attribute_uses(Stack((), (block,))).items():
+        number = domain.by_name[name].cells
+        summed = trait.values and number <= written_out
+        found[name] = np.arange(number, dtype=np.int64) if summed else run_starts(number, trait)
+    return found
+
+
 def _first_codes(number: int, trait: AttributeUse) -> NDArray[np.int64]:
     runs = run_starts(number, trait)
     firsts, _ = _merge_runs(runs, number, trait)

@@ -387,11 +387,15 @@ class Query:
                 raise InvalidArgument("others", query.domain.names, "ask queries over the same domain together")
         return self._of_validated(tuple([block for query in (self, *others) for block in query.blocks]))
 
-    def part(self, *places: int) -> Self:
-        """Return the question that asks some of the blocks alone, by their numbers; they need no second validation."""
-        if places == (0,) and len(self.blocks) == 1:
-            return self
-        return self._of_validated(tuple([self.blocks[place] for place in places]))
+    def part(self, *places: int, of_all_rows: bool = False) -> Self:
+        """Return the question that asks some of the blocks alone, by their numbers; they need no second validation.
+
+        With `of_all_rows` their conditions are left out.
+        """
+        blocks = [self.blocks[place] for place in places]
+        if of_all_rows:
+            blocks = [Block(EVERYTHING, block.keys, block.weight, block.unit) for block in blocks]
+        return self._of_validated(tuple(blocks))
 
     def _of_validated(self, blocks: tuple[Block, ...]) -> Self:
         """Return a query of blocks that were each validated against the domain: what is left is all together."""
@@ -426,7 +430,7 @@ def group_numbers(keys: Iterable[Key], axes: Axes) -> NDArray[np.int64]:
     found: NDArray[np.int64] = np.asarray(0, dtype=np.int64)
     for key in keys:
         if isinstance(key, Partition):
-            own = key.table()[axes[key.attribute]]
+            own = axes[key.attribute] if key.single else key.table()[axes[key.attribute]]
         else:
             own = np.asarray(len(key.branches), dtype=np.int64)
             for number, (_, predicate) in reversed(tuple(enumerate(key.branches))):

@@ -180,7 +180,10 @@ _FINEST_GRID = 2**44  # a double has 53 bits: nine are left to place a value bet
 
 @dataclass(frozen=True, slots=True, init=False)
 class _Cells:
-    """The cells of an attribute: its values, then `<missing>` and `<outside>` unless `otherwise` is declared."""
+    """The cells of an attribute: its values, then `<missing>` and `<outside>` unless `otherwise` is declared.
+
+    The hash of every attribute is that of its name: labels may be thousands, and attributes are looked up all the time.
+    """
 
     name: str
     size: int = field(init=False, repr=False, compare=False)
@@ -232,9 +235,7 @@ class Category(_Cells):
         _set_fields(self, otherwise=otherwise)
         _set_fields(self, source=validate_source_name(source, name=self.name))
 
-    def __hash__(self) -> int:
-        """Return that of the name: labels may be thousands, and attributes are looked up all the time."""
-        return hash(self.name)
+    __hash__ = _Cells.__hash__
 
 
 @dataclass(frozen=True, slots=True, init=False)
@@ -280,9 +281,7 @@ class Integer(_Cells):
         _set_bins(self, bins)
         _set_fields(self, source=validate_source_name(source, name=self.name))
 
-    def __hash__(self) -> int:
-        """Return that of the name."""
-        return hash(self.name)
+    __hash__ = _Cells.__hash__
 
 
 @dataclass(frozen=True, slots=True, init=False)
@@ -343,9 +342,7 @@ class Number(_Cells):
         _set_bins(self, bins)
         _set_fields(self, source=validate_source_name(source, name=self.name))
 
-    def __hash__(self) -> int:
-        """Return that of the name."""
-        return hash(self.name)
+    __hash__ = _Cells.__hash__
 
 
 @dataclass(frozen=True, slots=True, init=False)
@@ -383,9 +380,7 @@ class Date(_Cells):
         _set_bins(self, bins)
         _set_fields(self, source=validate_source_name(source, name=self.name))
 
-    def __hash__(self) -> int:
-        """Return that of the name."""
-        return hash(self.name)
+    __hash__ = _Cells.__hash__
 
 
 @dataclass(frozen=True, slots=True, init=False)
@@ -407,9 +402,7 @@ class Boolean(_Cells):
         self._set_cells(2, code)
         _set_fields(self, source=validate_source_name(source, name=self.name))
 
-    def __hash__(self) -> int:
-        """Return that of the name."""
-        return hash(self.name)
+    __hash__ = _Cells.__hash__
 
 
 Attribute = Category | Integer | Number | Date | Boolean
