@@ -16,7 +16,6 @@ from dodona.answer.laws import ModelLaw
 from dodona.answer.tolerance import ColumnTolerances, Tolerance
 from dodona.curator.desk import AffordableRequest
 from dodona.curator.lookup import Found
-from dodona.curator.planner import noisy_columns
 from dodona.curator.predictions import ModelTracker
 from dodona.curator.request import AfterBudget, Request
 from dodona.errors import Refused
@@ -142,7 +141,7 @@ class BeyondBudget:
         expressions = [column.expression for column in question.columns]
         if not all(isinstance(own, Total | KeyLabel) for own in expressions) or question.having or question.order:
             return None
-        if any(not isinstance(column.expression, Total) for column, _ in noisy_columns(question)):
+        if any(not isinstance(column.expression, Total) for column, _ in question.noisy_columns):
             return None
         if any(isinstance(block.weight, PeopleWeight) for block in question.query.blocks):
             return None
@@ -153,8 +152,8 @@ class BeyondBudget:
                 return None
         values: list[NDArray[np.float64]] = []
         laws: list[ModelLaw | tuple[ModelLaw, ...]] = []
-        for block in question.query.blocks:
-            own = Query(question.query.domain, (block,))
+        for place, block in enumerate(question.query.blocks):
+            own = question.query.part(place)
             predicted = model.predict(own, rows)
             if predicted is None or (has_constant_weight(block) and self.tracker.counted is None):
                 return None  # how many rows there are is declared, not known, until it was released

@@ -9,11 +9,11 @@ from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING
 
 from dodona.answer.answer import AnswerSource
-from dodona.answer.derived import DerivedValues, is_derivable, make_derived_values
+from dodona.answer.derived import DerivedValues, make_derived_values
 from dodona.answer.laws import ErrorLaw, half_width
 from dodona.answer.measured import MeasuredValues
 from dodona.answer.tolerance import ColumnTolerances, resolve_tolerance
-from dodona.curator.planner import noisy_columns, predict_error, single_column_question, single_total
+from dodona.curator.planner import predict_error
 from dodona.curator.request import Request
 from dodona.errors import InvariantBroken
 from dodona.knowledge.knowledge import KnownValues, may_be_exact
@@ -55,14 +55,14 @@ def distinct_questions(asked: Sequence[Question], request: Request) -> tuple[tup
 
 def _meaning(question: Question, request: Request) -> Hashable:
     """Return all that decides what is measured for a question, and how accurately."""
-    block = single_total(question)
+    block = question.single_total
     if block is not None and not isinstance(request.within, ColumnTolerances):  # of a batch nearly all
         return query_digest(question.query), block.unit
     units = tuple([block.unit for block in question.query.blocks])
-    shown = tuple([(column.name, column.expression, *shape.items()) for column, shape in noisy_columns(question)])
+    shown = tuple([(column.name, column.expression, *shape.items()) for column, shape in question.noisy_columns])
     if not isinstance(request.within, ColumnTolerances):
         shown = tuple([("", *own) for _, *own in shown])
-    return query_digest(question.query), units, shown, is_derivable(question)
+    return query_digest(question.query), units, shown, question.derivable
 
 
 # --- A question is resolved once: its blocks, how accurate each must be, and the pattern of each count. ---
@@ -154,13 +154,13 @@ def find_demands(question: Question, aim: Aim) -> tuple[Demand, ...] | None:
     Intervals of averages, quantiles and the like take noises that know nothing of each other, which what follows from
     one table has not.
     """
-    if aim.within is None or not is_derivable(question):
+    if aim.within is None or not question.derivable:
         return None
-    block = single_total(question)
+    block = question.single_total
     if block is not None:
         return (aim.demand_of_total(question, block),)
     found: dict[int, Demand] = {}
-    for column, _ in noisy_columns(question):
+    for column, _ in question.noisy_columns:
         if not isinstance(column.expression, Total) or column.expression.block in found:
             return None
         block = question.query.blocks[column.expression.block]
@@ -290,7 +290,7 @@ class Lookup:
         Theorem: public-rows
         """
         blocks = question.query.blocks
-        if not all(map(may_be_exact, blocks)) or not is_derivable(question):
+        if not all(map(may_be_exact, blocks)) or not question.derivable:
             return None
         with self.releases.lock:
             self.releases.begin()
@@ -304,10 +304,10 @@ class Lookup:
     def _as_good(self, question: Question, old: tuple[Noise, ...], new: tuple[Noise, ...], request: Request) -> bool:
         def error(column: AnswerColumn, blocks: tuple[int, ...], noises: tuple[Noise, ...]) -> float:
             used = tuple(noises[block] for block in blocks)
-            alone = single_column_question(question, column, blocks)
+            alone = question.column_alone(column, blocks)
             return predict_error(alone, used, confidence=request.confidence, rows=self.size)
 
-        shaped = [(column, tuple(shape)) for column, shape in noisy_columns(question)]
+        shaped = [(column, tuple(shape)) for column, shape in question.noisy_columns]
         return all(error(*one, old) <= error(*one, new) for one in shaped)
 
 

@@ -47,7 +47,6 @@ from dodona.query.predicate import And, Predicate, evaluate_predicate
 from dodona.query.query import Block
 from dodona.query.question import Question
 from dodona.query.residual import Classes
-from dodona.schema.attributes import cell_count
 from dodona.schema.schema import Domain, Neighbours, Unit
 
 if TYPE_CHECKING:
@@ -469,7 +468,7 @@ def _membership(domain: Domain, blocks: Sequence[Block]) -> NDArray[np.bool_]:
     """Return which of a few sample rows of the domain each block counts."""
     rows = np.arange(_LOOKED_AT, dtype=np.int64)
     codes = {
-        own.name: (rows * (2 * place + 3) + rows // (place + 2)) % cell_count(own)
+        own.name: (rows * (2 * place + 3) + rows // (place + 2)) % own.cells
         for place, own in enumerate(domain.attributes)
     }
     known: dict[Predicate, int] = {}  # of conjunctions, many have their parts in common

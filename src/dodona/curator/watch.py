@@ -8,7 +8,6 @@ from fractions import Fraction
 from functools import partial
 
 from dodona.curator.desk import Desk, Purchase, affordable_epsilon, mark_errors_prepaid
-from dodona.curator.planner import single_total
 from dodona.errors import InvalidRequest
 from dodona.numbers import Exact, to_integer
 from dodona.privacy.additive_noise import validate_noise_epsilon
@@ -22,7 +21,7 @@ from dodona.trusted.gate import Alerts, Verdict, watch_purpose
 
 def single_count_query(question: Question) -> Query:
     """Return the query of a question that shows one count and nothing computed from it."""
-    block = single_total(question)
+    block = question.single_total
     if block is None or block.values != 1 or block.unit != 1 or question.having is not None:
         raise InvalidRequest("Here a question is one count of rows, such as SELECT count(*) FROM … WHERE …")
     return question.query

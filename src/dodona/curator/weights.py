@@ -39,7 +39,6 @@ from dodona.privacy.events import Event
 from dodona.query.query import Query, block_weights, product_axes, product_shape
 from dodona.query.question import Question
 from dodona.query.sensitivity import unit_sensitivity
-from dodona.schema.attributes import cell_count
 from dodona.schema.schema import Domain, Schema
 from dodona.trusted.gate import CHECKING, open_estimate_check
 
@@ -287,7 +286,7 @@ def plan_weights(
     names = schema.domain.names if columns is None else tuple(columns)
     if not names or len(set(names)) != len(names):
         raise InvalidArgument("columns", names, "write one column or more, each once")
-    universe = math.prod(cell_count(schema.domain[name]) for name in names)
+    universe = math.prod(schema.domain[name].cells for name in names)
     if universe > MOST_CELLS:
         raise UniverseTooLarge(universe, MOST_CELLS)
     spare = 0 if schema.unit.fixed else 1

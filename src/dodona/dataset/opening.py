@@ -29,7 +29,7 @@ from dodona.numbers import Exact, to_share
 from dodona.privacy.budget import Analyst, Budget
 from dodona.privacy.measurement import noises_from_text
 from dodona.query.canonical import query_digest
-from dodona.schema.attributes import Attribute, Category, cell_count, code_label, source_column_name
+from dodona.schema.attributes import Attribute, Category, code_label, source_column_name
 from dodona.schema.schema import Schema
 from dodona.trusted.source import generate_cap_key
 
@@ -78,7 +78,7 @@ def make_up_columns(schema: Schema) -> dict[str, Sequence[object]]:
 def _codes(attribute: Attribute, rows: np.ndarray, place: int) -> np.ndarray:
     """Return codes that wander over all cells, more slowly for later columns, so that columns differ."""
     mixed = (rows * np.uint64(_KNUTH_MULTIPLIER * place) + (rows >> np.uint64(place % 7))) % np.uint64(2**32)
-    return (mixed * np.uint64(cell_count(attribute)) >> np.uint64(32)).astype(np.int64)
+    return (mixed * np.uint64(attribute.cells) >> np.uint64(32)).astype(np.int64)
 
 
 def _value(attribute: Attribute, code: int) -> object:

@@ -17,7 +17,7 @@ from dodona.engines.dialects import DUCKDB
 from dodona.engines.errors import SourceUnfit, describe_attribute, missing_column_error, unfit_type_error
 from dodona.engines.files import PLAIN_CSV, CsvFormat, require_same_files
 from dodona.engines.render import Table
-from dodona.schema.attributes import Attribute, cell_count, source_column_name
+from dodona.schema.attributes import Attribute, source_column_name
 from dodona.schema.schema import Schema
 
 Connection = duckdb.DuckDBPyConnection
@@ -264,7 +264,7 @@ def load_codes(connection: Connection, schema: Schema, table: Table, key: bytes 
 
 
 def _code_type(attribute: Attribute) -> str:
-    number = cell_count(attribute)
+    number = attribute.cells
     return "UTINYINT" if number <= 2**8 else "USMALLINT" if number <= 2**16 else "UINTEGER"
 
 

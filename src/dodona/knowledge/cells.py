@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 from dodona.errors import InvalidArgument, InvalidRequest
 from dodona.query.predicate import Axes, unpack_bits
 from dodona.query.query import Block, ConstantWeight, Query, block_weights, group_numbers
-from dodona.schema.attributes import cell_count
 from dodona.schema.schema import Domain
 
 # --- What is said about a belief that cannot be held, moved or used. ---
@@ -96,10 +95,10 @@ class Support:
         if len(self.masks) != len(self.domain.attributes):
             raise InvalidArgument("masks", len(self.masks), f"write one for each of {len(self.domain.names)} columns")
         for place, (attribute, mask) in enumerate(zip(self.domain, self.masks, strict=True)):
-            if not 0 < mask < 1 << cell_count(attribute):
-                accepted = f"write bits of the {cell_count(attribute)} cells, one at least"
+            if not 0 < mask < 1 << attribute.cells:
+                accepted = f"write bits of the {attribute.cells} cells, one at least"
                 raise InvalidArgument(f"masks[{place}]", attribute.name, accepted)
-            own = codes[attribute.name] = np.flatnonzero(unpack_bits(mask, cell_count(attribute))).astype(
+            own = codes[attribute.name] = np.flatnonzero(unpack_bits(mask, attribute.cells)).astype(
                 np.int64, copy=False
             )
             axes[attribute.name] = own.reshape([-1 if other == place else 1 for other in range(len(self.masks))])
@@ -110,7 +109,7 @@ class Support:
     @classmethod
     def of(cls, domain: Domain) -> Self:
         """Return the support with every cell of a domain."""
-        return cls(domain, tuple((1 << cell_count(attribute)) - 1 for attribute in domain))
+        return cls(domain, tuple((1 << attribute.cells) - 1 for attribute in domain))
 
     @classmethod
     def values(cls, domain: Domain) -> Self:

@@ -22,7 +22,7 @@ from dodona.knowledge.measurements import BlockMeasurement, StepProduct, StepVec
 from dodona.numbers import to_integer
 from dodona.privacy.accuracy import to_failure_probability
 from dodona.privacy.measurement import Noise
-from dodona.query.query import Query
+from dodona.query.query import Block, Query
 from dodona.schema.schema import Domain
 
 if TYPE_CHECKING:
@@ -389,12 +389,16 @@ class Derivation:
         """
         if query.domain is not self._domain and query.domain != self._domain:
             raise InvalidArgument("query", query.domain.names, f"ask about {', '.join(self._domain.names)}")
+        return self.derive_blocks(query.blocks)
+
+    def derive_blocks(self, blocks: tuple[Block, ...]) -> tuple[BestCombination, ...] | None:
+        """Return the same for blocks of a query over this domain."""
         found = []
         with self._lock:
             while self._taken < len(self._released):
                 self._taken += 1
                 self._take(self._taken - 1)
-            for block in query.blocks:
+            for block in blocks:
                 for vector in block_vectors(block, self._domain) or (None,):
                     one = None if vector is None else self._derived(vector)
                     if one is None:

@@ -23,7 +23,6 @@ from dodona.query.movement import AttributeUse, Stack, atom_labels, attribute_us
 from dodona.query.predicate import EVERYTHING
 from dodona.query.query import Block, Query
 from dodona.query.residual import Residual, block_of_residual
-from dodona.schema.attributes import cell_count
 from dodona.schema.schema import Domain
 
 if TYPE_CHECKING:
@@ -107,9 +106,9 @@ class PredictionModel:
             known.masks |= trait.masks
             known.partitions |= trait.partitions
             known.values |= trait.values
-            finer[name] = atom_labels(cell_count(self.domain[name]), known)
+            finer[name] = atom_labels(self.domain[name].cells, known)
         if not finer:  # a question about all rows: any column will do
-            finer[self.domain.names[0]] = np.zeros(cell_count(self.domain.attributes[0]), dtype=np.int64)
+            finer[self.domain.names[0]] = np.zeros(self.domain.attributes[0].cells, dtype=np.int64)
         if self._belief is None or any(finer[name] is not self._labels.get(name) for name in finer):
             self._part(finer)
         return self._belief
@@ -233,6 +232,6 @@ def _first_codes(own: NDArray[np.int64]) -> NDArray[np.int64]:
 def _prior(domain: Domain, name: str) -> NDArray[np.float64]:
     """Return the prior weight of each code: values alike, all else rare."""
     attribute = domain[name]
-    found = np.full(cell_count(attribute), _RARE)
+    found = np.full(attribute.cells, _RARE)
     found[: attribute.size] = 1.0
     return found

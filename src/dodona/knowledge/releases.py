@@ -59,7 +59,7 @@ class ReleasedBlocks:
         with self.lock:
             found = self._draws
             for measured in self._expected.values():
-                found = found.plus(_count_draws(measured))
+                found = _count_draws(measured, found)
             return found
 
     @property
@@ -116,7 +116,7 @@ class ReleasedBlocks:
             except InvalidRequest:
                 continue  # a choice, or a question about columns that are no longer declared
             values = tuple(int(value) for value in release.values)
-            self._draws = self._draws.plus(_count_draws(measured))
+            self._draws = _count_draws(measured, self._draws)
             if isinstance(measured, ResidualMeasurement):
                 self.knowledge.learn_residuals(receipt, measured, values)
                 continue
@@ -158,10 +158,9 @@ def _counts(block: Block) -> bool:
     )
 
 
-def _count_draws(measured: Measurement | ResidualMeasurement) -> DrawCounts:
-    """Return the draws of a release."""
+def _count_draws(measured: Measurement | ResidualMeasurement, before: DrawCounts) -> DrawCounts:
+    """Return the draws of a release and those before."""
     if isinstance(measured, ResidualMeasurement):
-        return DrawCounts(gaussian=sum(residual.number for residual, _ in measured.parts))
-    return count_draws(
-        (noise, block.values) for noise, block in zip(measured.noises, measured.query.blocks, strict=True)
-    )
+        drawn = sum([residual.number for residual, _ in measured.parts])
+        return DrawCounts(before.laplace, before.gaussian + drawn)
+    return count_draws(measured.noises, measured.query.blocks, before=before)

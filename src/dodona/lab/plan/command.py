@@ -141,7 +141,6 @@ class _Public:
 def _public(dataset: Path, columns: str | None) -> _Public:
     """Return the public size, how many values the named columns have, or all of them, the budget and the neighbours."""
     from dodona.dataset import DatasetFile
-    from dodona.schema.attributes import cell_count
 
     file = DatasetFile.read(dataset)
     domain, unit = file.schema.domain, file.schema.unit
@@ -151,7 +150,7 @@ def _public(dataset: Path, columns: str | None) -> _Public:
     names = domain.names if columns is None else tuple(name.strip() for name in columns.split(","))
     if not set(names) <= set(domain.names):
         raise InvalidArgument("columns", columns, f"write names of columns, with commas: {', '.join(domain.names)}")
-    sizes = ",".join(str(cell_count(domain[name])) for name in names)
+    sizes = ",".join(str(domain[name].cells) for name in names)
     relation = NeighbourRelation(unit.neighbours.value)
     return _Public(unit.size, sizes, str(file.budget.epsilon), str(file.budget.delta), relation)
 
