@@ -19,6 +19,7 @@ import numpy as np
 from dodona.curator.desk import WHOLE_BUDGET, Desk, mark_errors_charged
 from dodona.curator.request import Dataset
 from dodona.knowledge.components import ComponentBelief
+from dodona.knowledge.fit import ObservedBlock
 from dodona.ledger.entries import Receipt, Release
 from dodona.ledger.errors import AnswerInterrupted, KeyReused
 from dodona.privacy.additive_noise import SMALLEST_SCALE, Gaussian, Laplace, round_scale_up
@@ -29,7 +30,6 @@ from dodona.query.canonical import to_json
 from dodona.query.query import Block, Query
 from dodona.query.sensitivity import Sensitivity, unit_sensitivity
 from dodona.schema.schema import Unit
-from dodona.synth.fit import ObservedBlock
 from dodona.synth.workload import InvalidWorkload, Workload, marginal_columns
 from dodona.trusted.gate import release_choice, release_measurement
 
