@@ -22,6 +22,7 @@ from dodona.knowledge.components import ComponentBelief
 from dodona.knowledge.fit import ObservedBlock
 from dodona.ledger.entries import Receipt, Release
 from dodona.ledger.errors import AnswerInterrupted, KeyReused
+from dodona.numbers import smallest_number
 from dodona.privacy.additive_noise import SMALLEST_SCALE, Gaussian, Laplace, round_scale_up
 from dodona.privacy.events import Event
 from dodona.privacy.measurement import Measurement, Noise, noises_from_text
@@ -83,12 +84,11 @@ class RhoByLaplace:
 
     def noise(self, part: float, sensitivity: Sensitivity) -> Noise:
         """Return the Laplace noise whose zCDP price is the part: the price falls as the scale grows."""
-        low, high = 1e-3, 1e12
-        while high / low > 1 + 1e-7:
-            middle = math.sqrt(low * high)
-            found = Laplace(scale=round_scale_up(middle)).event(sensitivity)
-            low, high = (middle, high) if self.cost(found) > part else (low, middle)
-        return Laplace(scale=round_scale_up(high))
+
+        def affordable(scale: float) -> bool:
+            return self.cost(Laplace(scale=round_scale_up(scale)).event(sensitivity)) <= part
+
+        return Laplace(scale=round_scale_up(smallest_number(affordable, 1e-3, 1e12, near=1e-7, geometric=True)))
 
     def choice(self, part: float, sensitivity: Sensitivity) -> ChoiceMechanism:
         """Return the exponential mechanism with ε = √(8ρ)."""
