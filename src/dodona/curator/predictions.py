@@ -19,6 +19,7 @@ from dodona.knowledge.knowledge import LearnedBlock
 from dodona.knowledge.measurements import noise_variance
 from dodona.knowledge.releases import ReleasedBlocks
 from dodona.knowledge.tables import RowCount
+from dodona.numbers import largest_number
 from dodona.privacy.additive_noise import round_scale_down
 from dodona.privacy.events import Event
 from dodona.privacy.sparse_vector import SparseVector
@@ -113,11 +114,11 @@ def _make_epoch(first: float, second: float, sensitivity: Sensitivity) -> Epoch 
 
 def _threshold_scale(half: float, rare: float, ratio: float) -> float:
     """Return the threshold's scale at which continuous noise exceeds a distance with this probability."""
-    low, high = half / 1000, half
-    for _ in range(_STEPS):
-        middle = math.sqrt(low * high)
-        low, high = (middle, high) if _tail(half, middle, ratio * middle) <= rare else (low, middle)
-    return low
+
+    def is_rare(scale: float) -> bool:
+        return _tail(half, scale, ratio * scale) <= rare
+
+    return largest_number(is_rare, half / 1000, half, near=1e-15, geometric=True)
 
 
 def _tail(distance: float, first: float, second: float) -> float:

@@ -15,6 +15,7 @@ from functools import lru_cache
 from typing import assert_never
 
 from dodona.engines.dialects import Dialect, number_literal, whole_literal
+from dodona.numbers import smallest_integer
 from dodona.query.predicate import Among
 from dodona.schema.attributes import Attribute, Boolean, Category, Date, Integer, Number
 from dodona.schema.encoding import DATE_TEXT, DAY_TEXT, FALSE_TEXT, LONGEST_TEXT, NUMBER_TEXT, TRUE_TEXT
@@ -417,14 +418,8 @@ def grid_threshold(lower: float, step: float, number: int) -> float:
 
 def _least(enough: Callable[[float], bool]) -> float:
     """Return the least finite double that is enough, by halving the list of all doubles in their order."""
-    low, high = _double_rank(-math.inf), _double_rank(math.inf)
-    while high - low > 1:
-        middle = (low + high) // 2
-        if enough(_double_at_rank(middle)):
-            high = middle
-        else:
-            low = middle
-    return _double_at_rank(high)
+    ends = _double_rank(-math.inf), _double_rank(math.inf)
+    return _double_at_rank(smallest_integer(lambda place: enough(_double_at_rank(place)), *ends))
 
 
 def _double_rank(value: float) -> int:

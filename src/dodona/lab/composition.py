@@ -14,7 +14,7 @@ from fractions import Fraction
 import numpy as np
 
 from dodona.errors import InvalidArgument
-from dodona.numbers import Exact
+from dodona.numbers import Exact, largest_number
 from dodona.privacy import plans
 from dodona.privacy.bounds import (
     MOST_TIMES,
@@ -151,13 +151,12 @@ def calibrate_epsilon(epsilon: Exact, *, slack: Exact, times: int) -> Fraction:
     Theorem: advanced-composition
     """
     target, wanted = validate_epsilon(epsilon), validate_positive_delta(slack, argument="slack")
-    low, high = 0.0, float_above(target)
     count = validate_repetitions(times)
-    while high - low > 1e-13 * high:
-        middle = (low + high) / 2
-        fits = advanced_sharp((MechanismGroup(Fraction(middle), times=count),), slack=wanted).epsilon <= target
-        low, high = (middle, high) if fits else (low, middle)
-    return Fraction(low)
+
+    def fits(each: float) -> bool:
+        return advanced_sharp((MechanismGroup(Fraction(each), times=count),), slack=wanted).epsilon <= target
+
+    return Fraction(largest_number(fits, 0.0, float_above(target), near=1e-13))
 
 
 def product(epsilon: Exact, *, times: int) -> EpsilonDelta:

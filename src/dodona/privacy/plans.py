@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dodona.errors import InvalidArgument
-from dodona.numbers import Exact
+from dodona.numbers import Exact, minimize_unimodal
 from dodona.privacy.bounds import (
     MOST_TIMES,
     EpsilonDelta,
@@ -237,7 +237,6 @@ LossParts = Sequence[tuple[LossDistribution, int]]
 _LONGEST = 2**19  # points of the laws' own lattice
 _FINEST = 2**18  # points of a lattice that is made for them
 _DEVIATIONS = 32  # width of the window, in standard deviations of the tilted loss
-_GOLDEN = (math.sqrt(5) - 1) / 2
 
 
 def compose_losses(parts: LossParts, tilt: float) -> LossTail:
@@ -317,18 +316,7 @@ def _least(parts: LossParts, objective: Callable[[float], float]) -> float:
     """
     top = math.log(float(sum((law.top * times for law, times in parts), Fraction(0))))
     low, high = math.log(1e-3) - top, math.log(1e6) - top
-    left, right = high - _GOLDEN * (high - low), low + _GOLDEN * (high - low)
-    at_left, at_right = objective(math.exp(left)), objective(math.exp(right))
-    while high - low > 1e-3:  # noqa: PLR2004  the valley is flat
-        if at_left < at_right:
-            high, right, at_right = right, left, at_left
-            left = high - _GOLDEN * (high - low)
-            at_left = objective(math.exp(left))
-        else:
-            low, left, at_left = left, right, at_right
-            right = low + _GOLDEN * (high - low)
-            at_right = objective(math.exp(right))
-    return math.exp((low + high) / 2)
+    return math.exp(minimize_unimodal(lambda place: objective(math.exp(place)), low, high, near=1e-3))
 
 
 def _mean(law: LossDistribution, shape: Array) -> float:

@@ -28,7 +28,7 @@ from dodona.schema.attributes import (
     code_label,
 )
 from dodona.schema.schema import Domain
-from dodona.synth.fit import Mixture
+from dodona.synth.mixture import Mixture
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

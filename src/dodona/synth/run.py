@@ -20,8 +20,10 @@ import numpy as np
 from dodona.curator.desk import WHOLE_BUDGET, Desk, Purchase
 from dodona.curator.request import Dataset
 from dodona.knowledge.components import ComponentBelief
+from dodona.knowledge.fit import ObservedBlock
 from dodona.ledger.entries import Release
 from dodona.ledger.errors import AnswerInterrupted, KeyReused
+from dodona.numbers import smallest_number
 from dodona.privacy.additive_noise import SMALLEST_SCALE, Gaussian, Laplace, round_scale_up
 from dodona.privacy.events import Event
 from dodona.privacy.measurement import Measurement, Noise, noises_from_text
@@ -30,7 +32,6 @@ from dodona.query.canonical import to_json
 from dodona.query.query import Block, Query
 from dodona.query.sensitivity import Sensitivity, unit_sensitivity
 from dodona.schema.schema import Unit
-from dodona.synth.fit import ObservedBlock
 from dodona.synth.workload import InvalidWorkload, Workload, marginal_columns
 from dodona.trusted.gate import release_choice, release_measurement
 
@@ -84,12 +85,11 @@ class RhoByLaplace:
 
     def noise(self, part: float, sensitivity: Sensitivity) -> Noise:
         """Return the Laplace noise whose zCDP price is the part: the price falls as the scale grows."""
-        low, high = 1e-3, 1e12
-        while high / low > 1 + 1e-7:
-            middle = math.sqrt(low * high)
-            found = Laplace(scale=round_scale_up(middle)).event(sensitivity)
-            low, high = (middle, high) if self.cost(found) > part else (low, middle)
-        return Laplace(scale=round_scale_up(high))
+
+        def affordable(scale: float) -> bool:
+            return self.cost(Laplace(scale=round_scale_up(scale)).event(sensitivity)) <= part
+
+        return Laplace(scale=round_scale_up(smallest_number(affordable, 1e-3, 1e12, near=1e-7, geometric=True)))
 
     def choice(self, part: float, sensitivity: Sensitivity) -> ChoiceMechanism:
         """Return the exponential mechanism with ε = √(8ρ)."""

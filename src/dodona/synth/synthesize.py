@@ -10,6 +10,7 @@ from dodona.curator.curator import Curator
 from dodona.curator.desk import WHOLE_BUDGET, AffordableRequest
 from dodona.curator.request import Dataset, effective_max_price
 from dodona.errors import InvalidRequest
+from dodona.knowledge.fit import FitState
 from dodona.ledger.errors import BudgetExhausted
 from dodona.ledger.ledger import Ledger
 from dodona.numbers import Exact, format_decimal_rounded_down, format_percent, to_fraction, to_share
@@ -19,7 +20,6 @@ from dodona.privacy.conversion import zcdp_limit
 from dodona.privacy.events import UnevenGaussianEvent
 from dodona.synth.blr import plan_database_rows as blr_planned
 from dodona.synth.blr import run_blr
-from dodona.synth.fit import FitState
 from dodona.synth.methods import (
     Annealed,
     Blr,
