@@ -230,7 +230,7 @@ class KeyedSteps:
 
 
 ProgressCallback = Callable[[float, str], None]
-"""Is told which part of the run is done, from 0 to 1, and what is being done."""
+"""Called with the part of the run that is done, from 0 to 1, and what is being done."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,7 +255,7 @@ class SynthesisRun:
     """What all steps may cost, in the currency."""
     cells: int
     """How many cells a belief, or a component of one, may have."""
-    told: ProgressCallback
+    progress: ProgressCallback
     spent: float = 0.0
     steps: list[RunStep] = field(default_factory=list)
 
@@ -300,8 +300,8 @@ class SynthesisRun:
         for block in self.workload.query.blocks:
             if math.prod(support.shape[place] for place in support.places(block.attributes)) > self.cells:
                 raise InvalidWorkload(
-                    f"{describe_block(block)} looks at more than {self.cells} cells, and no belief here holds them. Ask for "
-                    "fewer columns together, or coarser ones."
+                    f"{describe_block(block)} looks at more than {self.cells} cells, and no model here holds them. Ask "
+                    "for fewer columns together, or coarser ones."
                 )
 
     def measure(self, step: str, blocks: Sequence[Block], part: float) -> tuple[ObservedBlock, ...]:
@@ -331,7 +331,7 @@ class SynthesisRun:
         self.spent += price
         mechanism = "" if bought.release is None else bought.release.mechanism
         self.steps.append(RunStep(bought.step, about, mechanism, price, bought.how))
-        self.told(min(1.0, self.spent / self.total), about)
+        self.progress(min(1.0, self.spent / self.total), about)
 
 
 def describe_block(block: Block) -> str:

@@ -7,8 +7,8 @@ from dodona.lab.audit.patch import Patch, replacing
 
 _RELEASE = "dodona.trusted.gate"
 _ANSWERING = "dodona.curator.ladder"
-_NOISY = "    noise = draw_runs(_noise_runs(measurement))\n    if isinstance(values, np.ndarray) and values.dtype == np.int64:"
 _DRAWN = "    noise = draw_runs(_noise_runs(measurement))"
+_NOISY = f"{_DRAWN}\n    if isinstance(values, np.ndarray) and values.dtype == np.int64:"
 
 
 def _with_noise(*lines: str) -> Patch:
