@@ -32,8 +32,9 @@ if TYPE_CHECKING:
     Scores = Sequence[Exact] | NDArray[np.integer]
 
 __all__ = [
-    "BufferedDraws", "ContestLaw", "SamplingKernel", "bernoulli", "choose", "contests", "draw_values", "fastest_sampling_kernel", "flips", "gaussian",
-    "geometric", "integers", "laplace", "noisy_max", "noisy_maxima", "permute_and_flip", "truths",
+    "BufferedDraws", "ContestLaw", "SamplingKernel", "bernoulli", "choose", "contests", "draw_values",
+    "fastest_sampling_kernel", "flips", "gaussian", "geometric", "integers", "laplace", "noisy_max",
+    "noisy_maxima", "permute_and_flip", "truths",
 ]  # fmt: skip
 
 LARGEST_VALUE = 1 << 62
@@ -152,10 +153,8 @@ def noisy_maxima(
     Theorem: choice-privacy
     """
     width, values, count = validate_scale(scale), integers(scores, argument="scores"), _count(times)
-    noisy = (
-        draw_values(laws.laplace_law(width), count * values.size, stream, kernel=kernel).reshape(count, values.size)
-        + values
-    )
+    noise = draw_values(laws.laplace_law(width), count * values.size, stream, kernel=kernel)
+    noisy = noise.reshape(count, values.size) + values
     order = stream.words(noisy.size).reshape(noisy.shape)
     top = noisy.max(axis=1, initial=-LARGEST_VALUE * 2)
     leading, rows = noisy == top[:, np.newaxis], np.arange(count)

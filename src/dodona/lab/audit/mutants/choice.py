@@ -7,7 +7,6 @@ from dodona.lab.audit.patch import replacing
 
 _DIRECT = "dodona.lab.direct"
 _SAMPLERS = "dodona.trusted.samplers"
-_DRAWN = "count * values.size, stream, kernel=kernel).reshape(count, values.size) + values"
 _CONTESTS = "            return samplers.contests(_scores(scores), count, "
 
 MUTANTS = (
@@ -70,8 +69,8 @@ MUTANTS = (
         (
             replacing(
                 _SAMPLERS,
-                f"    noisy = draw_values(laws.laplace_law(width), {_DRAWN}",
-                f"    noisy = draw_values(laws.gaussian_law(width**2), {_DRAWN}",
+                "    noise = draw_values(laws.laplace_law(width), count * values.size, stream, kernel=kernel)",
+                "    noise = draw_values(laws.gaussian_law(width**2), count * values.size, stream, kernel=kernel)",
                 symbol="noisy_maxima",
             ),
         ),
