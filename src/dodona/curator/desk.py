@@ -173,7 +173,7 @@ class Desk:
 
 def explain_price_above_epsilon(price: Price, budget: Budget) -> str:
     """Return why a question takes more of the budget than its ε alone suggests; nothing where it does not."""
-    suggested = Fraction(price.epsilon) / (budget.epsilon - budget.plans[0])
+    suggested = Fraction(price.epsilon) / budget.epsilon
     if budget.accountant is Accountant.PURE or price.share <= suggested:
         return ""
     counted = "by its zCDP price" if budget.accountant is Accountant.ZCDP else "at one Rényi order"

@@ -82,11 +82,9 @@ class Store(Protocol):
 
 
 StoredRow = tuple[int, str, str, str, int | None, str | None, str]
-"""Number, previous hash, hash, kind, charge (of a use or a release), key (of a charge or a plan), text."""
+"""Number, previous hash, hash, kind, charge (of a use or a release), key (of a charge), text."""
 
 _CHARGE_KINDS = frozenset({"redeemed", "armed", "unanswered", "released"})
-_KEYED_KINDS = frozenset({"charged", "opened"})
-
 _KNOWN_KINDS = frozenset(ENTRY_KINDS)
 
 
@@ -95,7 +93,7 @@ def row_from_line(line: Line) -> StoredRow:
     fields = json.loads(line.text)
     kind = fields["entry"]
     charge = fields["charge"] if kind in _CHARGE_KINDS else None
-    key = fields["key"] if kind in _KEYED_KINDS else None
+    key = fields["key"] if kind == "charged" else None
     scoped = None if key is None else json.dumps([fields["analyst"], key])
     return line.number, line.previous, line.hash, kind, charge, scoped, line.text
 
