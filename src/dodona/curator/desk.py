@@ -17,7 +17,7 @@ from dodona.curator.request import Dataset
 from dodona.errors import DodonaError, InvalidRequest, Refused
 from dodona.ledger.entries import Receipt
 from dodona.ledger.errors import BudgetExhausted
-from dodona.ledger.holds import Reservation
+from dodona.ledger.store import Reservation
 from dodona.numbers import format_percent, format_percent_rounded_up
 from dodona.privacy.accountants import Accountant
 from dodona.privacy.budget import Budget, Price

@@ -19,7 +19,7 @@ from dodona.privacy.budget import Analyst, Budget
 from dodona.privacy.conversion import renyi_limit, zcdp_limit
 from dodona.privacy.events import Event
 
-# --- The filter of a ledger: chosen once at creation, written down, and raised at the same order. ---
+# --- The filter of a ledger: chosen once at creation, recorded, and raised at the same order. ---
 
 
 _CLOSE = Fraction(1, 10**6)
@@ -77,7 +77,7 @@ def _limit(of: PrivacyFilter) -> int:
             assert_never(of.accountant)
 
 
-# --- The account: what may be spent and what was, in all and by each analyst, who together never pass the whole. ---
+# --- The account, in total and by analyst. ---
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +119,7 @@ class Account:
         self.purses[purse.analyst.name] = replace(purse, spent=own)
 
     def count(self, event: Event) -> None:
-        """Count an event that is nobody's own, or refuse it."""
+        """Count an event that belongs to no analyst, or refuse it."""
         total = self.filter.after(self.spent, event)
         if total is None:
             raise budget_exhausted(self.filter, self.spent, event, of="the dataset")

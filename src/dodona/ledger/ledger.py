@@ -41,9 +41,8 @@ from dodona.ledger.errors import (
     ReceiptMismatch,
 )
 from dodona.ledger.head import Head
-from dodona.ledger.holds import Reservation
 from dodona.ledger.keeper import Act, Keeper, Write, chain_contains
-from dodona.ledger.store import Line, Store
+from dodona.ledger.store import Line, Reservation, Store
 from dodona.numbers import Exact
 from dodona.privacy.accountants import Shares, Spending
 from dodona.privacy.budget import Analyst
@@ -51,22 +50,22 @@ from dodona.privacy.events import Event
 
 _LONGEST_RECORD = 1 << 26
 PATIENCE = 300.0
-"""So many seconds one waits for an answer that another caller is being told."""
+"""How many seconds one waits for an answer that another caller is getting."""
 _SHORTEST_PAUSE = 0.005
 _LONGEST_PAUSE = 0.1
 
 
 class Ledger:
-    """Append-only, hash-chained account of one budget, over any store. What a method returns is durable before it returns.
+    """The account of one budget, in any store. Whatever a method returns was durable before it returned.
 
-    After a write that failed the object answers nothing more: open the ledger again. Threads may share it; a process
-    that was forked must open its own.
+    After a failed write the object refuses everything: open the ledger again. Threads may share it; a forked process
+    must open its own.
     """
 
     def __init__(self, keeper: Keeper, *, dataset: str | None, patience: float = PATIENCE) -> None:
         """Take the keeper of the book, and the dataset that questions are about where there are several.
 
-        Whoever asks what another caller is being told waits for it so many seconds.
+        `patience` is how many seconds one waits for an answer that another caller is getting.
         """
         self._keeper = keeper
         self._dataset = dataset
@@ -212,7 +211,7 @@ class Ledger:
         self._keeper.let_go(release.receipt)
 
     def released(self, purpose: str, version: str) -> tuple[Release, ...]:
-        """Return all answers to a question on a version of the data, oldest first; to tell them again is free."""
+        """Return all answers to a question on a version of the data, oldest first; replaying them is free."""
         return self._keeper.read(lambda book, _, __: tuple(book.releases.get((self._one(book), purpose, version), ())))
 
     def releases(self, *, after: int = 0) -> tuple[tuple[Receipt, Release], ...]:
@@ -245,7 +244,7 @@ class Ledger:
     def permit(self, analyst: str | None) -> None:
         """Raise NotPermitted where analysts are declared and this is none of them; one who was stopped may still read.
 
-        Whoever is nobody hears nothing: neither answers nor prices nor the history.
+        Strangers see nothing: neither answers nor prices nor the history.
         """
         self._keeper.read(lambda book, _, __: book.account.permit(analyst))
 
@@ -306,7 +305,7 @@ class Ledger:
     def declare(self, dataset: str, schema: str, *, head: str | None = None) -> None:
         """Add a table of the same people, or write down the new digest of a schema that got more columns.
 
-        With the head that the decision was made on: LedgerBusy where somebody wrote after it.
+        With the head that the decision was made on: LedgerBusy if anything was written since.
         """
         self._write(SchemaDeclared(validate_text("dataset", dataset), validate_text("schema", schema)), head=head)
 
