@@ -8,10 +8,10 @@ import pytest
 
 from dodona.ledger.errors import AnswerInterrupted, AskedElsewhere, NotPermitted
 from dodona.ledger.head import HeadFile
-from dodona.ledger.holds import Reservation
 from dodona.ledger.ledger import Ledger
 from dodona.ledger.opening import default_head_path, open_existing
 from dodona.ledger.sqlite import SqliteStore
+from dodona.ledger.store import Reservation
 from dodona.privacy.budget import Analyst
 from tests.ledger import drill
 from tests.ledger.processes import Say, forked

@@ -19,8 +19,8 @@ from dodona.schema.attributes import Boolean, Category
 from dodona.schema.encoding import encode
 from dodona.schema.schema import Schema
 from dodona.sql.compile import compile_sql
-from dodona.synth.mixture import Mixture
 from dodona.synth.methods import Annealed, Blr, Guaranteed, Mwem, SynthesisMethod, mwem_error
+from dodona.synth.mixture import Mixture
 from dodona.synth.model import SyntheticModel
 from dodona.synth.synthesize import quote_synthesis, synthesize
 from dodona.synth.workload import InvalidWorkload, SynthesisTooExpensive, Workload

@@ -287,7 +287,7 @@ def read_history(ledger: Ledger, *, dataset: str) -> History:
                 time=time,
                 analyst=charged.analyst,
                 text=texts.get(receipt) or _describe_purpose(charged.purpose),
-                share=ledger.share(charged.event) if charged.plan is None else Fraction(0),
+                share=ledger.share(charged.event),
                 version=charged.version,
                 receipt=receipt,
                 answered=receipt in texts or _kind(charged.purpose) in _PURPOSE_NAMES,

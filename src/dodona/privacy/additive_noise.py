@@ -82,7 +82,8 @@ def round_scale_up(value: float) -> Fraction:
 
 def _rounded(value: float, rounding: str) -> Fraction:
     if not SMALLEST_SCALE <= value <= LARGEST_SCALE or math.isnan(value):
-        accepted = f"this asks for noise of scale {value:.3g}, and noise is drawn from {SMALLEST_SCALE} to {format_fraction(LARGEST_SCALE)}"
+        largest = format_fraction(LARGEST_SCALE)
+        accepted = f"this asks for noise of scale {value:.3g}, and noise is drawn from {SMALLEST_SCALE} to {largest}"
         raise InvalidArgument("scale", value, accepted)
     return Fraction(Context(prec=_DIGITS, rounding=rounding).create_decimal(Decimal(value)))
 

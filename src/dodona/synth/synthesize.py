@@ -243,8 +243,7 @@ def _refuse_total(asked: Fraction, left: Fraction) -> float:
 def _whole(ledger: Ledger, unit: Unit, currency: Currency) -> Fraction:
     """Return the whole budget in the currency."""
     if currency.unit == "ε":
-        total = ledger.state().total
-        return total.epsilon - total.plans[0]
+        return ledger.state().total.epsilon
     return 1 / ledger.share(UnevenGaussianEvent(Fraction(2), unit.neighbours))  # an event of ρ = 1
 
 

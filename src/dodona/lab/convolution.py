@@ -1,8 +1,7 @@
-"""Declared plans: events fixed before the first answer, so that they can be priced together, tightly.
+"""The exact price of a list of events that is fixed before the first answer.
 
 Privacy loss distributions are composed by a Fourier transform; discretisation and rounding never lower δ. Queries may
-still depend on earlier answers. Opening a plan takes one (ε, δ) from the reserve, by basic composition, and nothing
-afterwards.
+still depend on earlier answers. No ledger opens such plans: the figures are for planning and for comparison.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ from dodona.privacy.conversion import renyi_delta, renyi_epsilon
 from dodona.privacy.events import ComposedEvent, Event, GaussianEvent, LaplaceEvent
 from dodona.schema.schema import Neighbours
 
-# --- The law of the privacy loss of one mechanism, on a lattice: what a plan is composed of. ---
+# --- The distribution of the privacy loss of one mechanism, on a lattice. ---
 
 
 Array = NDArray[np.float64]
@@ -229,7 +228,7 @@ class LossTail:
         return min(every, -1 / math.expm1(-2 * self.tilt * gap)) if self.tilt > 0 else every
 
 
-# --- Laws of privacy loss composed: a Fourier transform of laws tilted towards the tail that is asked for. ---
+# --- Composition: a Fourier transform of distributions that are tilted towards the tail of interest. ---
 
 
 LossParts = Sequence[tuple[LossDistribution, int]]
@@ -444,7 +443,7 @@ class Plan:
         return min(pure, by_losses, renyi_epsilon(self._together.renyi, delta=wanted))
 
     def cost(self, delta: Exact) -> EpsilonDelta:
-        """Return what opening the plan takes off the budget: its ε at this δ, and this δ.
+        """Return what the plan takes of a budget by basic composition: its ε at this δ, and this δ.
 
         Theorem: declared-plan
         """
