@@ -6,7 +6,7 @@ import pytest
 
 from tests.house.forks import Run, forks
 
-pytest_plugins = ["tests.house.reach"]
+pytest_plugins = ["tests.house.reach", "tests.house.shares"]
 
 
 @pytest.fixture(scope="session")
