@@ -159,7 +159,7 @@ def test_where_columns_hardly_depend_on_each_other_predictions_are_confirmed_for
     assert confirmed >= 200
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 def test_beside_whole_tables_predictions_still_save_where_columns_are_many():
     ratios = []
     for seed in range(3):

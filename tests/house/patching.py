@@ -62,11 +62,9 @@ def run(patch: Patch, names: Sequence[str], first: str | None = None) -> int:
         settings.load_profile("patch")
         # Asserts stay plain: to explain how two long lists differ can take longer than all the tests.
         options = ["-x", "-q", "--assert=plain", "-p", "no:cacheprovider"]
-        code = (
-            int(pytest.main([*options, first]))
-            if first is not None and first.partition("[")[0] in names
-            else int(pytest.ExitCode.OK)
-        )
+        code = int(pytest.ExitCode.OK)
+        if first is not None and first.partition("[")[0] in names:
+            code = int(pytest.main([*options, first]))
         if code != pytest.ExitCode.TESTS_FAILED:
             code = int(pytest.main([*options, *names], plugins=[QuickFirst()]))
     return code if finder.used else NEVER_IMPORTED
