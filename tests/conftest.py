@@ -10,7 +10,7 @@ pytest_plugins = ["tests.house.reach", "tests.house.shares"]
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Put tests that ask Spark first: workers begin with runs of neighbours, so one engine is started and not several."""
+    """Put tests that ask Spark first: workers begin with runs of neighbours, so that only one starts the engine."""
     items.sort(key=lambda item: item.get_closest_marker("spark") is None)
 
 
