@@ -169,6 +169,7 @@ def test_duckdb_reads_as_many_rows_with_one_that_is_asked_about_as_without(
 
 
 @pytest.mark.slow
+@pytest.mark.spark
 @pytest.mark.filterwarnings(
     "ignore:unclosed <socket:ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning"
 )
