@@ -83,9 +83,7 @@ class _Bought:
         bought, unit = self.measurement, schema_of(self.neighbours).unit
         desk = Desk(dataset_of(schema_of(self.neighbours), source, ledger), analyst=None)
         deliver = partial(release_measurement, bought)
-        purchase = Purchase(
-            event=bought.event(unit), purpose=bought.purpose, deliver=deliver, max_price=WHOLE_BUDGET
-        )
+        purchase = Purchase(event=bought.event(unit), purpose=bought.purpose, deliver=deliver, max_price=WHOLE_BUDGET)
         return tuple(int(value) for value in desk.buy(purchase).item.values)
 
     def _ledger(self) -> Ledger:
