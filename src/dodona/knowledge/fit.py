@@ -172,7 +172,7 @@ def solve_multipliers(logs: _Numbers, values: _Numbers, ridge: float, outside: f
     """
     from scipy.special import wrightomega
 
-    total = np.add.reduce if isinstance(values, np.ndarray) else float
+    total = np.add.reduce if isinstance(values, np.ndarray) else float  # type: ignore[redundant-expr]
     base = values / ridge + logs - math.log(ridge)
     shift = 0.0
     for _ in range(_ROUNDS):
