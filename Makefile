@@ -5,6 +5,8 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 MAKEFLAGS += --no-print-directory
+# Without bytecode every process of a test run compiles every test anew, and rewrites its asserts.
+unexport PYTHONDONTWRITEBYTECODE
 
 PYTHON ?= python3
 WORKERS ?= 2

@@ -8,9 +8,9 @@ from fractions import Fraction
 from benchmarks import clock, values
 from benchmarks.peer import filter_decision
 from benchmarks.report import Row
+from dodona.lab.convolution import Plan
 from dodona.privacy.accountants import Accountant, PrivacyFilter, Spending, budget_filter
 from dodona.privacy.events import GaussianEvent, PureEvent, PureMechanism
-from dodona.privacy.plans import Plan
 from dodona.schema.schema import Neighbours
 
 NOTE = (

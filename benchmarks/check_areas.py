@@ -14,9 +14,9 @@ from benchmarks.streams.catalogue import STREAMS
 from benchmarks.streams.ladder import Way, climbed, source_of
 from benchmarks.streams.run import summary
 from dodona.lab import direct
+from dodona.lab.convolution import Plan
 from dodona.lab.mechanisms import Laplace
 from dodona.privacy.budget import Budget
-from dodona.privacy.plans import Plan
 from dodona.trusted import samplers
 from dodona.trusted.samplers import compiled
 from tests.ledger import drill

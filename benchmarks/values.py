@@ -20,6 +20,7 @@ from dodona.lab.composition import (
     homogeneous_delta,
     mechanism_group,
 )
+from dodona.lab.convolution import Plan
 from dodona.privacy.accountants import Accountant, budget_filter
 from dodona.privacy.bounds import float_below
 from dodona.privacy.conversion import (
@@ -43,7 +44,6 @@ from dodona.privacy.events import (
     PureEvent,
     PureMechanism,
 )
-from dodona.privacy.plans import Plan
 from dodona.schema.schema import Neighbours
 from tests.privacy.reference import REFERENCES
 

@@ -6,7 +6,12 @@ import pytest
 
 from tests.house.forks import Run, forks
 
-pytest_plugins = ["tests.house.reach"]
+pytest_plugins = ["tests.house.reach", "tests.house.shares"]
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Put tests that ask Spark first: workers begin with runs of neighbours, so that only one starts the engine."""
+    items.sort(key=lambda item: item.get_closest_marker("spark") is None)
 
 
 @pytest.fixture(scope="session")

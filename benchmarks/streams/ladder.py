@@ -22,7 +22,7 @@ from dodona.curator.request import Dataset, Request
 from dodona.engines.memory import MemorySource
 from dodona.errors import Refused
 from dodona.ledger import memory
-from dodona.ledger.entries import Charged, PlanOpened, entry_from_json
+from dodona.ledger.entries import Charged, entry_from_json
 from dodona.ledger.ledger import Ledger
 from dodona.ledger.opening import LedgerTerms
 from dodona.privacy.budget import Budget
@@ -138,10 +138,8 @@ class _Spending:
         for line in self._ledger.lines()[self._read :]:
             self._read += 1
             match entry_from_json(line.text, number=line.number):
-                case Charged(event=event, plan=None):
+                case Charged(event=event):
                     self._charges.append((turn, event))
-                case PlanOpened():
-                    raise NotImplementedError("a plan's price is not the sum of its events")
                 case _:
                     pass
 

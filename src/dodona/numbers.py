@@ -1,4 +1,4 @@
-"""Exact numbers: parse what a proof rests on into integers and fractions, and format them for people.
+"""Exact numbers: parse what a proof rests on into integers and fractions, and format them for people; searches.
 
 A float means its shortest decimal, so `0.1` is exactly 1/10. Every parser takes the name of the argument and its
 bounds, and raises `InvalidArgument` for anything without an exact, finite meaning inside them.
@@ -9,14 +9,12 @@ from __future__ import annotations
 import math
 import re
 import sys
+from collections.abc import Callable
 from decimal import Decimal
 from fractions import Fraction
 from numbers import Integral, Real
 
 from dodona.errors import InvalidArgument
-
-# --- Exact numbers: what a proof rests on is an integer or a fraction, whatever way it was written. ---
-
 
 Exact = int | str | Fraction | Decimal | float
 """A number with one exact meaning. A float means its shortest decimal: 0.1 is one tenth."""
@@ -108,8 +106,8 @@ def format_decimal_rounded_down(share: Fraction) -> str:
 def format_percent_rounded_up(share: Fraction) -> str:
     """Return a percentage of two digits that is no smaller than the share.
 
-    >>> format_percent_rounded_up(Fraction("0.0312")), format_percent_rounded_up(Fraction(1, 25)), format_percent_rounded_up(Fraction(999, 1000))
-    ('3.2%', '4%', '100%')
+    >>> [format_percent_rounded_up(Fraction(share)) for share in ("0.0312", "1/25", "999/1000")]
+    ['3.2%', '4%', '100%']
     """
     if share <= 0:
         return "0%"
@@ -123,8 +121,8 @@ def format_percent_rounded_up(share: Fraction) -> str:
 def format_fraction(number: Fraction) -> str:
     """Return the fraction as people write it: powers of ten and of two from a million up, else as a ratio.
 
-    >>> format_fraction(Fraction(1, 1000)), format_fraction(Fraction(10**12)), format_fraction(Fraction(-(2**62))), format_fraction(Fraction(1, 10**12))
-    ('1/1000', '10^12', '-2^62', '10^-12')
+    >>> [format_fraction(number) for number in (Fraction(1, 1000), Fraction(-(2**62)), Fraction(1, 10**12))]
+    ['1/1000', '-2^62', '10^-12']
     """
     if number < 0:
         return f"-{format_fraction(-number)}"
@@ -195,14 +193,11 @@ def _from_text(text: str) -> Fraction | None:
     return Fraction(text) if divisor == "" or int(divisor) else None
 
 
-# --- Plain numbers: fractions as people write them. ---
-
-
 def format_decimal(number: Fraction, *, digits: int | None = None) -> str:
     """Return a number as people write it: the whole decimal where it ends, else the ratio; or some digits of it.
 
-    >>> format_decimal(Fraction(1, 4)), format_decimal(Fraction(-3)), format_decimal(Fraction(1, 3)), format_decimal(Fraction(1, 3), digits=3)
-    ('0.25', '-3', '1/3', '0.333')
+    >>> [format_decimal(Fraction(number)) for number in ("1/4", "-3", "1/3")], format_decimal(Fraction(1, 3), digits=3)
+    (['0.25', '-3', '1/3'], '0.333')
     """
     if digits is not None:
         return f"{float(number):.{digits}g}"
@@ -217,3 +212,103 @@ def format_decimal(number: Fraction, *, digits: int | None = None) -> str:
     if places == 0:
         return sign + scaled
     return f"{sign}{scaled[:-places]}.{scaled[-places:]}".rstrip("0").rstrip(".")
+
+
+# --- Searches: each returns an end at which the condition holds, so that a result is on the safe side. ---
+
+
+_GOLDEN = (math.sqrt(5) - 1) / 2
+
+
+def smallest_integer(holds: Callable[[int], bool], low: int, high: int) -> int:
+    """Return the least whole number above `low` from which on a condition holds, at most `high`.
+
+    The ends are not tried: the condition counts as false at `low` and as true at `high`.
+
+    >>> smallest_integer(lambda number: number**2 >= 50, 0, 100)
+    8
+    """
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if holds(middle) else (middle, high)
+    return high
+
+
+def largest_integer(holds: Callable[[int], bool], low: int, high: int) -> int:
+    """Return the largest whole number from `low` to `high` up to which a condition holds.
+
+    It counts as true at `low`, which is not tried. The steps double from there, so that large numbers are only tried
+    where the result is large.
+
+    >>> largest_integer(lambda number: number**2 <= 50, 0, 1000)
+    7
+    """
+    step = 1
+    while low + step <= high and holds(low + step):
+        low, step = low + step, 2 * step
+    return smallest_integer(lambda number: not holds(number), low, min(low + step, high + 1)) - 1
+
+
+def smallest_number(
+    holds: Callable[[float], bool], low: float, high: float, *, near: float, geometric: bool = False
+) -> float:
+    """Return nearly the least number at which a condition holds that is false below it and true above.
+
+    It holds at the number returned: one that was tried, or `high`, where it counts as true without being tried. Just
+    below it, by a relative distance of `near` or by its square, it does not hold. Where the ends are positive and of
+    different orders of magnitude, halve their ratio (`geometric`).
+
+    >>> root = smallest_number(lambda number: number**2 >= 2, 0, 2, near=1e-12)
+    >>> root**2 >= 2, round(root, 9)
+    (True, 1.414213562)
+    """
+    return _bisect(holds, low, high, near, geometric=geometric)[1]
+
+
+def largest_number(
+    holds: Callable[[float], bool], low: float, high: float, *, near: float, geometric: bool = False
+) -> float:
+    """Return nearly the largest number at which a condition holds that is true below it and false above.
+
+    It holds at the number returned: one that was tried, or `low`, where it counts as true without being tried. Else as
+    `smallest_number`.
+
+    >>> root = largest_number(lambda number: number**2 <= 2, 0, 2, near=1e-12)
+    >>> root**2 <= 2, round(root, 9)
+    (True, 1.414213562)
+    """
+    return _bisect(lambda number: not holds(number), low, high, near, geometric=geometric)[0]
+
+
+def minimize_unimodal(function: Callable[[float], float], low: float, high: float, *, near: float) -> float:
+    """Return about where a function that falls and then rises is least, by golden section to an absolute distance.
+
+    The function was tried at the number returned, and was no larger at the last others that were.
+
+    >>> round(minimize_unimodal(lambda number: (number - 1) ** 2, 0, 3, near=1e-6), 5)
+    1.0
+    """
+    left, right = high - _GOLDEN * (high - low), low + _GOLDEN * (high - low)
+    at_left, at_right = function(left), function(right)
+    while high - low > near:
+        if at_left <= at_right:
+            high, right, at_right = right, left, at_left
+            left = high - _GOLDEN * (high - low)
+            at_left = function(left)
+        else:
+            low, left, at_left = left, right, at_right
+            right = low + _GOLDEN * (high - low)
+            at_right = function(right)
+    return left if at_left <= at_right else right
+
+
+def _bisect(
+    holds: Callable[[float], bool], low: float, high: float, near: float, *, geometric: bool
+) -> tuple[float, float]:
+    """Return the last numbers, near each other, at which a condition did not hold and at which it did."""
+    while high - low > near * (low if geometric else max(high, near)):
+        middle = math.sqrt(low * high) if geometric else (low + high) / 2
+        if not low < middle < high:  # no number is left between them
+            break
+        low, high = (low, middle) if holds(middle) else (middle, high)
+    return low, high

@@ -91,6 +91,7 @@ def test_spreads_are_covered(spread, name, noises) -> None:
 
 @pytest.mark.distribution
 @pytest.mark.slow
+@pytest.mark.share(3)
 @pytest.mark.parametrize("level", [Fraction(1, 2), Fraction(9, 10), Fraction(1, 100)])
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("noise", [Laplace(scale=6), Gaussian(scale=6), Gaussian(scale=1)])

@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import pytest
 
-from dodona.answer import MeasuredValues, make_answer, predict_half_width, relative_scales, resolve_tolerance
+from dodona.answer import MeasuredValues, make_answer, predict_half_width, resolve_tolerance
 from dodona.errors import InvalidArgument
 from dodona.lab.mechanisms import Gaussian, Laplace
 from dodona.privacy.budget import FREE
@@ -24,6 +24,7 @@ from dodona.query.question import (
     Spread,
     Total,
     Variation,
+    noise_scales,
 )
 from dodona.schema.attributes import Date, Integer, Number
 from dodona.schema.partition import Partition
@@ -112,7 +113,7 @@ def test_of_very_few_rows_no_more_than_the_public_range_is_predicted() -> None:
 
 
 def test_the_shape_makes_the_blocks_of_a_column_add_about_as_much() -> None:
-    shapes = dict(zip(COLUMNS, relative_scales(ASKED), strict=True))
+    shapes = {column.name: noise_scales(column.expression, ASKED.query) for column in ASKED.columns}
     assert shapes["ward"] == {}
     assert shapes["n"] == {0: 1.0}
     assert shapes["days"] == {3: 1.0}

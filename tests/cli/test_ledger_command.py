@@ -10,8 +10,8 @@ import pytest
 from typer.testing import CliRunner
 
 from dodona.cli.main import app
-from dodona.ledger import chart, opening
-from tests.ledger.scene import TENTH, answer, ask, open_plan, serve
+from dodona.ledger import opening
+from tests.ledger.scene import answer, ask
 
 WIDE = {"COLUMNS": "200", "TERM": "dumb"}
 
@@ -47,45 +47,8 @@ def test_it_verifies_and_exports_every_line(ledger: Path):
 
 def test_it_draws_the_burn_down(ledger: Path, tmp_path: Path):
     picture = tmp_path / "burn.png"
-    assert called("burn", ledger, "--output", picture).exit_code == 0
+    assert called("chart", ledger, "--output", picture).exit_code == 0
     assert picture.read_bytes().startswith(b"\x89PNG")
-
-
-@pytest.fixture
-def potted(tmp_path: Path) -> Path:
-    path = tmp_path / "potted.ledger"
-    options = ("--dataset", "stays=digest", "--epsilon", "2", "--delta", "1e-5", "--plans", "1/2,1e-6")
-    assert called("create", path, *options, "--analyst", "ada=1").exit_code == 0
-    with opening.open_ledger(path) as opened:
-        plan = open_plan(opened, (TENTH, 3), analyst="ada", key="[red] \udc80")
-        serve(opened, plan.id, analyst="ada")
-    return path
-
-
-def test_it_shows_what_was_set_aside_for_plans_and_what_is_left_of_each(potted: Path):
-    shown = called("show", potted).stdout
-    for part in ("ε = 0.5, δ = 1e-06 of it", "taken ε = 0.3, δ = 0", "left ε = 0.2, δ = 1e-06"):
-        assert part in shown
-    for part in ("2 × laplace distance 1 scale 10", r"[red] \udc80"):
-        assert part in shown
-    figures = json.loads(called("show", potted, "--json").stdout)
-    assert (figures["plans"], figures["plans_taken"]) == (["1/2", "1/1000000"], ["3/10", "0"])
-    assert figures["plans_left"] == ["1/5", "1/1000000"]
-    (plan,) = figures["open_plans"]
-    assert (plan["analyst"], plan["key"], plan["epsilon"]) == ("ada", "[red] \udc80", "3/10")
-    assert [times for _, times in plan["left"]] == [2]
-    assert (figures["charges"], figures["spent"], figures["analysts"][0]["plans"]) == (1, "0", ["3/10", "0"])
-
-
-def test_plans_are_exported_and_drawn(potted: Path, tmp_path: Path):
-    lines = [json.loads(line) for line in called("export", potted).stdout.splitlines()]
-    assert [line["entry"] for line in lines] == ["created", "opened", "charged"]
-    assert lines[2]["plan"] == lines[1]["hash"]
-    picture = tmp_path / "burn.svg"
-    assert called("burn", potted, "--output", picture).exit_code == 0
-    with opening.open_ledger(potted) as opened:
-        found = chart.compute_burndown(opened.lines())
-    assert (found.whole, found.plans, found.acts) == ((1.0, 1.0), (1.0, 0.4), ())
 
 
 def test_a_recovery_asks_first_and_leaves_nothing(ledger: Path):
@@ -120,7 +83,6 @@ def test_the_place_may_be_in_the_environment(ledger: Path):
         (("--dataset", "a=b", "--epsilon", "1"), "delta"),
         (("--dataset", "a=b", "--epsilon", "1", "--delta", "1e-6", "--accountant", "x"), "pure, zcdp, renyi, either"),
         (("--dataset", "a=b", "--epsilon", "1", "--delta", "1e-6", "--neighbours", "x"), "add-remove or replace"),
-        (("--dataset", "a=b", "--epsilon", "1", "--delta", "1e-6", "--plans", "2,0"), "plans"),
         (("--dataset", "a=b", "--epsilon", "1", "--delta", "1e-6", "--analyst", "ada=2"), "share"),
     ],
 )

@@ -135,18 +135,25 @@ def checks(curator):
     return [charge for charge in curator.history if charge.text == "checks of a model's predictions"]
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("neighbours", ["replace", "add-remove"])
-def test_where_columns_hardly_depend_on_each_other_predictions_are_confirmed_for_less(neighbours):
-    """The price is .64 of that without checks, deviating by .14 (28 runs): a mean of four above .95 is 4.4 off.
+@pytest.mark.parametrize(
+    ("neighbours", "runs", "highest"),
+    [
+        pytest.param("replace", 3, 1, marks=pytest.mark.slow),
+        pytest.param("replace", 4, 0.95, marks=pytest.mark.soak),
+        pytest.param("add-remove", 4, 0.95, marks=pytest.mark.soak),
+    ],
+)
+def test_where_columns_hardly_depend_on_each_other_predictions_are_confirmed_for_less(neighbours, runs, highest):
+    """The price is .64 of that without checks, deviating by .14 (28 runs).
 
-    95 of 250 are confirmed, deviating by 19 (12 runs): fewer than 200 in four runs is 4.7 off.
+    A mean of four above .95 is 4.4 off, a mean of three above 1 is 4.5 off. 95 of 250 are confirmed, deviating by 19
+    (12 runs): fewer than 50 a run is 4.1 off in three runs and 4.7 off in four.
     """
     rows = table(1, turns=250, neighbours=neighbours)
     without = rows.ledger()
     play(rows.curator(without, rungs=ALONE - {"confirm"}), rows.questions)
     ratios, confirmed = [], 0
-    for _ in range(4):
+    for _ in range(runs):
         with_checks = rows.ledger()
         curator = rows.curator(with_checks, rungs=ALONE)
         sources, missed = play(curator, rows.questions)
@@ -155,11 +162,11 @@ def test_where_columns_hardly_depend_on_each_other_predictions_are_confirmed_for
         # Each misses with probability 1/1000 at most: more than 4 of 250 come once in 10^5 runs.
         assert missed <= 4
         ratios.append(float(spent(with_checks) / spent(without)))
-    assert sum(ratios) / 4 < 0.95
-    assert confirmed >= 200
+    assert sum(ratios) / runs < highest
+    assert confirmed >= 50 * runs
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 def test_beside_whole_tables_predictions_still_save_where_columns_are_many():
     ratios = []
     for seed in range(3):
@@ -239,7 +246,7 @@ def test_a_quote_says_how_likely_a_question_is_free():
         offer = curator.quote(query)
         source = curator.ask(query).source
         if "likely" in offer.explanation:
-            assert "An open check makes it free" in offer.explanation
+            assert "An open check may confirm" in offer.explanation
             assert offer.price.share > 0
             assert source in {"confirmed", "measured"}
             return

@@ -140,6 +140,26 @@ def test_a_batch_with_a_price_is_told_again_and_one_of_its_questions_for_a_price
     assert sharper.rows[0].estimates[1].within < first[0].rows[0].estimates[1].within
 
 
+def test_an_average_that_was_measured_twice_is_told_again_at_its_best():
+    asked = curator()
+    text = "SELECT avg(stay) FROM stays"
+    asked.ask(text, epsilon="0.001", max_price=1)
+    asked.ask(text, epsilon="0.002", max_price=1)
+    best = asked.ask(text, epsilon="0.1", max_price=1)
+    again = asked.ask(text, epsilon="0.1", max_price=1)
+    assert (best.source, again.source, again.value) == ("measured", "replayed", best.value)
+
+
+def test_what_was_measured_is_told_again_as_it_was_though_a_part_of_it_was_told_better_before():
+    asked = curator()
+    asked.ask("SELECT sum(age) FROM stays", within="1%", max_price=1)
+    text = "SELECT sum(age) * 3, avg(stay), count(*) FROM stays"
+    first = asked.ask(text, epsilon="0.01", max_price=1)
+    again = asked.ask(text, epsilon="0.01", max_price=1)
+    assert (first.source, again.source) == ("measured", "replayed")
+    assert again.rows == first.rows
+
+
 def test_questions_of_one_batch_that_mean_the_same_are_measured_once():
     kept = ledger()
     asked = curator(kept=kept)

@@ -183,13 +183,6 @@ def test_nothing_is_explained_where_the_share_is_no_more_than_epsilon_suggests(a
     assert "Its epsilon alone" not in large.explanation
 
 
-def test_of_a_budget_with_plans_epsilon_suggests_a_part_of_what_is_left_for_questions():
-    stays = capped(Budget(2, 0, "pure", plans=(1, 0)), Fraction(1))
-    assert stays.quote(OLD, epsilon="0.5").price.share == Fraction(1, 2)
-    either = capped(Budget(2, "2e-6", "either", plans=(1, "1e-6")), Fraction(1))
-    assert "Its epsilon alone" not in either.quote(OLD, epsilon="0.5").explanation
-
-
 def test_after_one_question_the_budget_reads_what_it_costs_alone():
     stays = capped(ONE, Fraction(1))
     price = stays.ask(OLD, within=30).price

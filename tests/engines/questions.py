@@ -7,7 +7,7 @@ import math
 from dodona.query.predicate import Predicate, among_combinations, among_mask, conjunction, disjunction
 from dodona.query.query import Block, CaseKey, ConstantWeight, Key, ValueWeight, Weight
 from dodona.query.query import CaseWeight as WeightCases
-from dodona.schema.attributes import Attribute, cell_count
+from dodona.schema.attributes import Attribute
 from dodona.schema.partition import Partition
 from dodona.schema.schema import Domain
 from tests.engines.columns import Draw, pick
@@ -20,9 +20,7 @@ def predicate(domain: Domain, generator: Draw, *, depth: int = 2) -> Predicate:
     if depth == 0 or generator.random() < 0.3:
         attribute = domain.attributes[int(generator.integers(len(domain.attributes)))]
         chance = generator.choice([0.1, 0.5, 0.9])
-        return among_mask(
-            attribute, sum(1 << code for code in range(cell_count(attribute)) if generator.random() < chance)
-        )
+        return among_mask(attribute, sum(1 << code for code in range(attribute.cells) if generator.random() < chance))
     join = conjunction if generator.random() < 0.5 else disjunction
     return join(*(predicate(domain, generator, depth=depth - 1) for _ in range(int(generator.integers(1, 4)))))
 
@@ -32,9 +30,9 @@ def table(domain: Domain, generator: Draw) -> Predicate:
     chosen: list[Attribute] = []
     for place in generator.permutation(len(domain.attributes))[:3]:
         attribute = domain.attributes[int(place)]
-        if math.prod(map(cell_count, [*chosen, attribute])) <= _MOST_COMBINATIONS:
+        if math.prod(own.cells for own in [*chosen, attribute]) <= _MOST_COMBINATIONS:
             chosen.append(attribute)
-    members = generator.random(tuple(map(cell_count, chosen))) < generator.choice([0.1, 0.5, 0.9])
+    members = generator.random(tuple(own.cells for own in chosen)) < generator.choice([0.1, 0.5, 0.9])
     return among_combinations(chosen, members)
 
 

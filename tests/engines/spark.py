@@ -16,6 +16,7 @@ from dodona.engines.spark import SparkSource
 
 MARKS = [
     pytest.mark.slow,  # the engine takes half a minute to start
+    pytest.mark.spark,
     pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"),  # pyspark leaves them to the collector
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
 ]

@@ -42,6 +42,7 @@ def test_weights_over_the_histogram_and_the_source_say_the_same(backend, seed: i
 
 
 @pytest.mark.slow
+@pytest.mark.share(5)
 @pytest.mark.parametrize("backend", SWIFT.values(), ids=SWIFT.keys())
 @pytest.mark.parametrize("seed", [*range(2, 25), *range(26, 43)])
 def test_they_say_the_same_of_many_tables(backend, seed: int, tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from dodona.engines.duckdb import DuckDBSource
 from dodona.engines.memory import MemorySource
 from dodona.query.predicate import among_mask, conjunction, evaluate_predicate
 from dodona.query.query import Block, Query
-from dodona.schema.attributes import Boolean, Integer, cell_count
+from dodona.schema.attributes import Boolean, Integer
 from dodona.schema.schema import Domain, Schema
 from tests.engines.scene import values
 
@@ -21,7 +21,7 @@ def conjunctions(domain: Domain, number: int, *, seed: int) -> Query:
     for _ in range(number):
         chosen = generator.choice(len(domain.attributes), 3, replace=False)
         own = [domain.attributes[int(place)] for place in chosen]
-        full = [(1 << cell_count(attribute)) - 1 for attribute in own]
+        full = [(1 << attribute.cells) - 1 for attribute in own]
         blocks.append(
             Block(conjunction(*(among_mask(a, int(generator.integers(1, f))) for a, f in zip(own, full, strict=True))))
         )
@@ -47,7 +47,7 @@ def test_attributes_that_do_not_fit_into_one_histogram_are_packed_into_several()
     plan = plan_histograms(conjunctions(schema.domain, 6000, seed=3), rows=schema.unit.size)
     assert len(plan.histograms) > 1
     for names, _ in plan.histograms:
-        assert np.prod([cell_count(schema.domain[name]) for name in names]) <= MOST_CELLS
+        assert np.prod([schema.domain[name].cells for name in names]) <= MOST_CELLS
     places = sorted([*plan.single, *(place for _, own in plan.histograms for place in own)])
     assert places == list(range(6000))
 

@@ -14,8 +14,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from dodona.engines.answers import fingerprint_files
+from dodona.engines.cells import SourceUnfit
 from dodona.engines.duckdb import DuckDBInspection, DuckDBSource, only_table
-from dodona.engines.errors import SourceUnfit
 from dodona.engines.files import list_files, list_folder_files, require_same_files
 from dodona.engines.postgres import PostgresSource
 from dodona.engines.render import Statement, sum_statement
@@ -169,6 +169,7 @@ def test_duckdb_reads_as_many_rows_with_one_that_is_asked_about_as_without(
 
 
 @pytest.mark.slow
+@pytest.mark.spark
 @pytest.mark.filterwarnings(
     "ignore:unclosed <socket:ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning"
 )

@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dodona.errors import InvalidArgument
-from dodona.knowledge.cells import Contradiction, Hypothesis, SpentBelief, Support, TooManyCells
+from dodona.knowledge.cells import Contradiction, SpentBelief, Support, TooManyCells
 from dodona.knowledge.components import ComponentBelief
 from dodona.knowledge.dense import DenseBelief
 from dodona.query.predicate import EVERYTHING, among, conjunction, disjunction
@@ -130,7 +130,7 @@ def test_sums_and_groups_across_components_are_products_of_their_laws():
 
 @pytest.mark.parametrize("make", [DenseBelief.uniform, ComponentBelief.uniform], ids=["dense", "components"])
 def test_every_hypothesis_keeps_the_contract(make):
-    hypothesis: Hypothesis = make(Support.values(DOMAIN))
+    hypothesis = make(Support.values(DOMAIN))
     query = Query.count(DOMAIN, conjunction(among(DOMAIN["emergency"], [1]), among(DOMAIN["age"], [0, 1])))
     assert hypothesis.support == Support.values(DOMAIN)
     assert hypothesis.expect(query) == pytest.approx([0.2])

@@ -11,7 +11,7 @@ from dodona.knowledge.patterns import find_pattern, list_classings, refine_patte
 from dodona.query.predicate import EVERYTHING, And, among, among_mask, conjunction, disjunction
 from dodona.query.query import Block, ConstantWeight, Query
 from dodona.query.residual import Classes
-from dodona.schema.attributes import Boolean, Category, Integer, cell_count
+from dodona.schema.attributes import Boolean, Category, Integer
 from dodona.schema.partition import Partition
 from dodona.schema.schema import Domain
 from tests.query.drawing import DOMAIN, MIXED, all_keys, contribution, predicates
@@ -28,7 +28,7 @@ def weights_over(block, classes):
 
 
 def rows(domain):
-    codes = [range(cell_count(own)) for own in domain]
+    codes = [range(own.cells) for own in domain]
     return [dict(zip(domain.names, row, strict=True)) for row in itertools.product(*codes)]
 
 

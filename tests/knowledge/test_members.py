@@ -12,7 +12,7 @@ from dodona.privacy.additive_noise import Gaussian
 from dodona.query.predicate import Jointly, Or, Predicate, among_combinations, among_mask, conjunction
 from dodona.query.query import Block, ConstantWeight
 from dodona.query.residual import Classes
-from dodona.schema.attributes import Attribute, Boolean, Category, Integer, cell_count
+from dodona.schema.attributes import Attribute, Boolean, Category, Integer
 from dodona.schema.partition import Partition
 from dodona.schema.schema import Domain
 
@@ -30,7 +30,7 @@ def table(attributes: list[Attribute], seed: int) -> Jointly:
     """A random set of combinations that is neither a box nor all but one."""
     generator = np.random.default_rng(seed)
     while True:
-        found = among_combinations(attributes, generator.random([cell_count(own) for own in attributes]) < 0.4)
+        found = among_combinations(attributes, generator.random([own.cells for own in attributes]) < 0.4)
         if isinstance(found, Jointly):
             return found
 

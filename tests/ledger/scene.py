@@ -11,15 +11,13 @@ from pathlib import Path
 from typing import Protocol
 
 from dodona.ledger import memory, opening
-from dodona.ledger.account import PlanState
 from dodona.ledger.entries import Receipt, Release
 from dodona.ledger.head import Mark
 from dodona.ledger.keeper import Clock, utc_now
 from dodona.ledger.ledger import Ledger
 from dodona.ledger.opening import LedgerTerms, append_recovery, first_line, open_existing
 from dodona.privacy.budget import Analyst, Budget
-from dodona.privacy.events import Event, GaussianEvent, LaplaceEvent
-from dodona.privacy.plans import Plan
+from dodona.privacy.events import Event, LaplaceEvent
 from dodona.schema.schema import Neighbours
 from tests.ledger.server import Server
 
@@ -29,10 +27,6 @@ PURE_ONE = Budget(1, 0, "pure")
 """Room for exactly ten of them."""
 HALF = LaplaceEvent(1, Fraction(2), Neighbours.ADD_REMOVE)
 """Costs a pure ε of 1/2."""
-WIDE = GaussianEvent(1, Fraction(10**6), Neighbours.ADD_REMOVE)
-"""Costs hardly any ε; at a δ of 4/10^7, all of that δ."""
-POTTED = Budget(2, "1e-6", "pure", plans=(1, "1e-6"))
-"""Room for ten tenths in questions, and for (1, 10^-6) in plans."""
 
 
 def terms_of(budget: Budget = PURE_ONE, *analysts: Analyst, datasets: tuple[str, ...] = ("stays",)) -> LedgerTerms:
@@ -54,24 +48,6 @@ def ask(
 ) -> Receipt:
     """Reserve with what matters to the test alone."""
     return ledger.reserve(event, analyst=analyst, key=key, purpose=purpose, version="1")
-
-
-def open_plan(
-    ledger: Ledger,
-    *parts: tuple[Event, int],
-    delta: str = "0",
-    analyst: str | None = None,
-    key: str | None = None,
-) -> PlanState:
-    """Open a plan with what matters to the test alone."""
-    return ledger.open_plan(Plan(parts), delta=delta, analyst=analyst, key=key)
-
-
-def serve(
-    ledger: Ledger, plan: str, key: str | None = None, *, event: Event = TENTH, analyst: str | None = None
-) -> Receipt:
-    """Reserve out of a plan."""
-    return ledger.reserve(event, analyst=analyst, key=key, purpose="question", version="1", plan=plan)
 
 
 def answer(ledger: Ledger, receipt: Receipt, *values: int | Fraction) -> Release:

@@ -12,10 +12,10 @@ from dodona.ledger import opening
 from dodona.ledger.ledger import Ledger
 from dodona.ledger.store import Line
 from dodona.privacy.budget import Analyst, Budget
-from tests.ledger.scene import TENTH, answer, ask, open_plan, serve, terms_of
+from tests.ledger.scene import answer, ask, terms_of
 
 NAME = "stays.ledger"
-BUDGET = Budget(2, 0, "pure", plans=(1, 0))
+BUDGET = Budget(1, 0, "pure")
 
 
 class Spot(Protocol):
@@ -40,7 +40,6 @@ def fill(ledger: Ledger) -> None:
     """Write what a small ledger holds, for an analyst called ada."""
     answer(ledger, ask(ledger, "told", analyst="ada"))
     ask(ledger, analyst="ada")
-    serve(ledger, open_plan(ledger, (TENTH, 2), analyst="ada", key="plan").id, analyst="ada")
     ledger.stop("ada")
 
 

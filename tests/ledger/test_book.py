@@ -19,9 +19,7 @@ from dodona.ledger.entries import (
     Created,
     Entry,
     LedgerClosed,
-    PlanOpened,
     ReadFailed,
-    Recovered,
     Redeemed,
     Release,
     Released,
@@ -39,8 +37,6 @@ from tests.ledger.scene import TENTH, ask, long_ago, terms_of
 
 CREATED = entry_from_json(first_line(terms_of(), clock=long_ago).text, number=0)
 CHARGE = Charged("stays", None, None, "question", "1", TENTH)
-POTTED = replace(CREATED, budget=Budget(2, "1e-6", "pure", plans=(1, "1e-6")))
-PLAN = PlanOpened(None, None, ((TENTH, 2),), Fraction(1, 5), Fraction(0))
 
 
 def chain(*entries: Entry) -> list[Line]:
@@ -55,11 +51,6 @@ def chain(*entries: Entry) -> list[Line]:
 def charged() -> str:
     """The id of the receipt of a first charge."""
     return chain(CREATED, CHARGE)[-1].hash
-
-
-def served(*before: Entry, **changed: object) -> Charged:
-    """A charge to the plan that the last of these entries opened."""
-    return replace(CHARGE, plan=chain(*before)[-1].hash, **changed)
 
 
 def release() -> Released:
@@ -83,13 +74,6 @@ def test_a_receipt_is_used_again_after_the_table_could_not_be_read(times: int):
     told = replace(release(), charge=after)
     book = read_book(chain(CREATED, CHARGE, *failed(times), Redeemed(charged(), after), told))
     assert (book.state().charges, book.state().releases) == (1, 1)
-
-
-def test_a_chain_with_plans_is_read_and_the_price_that_was_written_is_believed():
-    cheap = replace(PLAN, epsilon=Fraction(1, 1000))
-    book = read_book(chain(POTTED, cheap, *[served(POTTED, cheap)] * 2, *[CHARGE] * 10))
-    assert book.state().pot.taken.epsilon == Fraction(1, 1000)
-    assert (book.state().left, book.state().charges, book.state().pot.plans) == (0, 12, ())
 
 
 USED = (Redeemed(charged(), 1),)
@@ -120,40 +104,6 @@ BROKEN: dict[str, Callable[[], list[Entry]]] = {
     "an order that is not the limit's": lambda: [renyi(order=Fraction(2))],
     "no order": lambda: [renyi(order=None)],
     "no table": lambda: [replace(CREATED, datasets=())],
-    "a plan without a pot": lambda: [CREATED, PLAN],
-    "more plans than the pot": lambda: [POTTED, *[PLAN] * 6],
-    "more plans than the pot's delta": lambda: [POTTED, *[replace(PLAN, delta=Fraction(4, 10**7))] * 3],
-    "a plan that gives back": lambda: [POTTED, replace(PLAN, epsilon=Fraction(-1))],
-    "a plan that gives delta back": lambda: [POTTED, replace(PLAN, delta=Fraction(-1, 10**7))],
-    "a plan that costs nothing": lambda: [POTTED, replace(PLAN, epsilon=Fraction(0))],
-    "a plan by a stranger": lambda: [POTTED, replace(PLAN, analyst="ada")],
-    "a plan beyond a share": lambda: [
-        replace(POTTED, analysts=(Analyst("ada", "1/10"),)),
-        replace(PLAN, analyst="ada"),
-    ],
-    "a plan under the other relation": lambda: [replace(POTTED, neighbours=Neighbours.REPLACE), PLAN],
-    "a plan after the end": lambda: [POTTED, LedgerClosed(), PLAN],
-    "a plan after a recovery": lambda: [POTTED, Recovered(Fraction(2), Fraction(1, 10**6), 0), PLAN],
-    "a key of two plans": lambda: [POTTED, *[replace(PLAN, key="k")] * 2],
-    "a key of a plan and a question": lambda: [POTTED, replace(PLAN, key="k"), replace(CHARGE, key="k")],
-    "more than a plan has": lambda: [POTTED, PLAN, *[served(POTTED, PLAN)] * 3],
-    "another event than a plan has": lambda: [
-        POTTED,
-        PLAN,
-        served(POTTED, PLAN, event=replace(TENTH, scale=Fraction(20))),
-    ],
-    "a charge to no plan": lambda: [POTTED, PLAN, replace(CHARGE, plan=GENESIS_HASH)],
-    "a charge to a plan that is void": lambda: [
-        POTTED,
-        PLAN,
-        Recovered(Fraction(2), Fraction(1, 10**6), 0),
-        served(POTTED, PLAN),
-    ],
-    "a charge to another's plan": lambda: [
-        replace(POTTED, analysts=(Analyst("ada"), Analyst("bob"))),
-        replace(PLAN, analyst="ada"),
-        served(replace(POTTED, analysts=(Analyst("ada"), Analyst("bob"))), replace(PLAN, analyst="ada"), analyst="bob"),
-    ],
     "a table twice": lambda: [replace(CREATED, datasets=(("a", "x"), ("a", "y")))],
 }
 
@@ -174,11 +124,8 @@ def test_a_chain_that_breaks_a_rule_is_refused(entries: Callable[[], list[Entry]
 def test_an_entry_that_is_refused_leaves_the_book_as_it_was():
     book = read_book(chain(replace(CREATED, analysts=(Analyst("ada", "1/2"),))))
     before = book.state()
-    for entry in (CHARGE, PLAN, replace(PLAN, analyst="ada"), replace(CHARGE, analyst="ada", plan=GENESIS_HASH)):
-        with pytest.raises(DodonaError):
-            book.write(entry, time="now")
-        assert book.state() == before
-    for entry in (Redeemed("0" * 64, 1), AnalystStopped("eve"), BudgetRaised(Fraction(1), Fraction(0), 0), CREATED):
+    raised = BudgetRaised(Fraction(1), Fraction(0), 0)
+    for entry in (CHARGE, Redeemed("0" * 64, 1), AnalystStopped("eve"), raised, CREATED):
         with pytest.raises(DodonaError):
             book.write(entry, time="now")
         assert book.state() == before
@@ -231,59 +178,14 @@ def test_an_entry_has_one_spelling(change: Callable[[dict[str, object]], object]
             entry_from_json(wrong, number=1)
 
 
-def test_a_charge_without_a_plan_is_spelled_as_it_was_before_there_were_plans():
-    text = (
-        '{"analyst":null,"dataset":"stays","entry":"charged","event":{"distance":1,"event":"laplace",'
-        '"neighbours":"add-remove","scale":"10"},"key":null,"number":1,"purpose":"question","time":"now","version":"1"}'
-    )
-    assert entry_to_json(CHARGE, number=1, time="now") == text
-    assert entry_from_json(text, number=1) == CHARGE
-
-
-PLAN_SPELLINGS = [
-    lambda fields: fields | {"more": 1},
-    lambda fields: {name: value for name, value in fields.items() if name != "key"},
-    lambda fields: fields | {"parts": []},
-    lambda fields: fields | {"parts": None},
-    lambda fields: fields | {"parts": [fields["parts"][0][:1]]},
-    lambda fields: fields | {"parts": [[fields["parts"][0][0], 0]]},
-    lambda fields: fields | {"parts": [[fields["parts"][0][0], True]]},
-    lambda fields: fields | {"parts": [[{"event": "unheard-of"}, 1]]},
-    lambda fields: fields | {"parts": [*fields["parts"], [fields["parts"][0][0] | {"neighbours": "replace"}, 1]]},
-    lambda fields: fields | {"epsilon": "0.2"},
-    lambda fields: fields | {"epsilon": 0.2},
-    lambda fields: fields | {"delta": "1/0"},
-    lambda fields: fields | {"delta": None},
-    lambda fields: fields | {"analyst": 1},
-]
-
-
-@pytest.mark.parametrize("change", PLAN_SPELLINGS)
-def test_a_plan_has_one_spelling(change: Callable[[dict[str, object]], object]):
-    text = entry_to_json(PLAN, number=1, time="now")
-    assert entry_from_json(text, number=1) == PLAN
-    with pytest.raises(UnknownEntry):
-        entry_from_json(json.dumps(change(json.loads(text)), sort_keys=True, separators=(",", ":")), number=1)
-
-
-@pytest.mark.parametrize("plan", [None, 1, ["p"]])
-def test_the_plan_of_a_charge_is_a_text_or_is_not_spelled(plan: object):
-    text = entry_to_json(replace(CHARGE, plan="p"), number=1, time="now")
-    assert entry_from_json(text, number=1) == replace(CHARGE, plan="p")
-    changed = json.loads(text) | {"plan": plan}
-    with pytest.raises(UnknownEntry):
-        entry_from_json(json.dumps(changed, sort_keys=True, separators=(",", ":")), number=1)
-
-
 words = st.text(min_size=1, max_size=20)
 
 
 @given(words, words, st.none() | words, st.lists(st.integers() | st.fractions(), max_size=5))
 def test_what_is_spelled_is_read_again(purpose: str, version: str, key: str | None, values: list[int | Fraction]):
-    charge = replace(CHARGE, purpose=purpose, version=version, key=key, plan=key)
-    plan = replace(PLAN, analyst=key, key=key, parts=((TENTH, 1 + len(values)), (charge.event, 1)))
+    charge = replace(CHARGE, purpose=purpose, version=version, key=key)
     answer = Released(Release(receipt="r", values=tuple(values), mechanism=purpose), 3)
-    for entry in (charge, plan, answer):
+    for entry in (charge, answer):
         found = entry_from_json(entry_to_json(entry, number=5, time=version), number=5)
         assert found == entry
     assert [type(value) for value in found.release.values] == [type(value) for value in values]

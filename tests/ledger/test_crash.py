@@ -33,7 +33,7 @@ def test_a_few_kills_lose_nothing_that_was_told(kind: str, tmp_path: Path):
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_kills_lose_nothing_that_was_told(kind: str, tmp_path: Path):
-    kills(kind, tmp_path, 200)
+    kills(kind, tmp_path, 100)
 
 
 @pytest.mark.soak

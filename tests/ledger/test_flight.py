@@ -8,10 +8,10 @@ import pytest
 
 from dodona.ledger.errors import AnswerInterrupted, AskedElsewhere, NotPermitted
 from dodona.ledger.head import HeadFile
-from dodona.ledger.holds import Reservation
 from dodona.ledger.ledger import Ledger
 from dodona.ledger.opening import default_head_path, open_existing
 from dodona.ledger.sqlite import SqliteStore
+from dodona.ledger.store import Reservation
 from dodona.privacy.budget import Analyst
 from tests.ledger import drill
 from tests.ledger.processes import Say, forked
@@ -218,7 +218,7 @@ def test_processes_that_ask_one_thing_at_once_share_one_charge_though_one_is_kil
     flights(kind, tmp_path, 3)
 
 
-@pytest.mark.slow
+@pytest.mark.parametrize("count", [pytest.param(30, marks=pytest.mark.slow), pytest.param(100, marks=pytest.mark.soak)])
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_hundred_flights_share_one_charge_each_though_one_is_killed(kind: str, tmp_path: Path):
-    flights(kind, tmp_path, 100)
+def test_many_flights_share_one_charge_each_though_one_is_killed(kind: str, count: int, tmp_path: Path):
+    flights(kind, tmp_path, count)

@@ -1,4 +1,4 @@
-"""Ask, plan, use, answer, crash, restart, replay and race in any order: what the model says is what the ledger says."""
+"""Ask, use, answer, crash, restart, replay and race in any order: what the model says is what the ledger says."""
 
 import tempfile
 from collections import Counter
@@ -18,29 +18,23 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from dodona.ledger.account import PlanState
 from dodona.ledger.book import MOST_FAILURES
 from dodona.ledger.entries import Receipt, Release
 from dodona.ledger.errors import (
     AnswerInterrupted,
     BudgetExhausted,
     KeyReused,
-    NotInPlan,
-    NotPermitted,
-    PlanReserveExhausted,
     ReceiptReused,
 )
 from dodona.ledger.ledger import Ledger
 from dodona.privacy.budget import Analyst, Budget
 from dodona.privacy.events import LaplaceEvent
-from dodona.privacy.plans import Plan
 from dodona.schema.schema import Neighbours
 from tests.ledger.scene import PLACES, Place, terms_of
 
 KEYS = [f"key {number}" for number in range(6)]
 EPSILONS = [Fraction(1, 10), Fraction(1, 5), Fraction(2, 5)]
 SHARES = {"ada": Fraction(1, 2), "bob": Fraction(4, 5)}
-POT = Fraction(1)
 
 
 def event_of(epsilon: Fraction) -> LaplaceEvent:
@@ -48,7 +42,7 @@ def event_of(epsilon: Fraction) -> LaplaceEvent:
 
 
 class Machine(RuleBasedStateMachine):
-    """A model of five dictionaries beside the ledger."""
+    """A model of a few dictionaries beside the ledger."""
 
     kind = "memory"
 
@@ -60,8 +54,6 @@ class Machine(RuleBasedStateMachine):
         self.races = 0
         self.total = Fraction(1)
         self.charged: dict[tuple[str, str], Receipt] = {}
-        self.opened: dict[tuple[str, str], PlanState] = {}
-        self.left: dict[str, Counter[Fraction]] = {}
         self.redeemed: set[str] = set()
         self.failures: Counter[str] = Counter()
         self.recorded: dict[str, Release] = {}
@@ -69,7 +61,7 @@ class Machine(RuleBasedStateMachine):
     @initialize()
     def create(self) -> None:
         analysts = [Analyst(name, share) for name, share in SHARES.items()]
-        self.place.create(terms_of(Budget(1 + POT, 0, "pure", plans=(POT, 0)), *analysts))
+        self.place.create(terms_of(Budget(1, 0, "pure"), *analysts))
         self.ledger = self.place.open()
 
     def teardown(self) -> None:
@@ -79,17 +71,9 @@ class Machine(RuleBasedStateMachine):
 
     def spent(self, analyst: str | None = None) -> Fraction:
         return sum(
-            (
-                receipt.event.epsilon
-                for receipt in self.charged.values()
-                if receipt.plan is None and analyst in {None, receipt.analyst}
-            ),
+            (receipt.event.epsilon for receipt in self.charged.values() if analyst in {None, receipt.analyst}),
             Fraction(0),
         )
-
-    def taken(self, analyst: str | None = None) -> Fraction:
-        prices = (plan.cost.epsilon for plan in self.opened.values() if analyst in {None, plan.analyst})
-        return sum(prices, Fraction(0))
 
     def fits(self, analyst: str, epsilon: Fraction) -> bool:
         within_share = self.spent(analyst) + epsilon <= SHARES[analyst] * self.total
@@ -101,69 +85,14 @@ class Machine(RuleBasedStateMachine):
         try:
             receipt = self.ledger.reserve(event_of(epsilon), analyst=analyst, key=key, purpose=key, version="1")
         except KeyReused:
-            other = known is not None and (known.event.epsilon != epsilon or known.plan is not None)
-            assert other or (analyst, key) in self.opened
+            assert known is not None
+            assert known.event.epsilon != epsilon
         except BudgetExhausted:
             assert known is None
             assert not self.fits(analyst, epsilon)
         else:
             if known is None:
                 assert self.fits(analyst, epsilon)
-                self.charged[analyst, key] = receipt
-            assert receipt == self.charged[analyst, key]
-
-    @rule(
-        analyst=st.sampled_from(sorted(SHARES)),
-        key=st.sampled_from(KEYS),
-        epsilon=st.sampled_from(EPSILONS),
-        times=st.integers(1, 3),
-    )
-    def open_plan(self, analyst: str, key: str, epsilon: Fraction, times: int) -> None:
-        """Open a plan of one event more often, and of another once."""
-        parts = ((event_of(epsilon), times), (event_of(EPSILONS[0]), 1))
-        cost = epsilon * times + EPSILONS[0]
-        within_share = self.taken(analyst) + cost <= SHARES[analyst] * POT
-        known = self.opened.get((analyst, key))
-        try:
-            plan = self.ledger.open_plan(Plan(parts), delta=0, analyst=analyst, key=key)
-        except KeyReused:
-            assert (analyst, key) in self.charged or (known is not None and known.parts != parts)
-        except PlanReserveExhausted:
-            assert known is None
-            assert not within_share or self.taken() + cost > POT
-        else:
-            if known is None:
-                assert within_share
-                self.opened[analyst, key] = plan
-                self.left[plan.id] = Counter({epsilon: times}) + Counter({EPSILONS[0]: 1})
-            assert (plan.id, plan.cost.epsilon) == (self.opened[analyst, key].id, cost)
-
-    @precondition(lambda self: self.opened)
-    @rule(
-        data=st.data(),
-        analyst=st.sampled_from(sorted(SHARES)),
-        key=st.sampled_from(KEYS),
-        epsilon=st.sampled_from(EPSILONS),
-    )
-    def ask_of_a_plan(self, data: st.DataObject, analyst: str, key: str, epsilon: Fraction) -> None:
-        plan = data.draw(st.sampled_from(list(self.opened.values())))
-        known, event = self.charged.get((analyst, key)), event_of(epsilon)
-        try:
-            receipt = self.ledger.reserve(event, analyst=analyst, key=key, purpose=key, version="1", plan=plan.id)
-        except KeyReused:
-            other = known is not None and (known.event, known.plan) != (event, plan.id)
-            assert other or (analyst, key) in self.opened
-        except NotPermitted:
-            assert known is None
-            assert plan.analyst != analyst
-        except NotInPlan:
-            assert known is None
-            assert self.left[plan.id][epsilon] == 0
-        else:
-            if known is None:
-                assert plan.analyst == analyst
-                assert self.left[plan.id][epsilon] > 0
-                self.left[plan.id][epsilon] -= 1
                 self.charged[analyst, key] = receipt
             assert receipt == self.charged[analyst, key]
 
@@ -232,7 +161,7 @@ class Machine(RuleBasedStateMachine):
     @rule(more=st.sampled_from(EPSILONS))
     def raise_budget(self, more: Fraction) -> None:
         self.total += more
-        self.ledger.raise_budget(self.total + POT, 0)
+        self.ledger.raise_budget(self.total, 0)
 
     @rule(analyst=st.sampled_from(sorted(SHARES)), epsilon=st.sampled_from(EPSILONS), size=st.integers(2, 5))
     def race(self, analyst: str, epsilon: Fraction, size: int) -> None:
@@ -262,9 +191,6 @@ class Machine(RuleBasedStateMachine):
         assert state.spent == self.spent() / self.total <= 1
         assert state.charges == len(self.charged)
         assert state.releases == len(self.recorded)
-        assert state.pot.taken.epsilon == self.taken() <= POT
-        left = {plan.id: {event.epsilon: times for event, times in plan.left} for plan in state.pot.plans}
-        assert left == {plan: dict(events) for plan, counted in self.left.items() if (events := +counted)}
 
     @invariant()
     def the_chain_is_valid(self) -> None:

@@ -85,14 +85,6 @@ def test_a_budget_is_only_ever_raised(place: Place, pair: tuple[str, str]):
         assert ledger.verify().total == Budget("1/2", "1e-6", "renyi")
 
 
-def test_what_is_kept_for_plans_is_not_for_questions(place: Place):
-    with begun(place, terms_of(Budget(1, 0, "pure", plans=("1/2", 0)))) as ledger:
-        for _ in range(5):
-            ask(ledger)
-        with pytest.raises(BudgetExhausted):
-            ask(ledger)
-
-
 def test_a_closed_ledger_tells_old_answers_and_nothing_else(place: Place):
     with begun(place) as ledger:
         release = answer(ledger, ask(ledger, "told"))

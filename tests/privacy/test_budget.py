@@ -56,21 +56,6 @@ def test_an_unknown_accountant_is_refused(accountant: object):
         Budget(1, "1e-6", accountant)
 
 
-def test_plans_take_their_part_by_basic_composition():
-    budget = Budget(1, "1e-6", "renyi", plans=("1/4", "5e-7"))
-    assert budget.filter() == Budget("3/4", "5e-7", "renyi").filter()
-
-
-@pytest.mark.parametrize(
-    "plans",
-    [(1, 0), (2, 0), ("1/2", "1e-5"), (-1, 0), ("nan", 0), (0, 1), ("1/2", "1e-6"), None, (), (1,), 3],
-    ids=repr,
-)
-def test_plans_that_leave_nothing_or_are_no_part_are_refused(plans: object):
-    with pytest.raises(InvalidArgument):
-        Budget(1, "1e-6", "renyi", plans=plans)
-
-
 @pytest.mark.parametrize("share", ["50%", " 50 % ", "1/2", 0.5, "0.5"])
 def test_a_share_may_be_a_percentage(share: object):
     assert Analyst("ada", share).share == Fraction(1, 2)

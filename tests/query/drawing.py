@@ -22,7 +22,7 @@ from dodona.query.predicate import (
     simplify_combinations,
 )
 from dodona.query.query import Block, CaseKey, ConstantWeight, Key, Query, ValueWeight, Weight
-from dodona.schema.attributes import Attribute, Boolean, Category, Integer, Number, cell_count
+from dodona.schema.attributes import Attribute, Boolean, Category, Integer, Number
 from dodona.schema.partition import Partition
 from dodona.schema.schema import Domain
 
@@ -46,25 +46,23 @@ def tables(domain: Domain = DOMAIN, *, largest: int = 1 << 12) -> st.SearchStrat
     """Any set of combinations of cells of two or three columns; as it is written, and in its simplest form."""
 
     def drawn(chosen: tuple[Attribute, ...]) -> st.SearchStrategy[Predicate]:
-        names, shape = tuple(own.name for own in chosen), tuple(map(cell_count, chosen))
+        names, shape = tuple(own.name for own in chosen), tuple(own.cells for own in chosen)
         bits = st.integers(0, (1 << math.prod(shape)) - 1)
         raw = bits.map(lambda codes: Jointly(names, shape, codes))
         return raw | bits.map(lambda codes: simplify_combinations(Jointly(names, shape, codes)))
 
     ordered = sorted(domain, key=lambda own: own.name)
     several = [chosen for size in (2, 3) for chosen in itertools.combinations(ordered, size)]
-    return st.sampled_from([own for own in several if math.prod(map(cell_count, own)) <= largest]).flatmap(drawn)
+    return st.sampled_from([own for own in several if math.prod(each.cells for each in own) <= largest]).flatmap(drawn)
 
 
 def predicates(domain: Domain = DOMAIN) -> st.SearchStrategy[Predicate]:
     sets = st.sampled_from(domain.attributes).flatmap(
-        lambda attribute: st.integers(0, (1 << cell_count(attribute)) - 1).map(
-            lambda codes: among_mask(attribute, codes)
-        )
+        lambda attribute: st.integers(0, (1 << attribute.cells) - 1).map(lambda codes: among_mask(attribute, codes))
     )
     raw = st.sampled_from(domain.attributes).flatmap(
-        lambda attribute: st.integers(0, (1 << cell_count(attribute)) - 1).map(
-            lambda codes: Among(attribute.name, cell_count(attribute), codes)
+        lambda attribute: st.integers(0, (1 << attribute.cells) - 1).map(
+            lambda codes: Among(attribute.name, attribute.cells, codes)
         )
     )
     leaves: st.SearchStrategy[Predicate] = sets | raw | tables(domain) | st.sampled_from([EVERYTHING, NOTHING])

@@ -22,7 +22,7 @@ from dodona.query.predicate import (
     disjunction,
 )
 from dodona.query.query import Block, CaseKey, ConstantWeight, Query, Weight, column_weight
-from dodona.schema.attributes import Boolean, Integer, cell_count
+from dodona.schema.attributes import Boolean, Integer
 from dodona.schema.partition import Partition
 from dodona.schema.schema import Domain
 from tests.query.drawing import DOMAIN, LARGE, Row, all_weights, is_meant, predicates, weight_in
@@ -83,7 +83,7 @@ def test_two_blocks_have_one_digest_just_if_every_row_counts_the_same(
 @given(
     st.lists(
         st.sampled_from(DOMAIN.attributes).flatmap(
-            lambda own: st.integers(1, (1 << cell_count(own)) - 2).map(lambda codes: among_mask(own, codes))
+            lambda own: st.integers(1, (1 << own.cells) - 2).map(lambda codes: among_mask(own, codes))
         )
     ),
     st.integers(-3, 3),

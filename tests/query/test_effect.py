@@ -13,7 +13,7 @@ from dodona.errors import InvalidArgument
 from dodona.query.predicate import EVERYTHING, NOTHING, And, among, among_mask, conjunction, disjunction
 from dodona.query.query import Block, CaseKey, ConstantWeight, Query, ValueWeight, column_weight
 from dodona.query.sensitivity import Sensitivity, row_sensitivity
-from dodona.schema.attributes import Boolean, Integer, Number, cell_count
+from dodona.schema.attributes import Boolean, Integer, Number
 from dodona.schema.partition import Partition
 from dodona.schema.schema import Domain, Neighbours
 from tests.query.drawing import DOMAIN, MIXED, Row, blocks, contribution, queries
@@ -35,7 +35,7 @@ Norms = tuple[int, int, int]
 def rows_of(query: Query) -> list[Row]:
     """Every row that there can be, as far as the query looks at it."""
     names = sorted(frozenset().union(*(block.attributes for block in query.blocks)))
-    codes = itertools.product(*(range(cell_count(query.domain[name])) for name in names))
+    codes = itertools.product(*(range(query.domain[name].cells) for name in names))
     return [dict(zip(names, row, strict=True)) for row in codes]
 
 
@@ -84,7 +84,7 @@ def norms(sensitivity: Sensitivity) -> Norms:
 
 def conjunctions(domain: Domain, *, numbers: st.SearchStrategy[int]) -> st.SearchStrategy[Block]:
     sets = st.sampled_from(domain.attributes).flatmap(
-        lambda own: st.integers(1, (1 << cell_count(own)) - 2).map(lambda codes: among_mask(own, codes))
+        lambda own: st.integers(1, (1 << own.cells) - 2).map(lambda codes: among_mask(own, codes))
     )
     return st.builds(
         lambda parts, number: Block(conjunction(*parts), (), ConstantWeight(number)),

@@ -34,7 +34,7 @@ from dodona.query.predicate import (
     unpack_bits,
 )
 from dodona.query.query import Block, ConstantWeight, Query
-from dodona.schema.attributes import Boolean, Category, Integer, cell_count
+from dodona.schema.attributes import Boolean, Category, Integer
 from dodona.schema.schema import Domain
 from tests.query.drawing import DOMAIN, LARGE, MIXED, Row, is_meant, tables
 
@@ -52,7 +52,7 @@ def test_a_table_means_its_cells_in_the_order_in_which_attributes_are_given(
     order: list[Boolean | Category | Integer], number: int, data: st.DataObject
 ) -> None:
     chosen = order[:number]
-    shape = tuple(map(cell_count, chosen))
+    shape = tuple(own.cells for own in chosen)
     codes = data.draw(st.integers(0, (1 << math.prod(shape)) - 1))
     table = unpack_bits(codes, math.prod(shape)).reshape(shape)
     found = among_combinations(chosen, table)
@@ -76,7 +76,7 @@ def test_tables_are_joined_and_turned_as_their_truth_values_are(one: Predicate, 
 def test_two_tables_of_the_same_rows_are_one_predicate(table: Predicate, further: Boolean | Category | Integer) -> None:
     names = sorted(predicate_attributes(table) | {further.name})
     attributes = [DOMAIN[name] for name in reversed(names)]
-    rows = itertools.product(*(range(cell_count(own)) for own in attributes))
+    rows = itertools.product(*(range(own.cells) for own in attributes))
     fixed = dict.fromkeys(DOMAIN.names, 0)
     members = [row for row in rows if is_meant(table, fixed | dict(zip(reversed(names), row, strict=True)))]
     found = among_combinations(attributes, members)

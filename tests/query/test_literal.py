@@ -20,10 +20,7 @@ from dodona.schema.attributes import (
     Date,
     Integer,
     Number,
-    cell_count,
     code_label,
-    missing_code,
-    outside_code,
 )
 from dodona.schema.schema import Domain
 
@@ -94,20 +91,20 @@ def test_false_is_before_true(sign: str, value: bool) -> None:  # noqa: FBT001  
 def test_a_category_is_one_label_or_another_and_outside_is_another(place: int) -> None:
     text = SEX.labels[place]
     assert comparison_mask(SEX, "=", text) == 1 << place
-    assert comparison_mask(SEX, "<>", text) == (0b111 ^ 1 << place) | 1 << outside_code(SEX)
+    assert comparison_mask(SEX, "<>", text) == (0b111 ^ 1 << place) | 1 << SEX.outside_code
 
 
 def test_the_two_further_cells_of_a_category_can_be_named() -> None:
-    assert comparison_mask(SEX, "=", "<missing>") == 1 << missing_code(SEX)
-    assert comparison_mask(SEX, "=", "<outside>") == 1 << outside_code(SEX)
+    assert comparison_mask(SEX, "=", "<missing>") == 1 << SEX.missing_code
+    assert comparison_mask(SEX, "=", "<outside>") == 1 << SEX.outside_code
     assert comparison_mask(SEX, "<>", "<outside>") == 0b111
-    assert comparison_mask(SEX, "<>", "<missing>") == 0b111 | 1 << outside_code(SEX)
+    assert comparison_mask(SEX, "<>", "<missing>") == 0b111 | 1 << SEX.outside_code
 
 
 @pytest.mark.parametrize("attribute", [AGE, STAY, ADMITTED, EMERGENCY])
 def test_no_comparison_is_known_of_rows_without_a_value(attribute: Attribute) -> None:
     assert null_comparison_mask(attribute) == 0b11 << attribute.size
-    assert null_comparison_mask(SEX) == 1 << missing_code(SEX)
+    assert null_comparison_mask(SEX) == 1 << SEX.missing_code
 
 
 @pytest.mark.parametrize(
@@ -155,13 +152,13 @@ def test_columns_compare_as_sql_does() -> None:
         (age > 4, ">"),
         (age >= 4, ">="),
     ):
-        assert made == Among("age", cell_count(AGE), comparison_mask(AGE, sign, 4))
+        assert made == Among("age", AGE.cells, comparison_mask(AGE, sign, 4))
     assert age.between(2, 4) == conjunction(age >= 2, age <= 4)
     assert age.between(4, 2) == NOTHING
     assert age.isin([2, 4]) == disjunction(age == 2, age == 4)
     assert age.isin([]) == NOTHING
-    assert age.is_missing() == among_mask(AGE, 1 << missing_code(AGE))
-    assert age.is_outside() == among_mask(AGE, 1 << outside_code(AGE))
+    assert age.is_missing() == among_mask(AGE, 1 << AGE.missing_code)
+    assert age.is_outside() == among_mask(AGE, 1 << AGE.outside_code)
 
 
 def test_predicates_are_joined_by_signs() -> None:

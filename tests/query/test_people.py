@@ -16,17 +16,14 @@ from dodona.query.predicate import among
 from dodona.query.query import Block, CaseWeight, ConstantWeight, PeopleWeight, Query
 from dodona.query.residual import Classes, Residual
 from dodona.query.sensitivity import row_count_sensitivity, row_sensitivity, score_sensitivity, unit_sensitivity
-from dodona.schema.attributes import Boolean, Integer, cell_count
+from dodona.schema.attributes import Boolean, Integer
 from dodona.schema.partition import Partition
 from dodona.schema.schema import Domain, Neighbours, Unit
 from tests.query.drawing import Row, blocks, contribution, group_in, is_meant, predicates
 
 BOTH = pytest.mark.parametrize("relation", list(Neighbours))
 SMALL = Domain((Boolean("urgent"), Integer("age", 0, 1, otherwise=0)))
-ROWS = [
-    dict(zip(SMALL.names, codes, strict=True))
-    for codes in itertools.product(*(range(cell_count(own)) for own in SMALL))
-]
+ROWS = [dict(zip(SMALL.names, codes, strict=True)) for codes in itertools.product(*(range(own.cells) for own in SMALL))]
 MOST = 2
 Answers = Counter[tuple[int, tuple[int, ...]]]
 

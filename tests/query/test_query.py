@@ -216,3 +216,28 @@ def test_the_question_of_a_query_shows_each_block_and_refuses_keys_that_differ()
     assert question_from_query(Query.count(DOMAIN, among_mask(DOMAIN["sex"], 1))).columns[0].name == "value"
     with pytest.raises(InvalidArgument, match=r"blocks\[1\].keys"):
         question_from_query(Query(DOMAIN, (Block(EVERYTHING, keys), Block())))
+
+
+def test_a_part_of_a_query_asks_some_of_its_blocks_as_a_query_of_its_own_would() -> None:
+    age = DOMAIN.attributes[0]
+    some = Block(among_mask(age, 0b101))
+    query = Query(DOMAIN, (some, Block(keys=(Partition.of(age),)), Block(weight=ConstantWeight(3))))
+    assert query.part(2, 0) == Query(DOMAIN, (query.blocks[2], some))
+    assert query.part(2, 1).values == 1 + query.blocks[1].values
+    assert query.part(0, of_all_rows=True) == Query.count(DOMAIN)
+    with pytest.raises(InvalidArgument):
+        query.part()
+
+
+def test_a_question_knows_the_columns_that_noise_shows_in() -> None:
+    plain = question_from_query(Query.count(DOMAIN, among_mask(DOMAIN.attributes[0], 0b1)))
+    assert plain.single_total == plain.query.blocks[0]
+    assert plain.derivable
+    assert plain.noisy_columns == ((plain.columns[0], {0: 1.0}),)
+    assert plain.noisy_columns is plain.noisy_columns
+    alone = plain.column_alone(plain.columns[0], (0,))
+    assert (alone.query, alone.columns[0].expression) == (Query.count(DOMAIN), plain.columns[0].expression)
+    both = question_from_query(plain.query.stacked(Query.count(DOMAIN)))
+    assert both.single_total is None
+    assert [own for _, own in both.noisy_columns] == [{0: 1.0}, {1: 1.0}]
+    assert both.column_alone(both.columns[1], (1,)).query == Query.count(DOMAIN)

@@ -21,7 +21,7 @@ from dodona.query.residual import (
     helmert_matrix,
     residual_of_block,
 )
-from dodona.schema.attributes import Boolean, Category, Integer, cell_count
+from dodona.schema.attributes import Boolean, Category, Integer
 from dodona.schema.partition import Partition
 from dodona.schema.schema import Domain
 
@@ -30,7 +30,7 @@ DOMAIN = Domain((Category("sex", ["f", "m"]), Boolean("urgent"), Integer("age", 
 
 def classings(attribute):
     """All ways to class a few cells, by a label for each of them."""
-    number = cell_count(attribute)
+    number = attribute.cells
     labels = st.lists(st.integers(0, 3), min_size=number, max_size=number).filter(lambda own: len(set(own)) > 1)
     return labels.map(
         lambda own: Classes(

@@ -18,11 +18,8 @@ from dodona.schema.attributes import (
     Date,
     Integer,
     Number,
-    cell_count,
     code_label,
-    missing_code,
     numeric_grid,
-    outside_code,
 )
 
 FIRST, LAST = dt.date(2024, 2, 28), dt.date(2024, 3, 1)
@@ -46,10 +43,10 @@ EACH: tuple[Attribute, ...] = (
     ],
 )
 def test_codes_stand_for_the_values_in_order_then_for_missing_and_outside(attribute: Attribute, values) -> None:
-    assert [code_label(attribute, code) for code in range(cell_count(attribute))] == [*values, MISSING, OUTSIDE]
-    assert code_label(attribute, missing_code(attribute)) == MISSING
-    assert code_label(attribute, outside_code(attribute)) == OUTSIDE
-    for code in (-1, cell_count(attribute)):
+    assert [code_label(attribute, code) for code in range(attribute.cells)] == [*values, MISSING, OUTSIDE]
+    assert code_label(attribute, attribute.missing_code) == MISSING
+    assert code_label(attribute, attribute.outside_code) == OUTSIDE
+    for code in (-1, attribute.cells):
         with pytest.raises(InvalidArgument, match="write a code"):
             code_label(attribute, code)
 

@@ -18,9 +18,7 @@ from dodona.schema.attributes import (
     Date,
     Integer,
     Number,
-    cell_count,
     code_label,
-    missing_code,
 )
 from dodona.schema.encoding import encode, encode_value
 
@@ -158,7 +156,7 @@ MEANINGS: tuple[tuple[Attribute, object, object], ...] = (
 def meaning(attribute: Attribute, code: int) -> object:
     """What a code says, told apart from labels that look alike."""
     if code >= attribute.size:
-        return M if code == missing_code(attribute) else O
+        return M if code == attribute.missing_code else O
     return code_label(attribute, code)
 
 
@@ -172,7 +170,7 @@ def test_each_value_means_what_is_written_down(attribute: Attribute, value: obje
 
 @pytest.mark.parametrize("attribute", EACH)
 def test_nothing_is_missing_in_every_attribute(attribute: Attribute) -> None:
-    assert encode(attribute, NOTHING).tolist() == [missing_code(attribute)] * len(NOTHING)
+    assert encode(attribute, NOTHING).tolist() == [attribute.missing_code] * len(NOTHING)
 
 
 ANYTHING = st.one_of(
@@ -207,7 +205,7 @@ def test_whatever_the_data_are_each_row_lands_in_exactly_one_cell_whatever_is_be
     codes = encode(attribute, values)
     assert codes.dtype == np.int64
     assert codes.shape == (len(values),)
-    assert all(0 <= code < cell_count(attribute) for code in codes)
+    assert all(0 <= code < attribute.cells for code in codes)
     assert codes.tolist() == [encode_value(attribute, value) for value in values]
 
 
@@ -252,7 +250,7 @@ def test_whole_numbers_are_exact_up_to_the_widest_bounds_whatever_type_holds_the
 
 def test_frames_tables_and_masks_are_taken_as_they_are() -> None:
     age = [1, None, 3]
-    expected = [11, missing_code(AGE), 13]
+    expected = [11, AGE.missing_code, 13]
     for column in (
         age,
         tuple(age),
@@ -266,9 +264,9 @@ def test_frames_tables_and_masks_are_taken_as_they_are() -> None:
         np.array(["1", None, "3"], dtype=object),
     ):
         assert encode(AGE, column).tolist() == expected
-    assert encode(DAY, pa.array([dt.date(2020, 1, 2), None])).tolist() == [1, missing_code(DAY)]
-    assert encode(EMERGENCY, pa.array([True, None])).tolist() == [1, missing_code(EMERGENCY)]
-    assert encode(SEX, pd.Series(["male", None], dtype="category")).tolist() == [1, missing_code(SEX)]
+    assert encode(DAY, pa.array([dt.date(2020, 1, 2), None])).tolist() == [1, DAY.missing_code]
+    assert encode(EMERGENCY, pa.array([True, None])).tolist() == [1, EMERGENCY.missing_code]
+    assert encode(SEX, pd.Series(["male", None], dtype="category")).tolist() == [1, SEX.missing_code]
     zoned = pd.Series(pd.to_datetime(["2020-03-01T02:00+05:00"]))
     assert encode(DAY, zoned).tolist() == encode(DAY, [dt.date(2020, 2, 29)]).tolist()
 

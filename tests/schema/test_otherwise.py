@@ -20,11 +20,7 @@ from dodona.schema.attributes import (
     Date,
     Integer,
     Number,
-    cell_count,
     code_label,
-    missing_code,
-    outside_code,
-    special_cell_count,
 )
 from dodona.schema.encoding import encode, encode_value
 from dodona.schema.file import load_schema
@@ -58,7 +54,7 @@ def test_whatever_is_no_value_counts_as_the_named_one_and_values_as_themselves(a
     expected = two_readings(attribute, code, encode(attribute, values))
     assert encode(complete, values).tolist() == expected
     assert [encode_value(complete, value) for value in values] == expected
-    assert all(0 <= own < cell_count(complete) for own in expected)
+    assert all(0 <= own < complete.cells for own in expected)
 
 
 @settings(deadline=None)
@@ -88,8 +84,8 @@ def test_nothing_counts_as_the_named_value_in_every_attribute(attribute: Attribu
 
 @pytest.mark.parametrize("attribute", COMPLETE)
 def test_there_are_as_many_cells_as_values_and_no_others(attribute: Attribute) -> None:
-    assert cell_count(attribute) == attribute.size
-    assert (special_cell_count(attribute), missing_code(attribute), outside_code(attribute)) == (0, None, None)
+    assert attribute.cells == attribute.size
+    assert (attribute.cells - attribute.size, attribute.missing_code, attribute.outside_code) == (0, None, None)
     assert code_label(attribute, attribute.landing) == attribute.otherwise
     with pytest.raises(InvalidArgument, match=f"from 0 to {attribute.size - 1}"):
         code_label(attribute, attribute.size)

@@ -15,7 +15,6 @@ from dodona.schema.attributes import (
     Date,
     Integer,
     Number,
-    cell_count,
 )
 from dodona.schema.partition import Partition, group_label
 
@@ -84,7 +83,7 @@ def test_without_bins_each_value_is_a_group() -> None:
     for attribute in (Category("sex", ["f", "m"]), Boolean("b"), AGE, STAY, YEARS):
         partition = Partition.of(attribute)
         assert partition.single
-        assert partition.groups == cell_count(attribute)
+        assert partition.groups == attribute.cells
 
 
 def binned(attribute, bins):

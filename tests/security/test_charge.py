@@ -93,10 +93,10 @@ def test_b8_the_charge_of_a_question_is_the_same_on_neighbours(neighbours: Neigh
 
 @pytest.mark.slow
 @BOTH
-def test_b8_the_charge_of_two_thousand_questions_is_the_same_on_neighbours(neighbours: Neighbours):
-    charged, refused = compare(neighbours, 1_000)
-    assert charged > 400
-    assert refused > 200
+def test_b8_the_charge_of_a_thousand_questions_is_the_same_on_neighbours(neighbours: Neighbours):
+    charged, refused = compare(neighbours, 500)
+    assert charged > 200
+    assert refused > 150
 
 
 @pytest.mark.soak

@@ -182,11 +182,13 @@ def told(answer: Answer) -> tuple[str, ...]:
     return tuple(str(row.keys[0]) for row in answer.rows)
 
 
-@pytest.mark.slow
+@pytest.mark.parametrize(
+    "count", [pytest.param(800, marks=pytest.mark.slow), pytest.param(2_000, marks=pytest.mark.soak)]
+)
 @pytest.mark.distribution
 @BOTH
-def test_b9_what_having_order_and_limit_show_is_as_private_as_the_counts(neighbours: Neighbours):
-    """2,000 answers a table at ε = 1; false alarm 1e-6 for each relation."""
+def test_b9_what_having_order_and_limit_show_is_as_private_as_the_counts(neighbours: Neighbours, count: int):
+    """800 answers a table at ε = 1, 2,000 in the soak; false alarm 1e-6 for each relation."""
     import numpy as np
 
     from dodona.lab.audit.bound import certified_epsilon
@@ -196,7 +198,7 @@ def test_b9_what_having_order_and_limit_show_is_as_private_as_the_counts(neighbo
     outputs = []
     for rows in scene.tables(neighbours, scene.PERSONS["the only one of a group"]):
         asked = scene.of(rows, neighbours, delta="0", rungs=frozenset())
-        answers = [asked.ask(text, epsilon=1) for _ in range(2_000)]
+        answers = [asked.ask(text, epsilon=1) for _ in range(count)]
         assert {answer.source for answer in answers} == {"measured"}
         outputs.append(np.array([seen.setdefault(told(answer), len(seen)) for answer in answers]))
     assert certified_epsilon(*outputs) <= 1

@@ -51,7 +51,7 @@ FAULTS = {
                 "dodona.answer.laws",
                 "        return int(noise.accuracy(1 - failing, answers=answers).within)",
                 "        return int(0.8 * noise.accuracy(1 - failing, answers=answers).within)",
-                symbol="_half_width",
+                symbol="half_width",
             ),
         ),
         "intervals hold as often as they promise",

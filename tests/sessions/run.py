@@ -17,6 +17,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+import numpy as np
 from typer.testing import CliRunner
 
 import dodona
@@ -154,7 +155,10 @@ class _Player:
         self.random = chances.Random(session.seed)  # noqa: S311  which of several cells is looked at
         self.told: dict[tuple[Batch, Request], _Told] = {}
         self.further: list[str] = []
-        self.keyed: dict[tuple[str, int], tuple[Any, ...]] = {}
+        self.keyed: dict[tuple[str, int], tuple[Any, ...] | None] = {}
+        """What was paid for under each key; None where the command told it."""
+        self.older: set[tuple[str | None, int]] = set()
+        """Keys of which the rows have changed since."""
         self.candidates: dict[tuple[str, str], list[Sample]] = {}
         self.curators: dict[int, Curator] = {}
         self.command = CliRunner()
@@ -284,14 +288,18 @@ class _Player:
         if step.door == "command":
             self.ask_by_command(step, text)
             return None
-        offer = self.call(step.analyst, lambda one: one.quote(text, **arguments)) if step.quoted else None
+        accepted = self.without_values(step.question)
+        offer = None
+        if step.quoted:
+            offer = self.call(step.analyst, lambda one: one.quote(text, **arguments), accepted=accepted)
+        accepted |= {"key-reused"} if (step.key, step.analyst) in self.older else set()
         if step.quoted and offer is None:
-            accepted = frozenset({"refused"})  # what cannot be quoted cannot be asked
+            accepted |= {"refused"}  # what cannot be quoted cannot be asked
             answer = self.charged_as(step.analyst, lambda one: one.ask(text, key=step.key, **arguments), accepted)
             if answer is not None and answer.price.share > 0:
                 raise Broken("what cannot be quoted is not sold", text)
         else:
-            answer = self.charged_as(step.analyst, lambda one: one.ask(text, key=step.key, **arguments))
+            answer = self.charged_as(step.analyst, lambda one: one.ask(text, key=step.key, **arguments), accepted)
         if answer is None:
             return None
         free = step.key is not None and (step.key, step.analyst) in self.keyed
@@ -299,6 +307,15 @@ class _Player:
             self.as_quoted(offer, (answer,))
         self.look(step.question, step.request, answer, key=step.key, analyst=step.analyst)
         return answer
+
+    def without_values(self, *asked: Question) -> frozenset[str]:
+        """Return the code of a refusal that may be where an average has no row: it may be NULL in every row."""
+        for own in asked:
+            meant = np.logical_or.reduce([*groups(own, self.dataset, self.rows)])
+            several = (term for term in own.terms if isinstance(term, Aggregate))
+            if any(truth(term, self.dataset, self.rows, meant) is None for term in several):
+                return frozenset({"invalid-sql"})
+        return frozenset()
 
     def charged_as(
         self, analyst: int, act: Callable[[Curator], Answer], accepted: frozenset[str] = frozenset()
@@ -351,10 +368,10 @@ class _Player:
         if key is not None and (key, analyst) in self.keyed:
             if answer.price.share:
                 raise Broken("a key never pays twice", f"{key}: {answer.price.share}")
-            if self.keyed[key, analyst] != _values(shown):
+            if self.keyed[key, analyst] not in {None, _values(shown)}:
                 raise Broken("a key tells the same answer", f"{self.keyed[key, analyst]} -> {shown}")
             return
-        if key is not None:
+        if key is not None and answer.price.share:  # what was free left nothing under its key
             self.keyed.setdefault((key, analyst), _values(shown))
         self.accurate(asked, request, answer)
         if alone:
@@ -537,9 +554,12 @@ class _Player:
 
     def ask_many(self, step: AskMany) -> None:
         texts, arguments = [own.text(self.dataset) for own in step.questions], step.request.arguments()
-        offer = self.call(step.analyst, lambda one: one.quote(texts, **arguments)) if step.quoted else None
+        accepted = self.without_values(*step.questions)
+        offer = None
+        if step.quoted:
+            offer = self.call(step.analyst, lambda one: one.quote(texts, **arguments), accepted=accepted)
         before = self.state(self.curator(step.analyst))
-        answers = self.call(step.analyst, lambda one: one.ask_many(texts, key=step.key, **arguments))
+        answers = self.call(step.analyst, lambda one: one.ask_many(texts, key=step.key, **arguments), accepted=accepted)
         if answers is None:
             return
         share = max(answer.price.share for answer in answers)
@@ -681,7 +701,7 @@ class _Player:
             raise Broken("one question at one time is one charge", f"{after.charges - before.charges} charges")
         for own, answer in zip(step.questions, got, strict=True):
             if isinstance(answer, InvalidRequest | Refused):
-                self.refused(answer, frozenset())
+                self.refused(answer, self.without_values(own))
             elif isinstance(answer, Exception):
                 raise Broken("no error but refusals", _shown(answer)) from answer
             else:
@@ -735,6 +755,7 @@ class _Player:
             raise Broken("a ledger that is opened again is the same", f"{before} -> {after}")
         self.since = after.charges
         self.told.clear()
+        self.older |= self.keyed.keys()
         self.keyed.clear()
 
     def wrong(self, step: Wrong) -> None:
@@ -758,13 +779,17 @@ class _Player:
         got = self.command.invoke(app, line)
         after = self.state(self.curator(step.analyst))
         self.found.counts[f"command: exit {got.exit_code}"] += 1
-        if got.exit_code not in {0, 3}:
+        invalid = self.without_values(step.question) or (step.key, step.analyst) in self.older
+        if got.exit_code not in {0, 3} | ({InvalidRequest.exit_code} if invalid else set()):
             raise Broken("no error but refusals", f"exit {got.exit_code}: {got.output[-300:]} {got.exception!r}")
-        if got.exit_code == 3 and (before.spent, before.head) != (after.spent, after.head):
+        if got.exit_code and (before.spent, before.head) != (after.spent, after.head):
             raise Broken("what is refused is not charged", got.output[-300:])
         if got.exit_code == 0:
             said = json.loads(got.stdout)
-            self.paid(before, after, Fraction(said["price"]["share"]), said["source"])
+            share = Fraction(said["price"]["share"])
+            self.paid(before, after, share, said["source"])
+            if step.key is not None and share:
+                self.keyed.setdefault((step.key, step.analyst), None)
 
 
 def written(texts: Sequence[str], request: Request, analyst: int = 0) -> str:

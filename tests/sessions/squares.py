@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -87,9 +87,16 @@ def evidence(curator: Curator) -> Evidence | None:
             noises = noises_from_text(release.mechanism) if residuals is None else residuals.noises
         except InvalidRequest:
             continue  # a choice
-        if any(isinstance(block.weight, PeopleWeight) for block in query.blocks):
-            continue  # no sum over cells
-        if sum(map(len, numbers)) + len(release.values) > MOST_NUMBERS:
+        told = [float(value) for value in release.values]
+        kept = [place for place, block in enumerate(query.blocks) if not isinstance(block.weight, PeopleWeight)]
+        if not kept:
+            continue
+        if len(kept) < len(query.blocks):  # people are no sum over cells
+            starts = np.cumsum([0, *(block.values for block in query.blocks)])
+            told = [value for place in kept for value in told[starts[place] : starts[place + 1]]]
+            noises = tuple(noises[place] for place in kept)
+            query = replace(query, blocks=tuple(query.blocks[place] for place in kept))
+        if sum(map(len, numbers)) + len(told) > MOST_NUMBERS:
             return None
         own = matrix(query)
         vectors.append(
@@ -97,7 +104,7 @@ def evidence(curator: Curator) -> Evidence | None:
         )
         times = [block.values for block in query.blocks] if residuals is None else 1
         variances.append(np.repeat([variance(noise) for noise in noises], times))
-        numbers.append([float(value) for value in release.values])
+        numbers.append(told)
     if not vectors:
         return None
     rows = read_public_rows(dataset.source, domain, curator.schema.unit)

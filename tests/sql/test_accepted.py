@@ -43,6 +43,7 @@ def test_a_statement_about_complete_columns_means_what_it_means_in_duckdb(text, 
 
 
 @pytest.mark.slow
+@pytest.mark.share(4)
 @pytest.mark.parametrize(("text", "notes"), WITHOUT_CELLS, ids=[text[:80] for text, _ in WITHOUT_CELLS])
 def test_every_statement_about_complete_columns_means_what_it_means_in_duckdb(text, notes):
     means_the_same_of_complete_columns(text, notes)

@@ -374,3 +374,22 @@ def test_nothing_of_the_parser_is_loaded_before_a_question_comes():
     program = "import dodona, sys; print('sqlglot' in sys.modules)"
     found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert found.stdout.strip() == "False"
+
+
+def test_a_text_that_was_asked_lately_is_not_compiled_again():
+    text = "SELECT sex, count(*) FROM stays WHERE age >= 3 GROUP BY sex"
+    assert asked(text) is asked(text)
+    other = Schema.of("stays", Category("sex", ["female", "male"]), Integer("age", 0, 50), size=10)
+    assert compile_sql(text, other) is not asked(text)
+    assert compile_sql(text, other).query.domain == other.domain
+
+
+def test_errors_and_questions_that_would_be_large_to_keep_are_compiled_each_time():
+    for _ in range(2):
+        with pytest.raises(InvalidSql):
+            asked("SELECT count(*) FROM stays WHERE nothing = 1")
+    wide = "SELECT count(*) FROM wide WHERE number > 7"
+    assert compile_sql(wide, WIDE) is not compile_sql(wide, WIDE)
+    long = "SELECT count(*) FROM stays" + " " * 5_000
+    assert asked(long) is not asked(long)
+    assert asked(long) == asked(long)

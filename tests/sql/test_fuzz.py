@@ -49,10 +49,10 @@ def test_of_300_odd_texts_about_complete_columns_each_is_accepted_or_refused():
 
 
 @pytest.mark.slow
-def test_of_10000_odd_texts_each_is_accepted_or_refused():
-    accepted, refused = feed(2, 10_000)
-    assert accepted > 100
-    assert refused > 5_000
+def test_of_4000_odd_texts_each_is_accepted_or_refused():
+    accepted, refused = feed(2, 4_000)
+    assert accepted > 40
+    assert refused > 2_000
 
 
 @pytest.mark.soak

@@ -20,7 +20,7 @@ def test_the_conjunctions_are_those_of_the_recipe():
     assert found.hexdigest()[:16] == "96b2949b8e91087a"
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 def test_the_figures_fall_as_the_budget_grows(tmp_path: Path):
     chance = np.random.default_rng(2)
     first = chance.integers(0, 9, 20_000)

@@ -19,8 +19,8 @@ from dodona.schema.attributes import Boolean, Category
 from dodona.schema.encoding import encode
 from dodona.schema.schema import Schema
 from dodona.sql.compile import compile_sql
-from dodona.synth.fit import Mixture
 from dodona.synth.methods import Annealed, Blr, Guaranteed, Mwem, SynthesisMethod, mwem_error
+from dodona.synth.mixture import Mixture
 from dodona.synth.model import SyntheticModel
 from dodona.synth.synthesize import quote_synthesis, synthesize
 from dodona.synth.workload import InvalidWorkload, SynthesisTooExpensive, Workload
@@ -263,7 +263,7 @@ def test_settings_that_mean_nothing_are_refused():
 
 def test_progress_is_told_from_the_first_charge_to_the_last():
     told: list[float] = []
-    synthesize(curator_of(), TWO, share="1/2", told=lambda part, _: told.append(part))
+    synthesize(curator_of(), TWO, share="1/2", progress=lambda part, _: told.append(part))
     assert told == sorted(told)
     assert len(told) > 5
     assert told[-1] == pytest.approx(1, rel=0.02)

@@ -40,9 +40,7 @@ def test_it_is_paid_for_before_anything_is_read_and_ends_with_the_last_alert(nei
     with pytest.raises(Halted) as raised:
         alerts.ask(count, -FAR)
     assert raised.value.__cause__ is raised.value.__context__ is None
-    names = [entry.name for entry in raised.traceback]
-    assert names[-1] == "ask"
-    assert "value" not in raised.traceback[-1].frame.f_locals  # no exact count travels with it
+    assert all("value" not in entry.frame.f_locals for entry in raised.traceback)  # no exact count travels with it
 
 
 @BOTH
@@ -124,4 +122,4 @@ def test_an_interrupt_while_noise_is_drawn_carries_no_exact_value(neighbours: Ne
     alerts = Alerts(mechanism, receipt, ledger=ledger, source=Fixed(interrupted), unit=unit)
     with pytest.raises(KeyboardInterrupt) as raised:
         alerts.ask(Query.count(schema_of(neighbours).domain), 0)
-    assert [entry.name for entry in raised.traceback][-2:] == ["ask", "unseen"]
+    assert [entry.name for entry in raised.traceback][-2:] == ["ask", "read"]

@@ -15,7 +15,7 @@ from dodona.privacy.measurement import Measurement, Noise
 from dodona.query.canonical import query_digest
 from dodona.query.query import Query
 from dodona.schema.schema import Neighbours, Unit
-from dodona.trusted.gate import add_noise, read_exact, release_measurement
+from dodona.trusted.gate import _Gate, add_noise, read_exact, release_measurement
 from dodona.trusted.noise import draw_runs
 from dodona.trusted.source import SourceFailed, Unpaid
 from tests.trusted.scene import Fixed, paid, scene, wide
@@ -182,7 +182,7 @@ def test_a_source_that_fails_says_the_same_words_whatever_it_stumbled_over(value
     assert fault.__cause__ is fault.__context__ is None
     step = fault.__traceback__
     while step is not None:  # the frames that travel with it hold no value either
-        if step.tb_frame.f_code.co_filename.endswith("/release.py"):
+        if step.tb_frame.f_code.co_filename.endswith("/gate.py"):
             kept = {name: value for name, value in step.tb_frame.f_locals.items() if name not in {"source", "query"}}
             assert str(SECRET) not in repr(kept), kept
         step = step.tb_next
@@ -201,7 +201,7 @@ def test_an_interrupt_between_the_look_and_the_noise_carries_no_exact_value():
     receipt = paid(ledger, counts.event(SCHEMA.unit), query_digest(counts.query))
     with pytest.raises(KeyboardInterrupt) as raised:
         release_measurement(counts, receipt, ledger=ledger, source=source, unit=SCHEMA.unit)
-    assert [entry.name for entry in raised.traceback][-2:] == ["release", "unseen"]
+    assert [entry.name for entry in raised.traceback][-2:] == ["release", "read"]
     assert raised.value.__context__ is None
 
 
@@ -226,3 +226,14 @@ def test_noise_stands_in_the_order_of_its_runs_and_no_draw_is_used_twice():
     drawn = draw_runs([(HARDLY, 1), (far, 2), (HARDLY, 3), (far, 1), (far, 4), (HARDLY, 2)])
     assert [int(value == 0) for value in drawn] == [1, 0, 0, 1, 1, 1, 0, 0, 0, 0, 0, 1, 1]
     assert len(set(drawn.tolist())) == 1 + 7
+
+
+def test_nothing_is_read_under_a_receipt_that_is_not_used():
+    ledger, source, calls = scene()
+    one = measured(COUNT, Laplace(scale=1))
+    event = one.event(Unit.each_row(Neighbours.ADD_REMOVE))
+    receipt = paid(ledger, event, query_digest(COUNT))
+    unused = _Gate(receipt, event, query_digest(COUNT), ledger=ledger, source=source)
+    with pytest.raises(Unpaid):
+        unused.read(COUNT, tuple)
+    assert calls == ["reserve"]

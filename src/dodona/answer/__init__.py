@@ -1,11 +1,19 @@
-"""What is answered: values, honest intervals, prices; and what would be, before anything is spent."""
+"""What is answered: values, honest intervals, prices; and what would be, before anything is spent.
+
+- `answer`: `Answer`, evaluated when somebody looks at it, and `make_answer`; `offer`: `Offer`, before it is bought
+- `measured`, `derived`: the values that an answer is read from, fresh or following from earlier releases
+- `laws`, `sums`: the laws of their errors, and `half_width`
+- `evaluation`, `bands`, `ratios`, `quantiles`, `view`: intervals of expressions over those values
+- `tolerance`, `prediction`: how accurate an answer must be, and how accurate it would be
+- `rows`, `display`, `picture`: rows, text and drawings of an answer
+"""
 
 from dodona.answer.answer import Answer, AnswerSource, ColumnAccuracy, make_answer
 from dodona.answer.derived import DerivedValues
 from dodona.answer.laws import ConfirmedLaw, ErrorLaw, GaussianSumBound, ModelLaw, NoiseSum
 from dodona.answer.measured import MeasuredValues
 from dodona.answer.offer import ExpectedAccuracy, Offer
-from dodona.answer.prediction import predict_half_width, relative_scales
+from dodona.answer.prediction import predict_half_width
 from dodona.answer.rows import Estimate
 from dodona.answer.tolerance import Tolerance, full_scale, resolve_tolerance
 from dodona.privacy.budget import FREE, Price
@@ -30,6 +38,5 @@ __all__ = [
     "full_scale",
     "make_answer",
     "predict_half_width",
-    "relative_scales",
     "resolve_tolerance",
 ]

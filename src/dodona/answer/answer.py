@@ -15,7 +15,7 @@ from dodona.answer import derived, display
 from dodona.answer.derived import Evidence
 from dodona.answer.measured import MeasuredValues
 from dodona.answer.rows import Estimate, Row, displayed_columns, make_rows
-from dodona.answer.view import DrawCounts, View, count_measured_draws
+from dodona.answer.view import DrawCounts, View, count_draws
 from dodona.errors import InvalidArgument, InvalidRequest
 from dodona.privacy.accuracy import Against, to_failure_probability, validate_count
 from dodona.privacy.budget import Price
@@ -267,6 +267,8 @@ def make_answer(  # noqa: PLR0913  all that is known of an answer comes together
     """Return the answer that was measured, or that follows; it is evaluated when somebody looks at it."""
     if source not in _SOURCES:
         raise InvalidArgument("source", source, f"write one of {', '.join(_SOURCES)}")
+    if draws is None and isinstance(measured, MeasuredValues):
+        draws = count_draws(measured.noises, measured.question.query.blocks)
     return Answer(
         measured=measured,
         source=source,
@@ -278,7 +280,7 @@ def make_answer(  # noqa: PLR0913  all that is known of an answer comes together
         notes=warnings,
         about=about,
         reused=reused,
-        draws=count_measured_draws(measured) if draws is None and isinstance(measured, MeasuredValues) else draws,
+        draws=draws,
         view=_table_view(confidence, size, rows),
     )
 

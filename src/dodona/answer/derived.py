@@ -14,15 +14,7 @@ from dodona.answer.measured import MeasuredValues, count_groups
 from dodona.errors import InvalidArgument, InvariantBroken
 from dodona.privacy.additive_noise import Gaussian, Laplace
 from dodona.query.question import (
-    Arithmetic,
-    Comparison,
-    Expression,
-    KeyLabel,
-    LiteralExpression,
-    Logic,
-    PublicValue,
     Question,
-    Total,
 )
 
 if TYPE_CHECKING:
@@ -33,7 +25,6 @@ if TYPE_CHECKING:
 
 
 _ONLY = "Only counts, sums and arithmetic of them follow from numbers that were told before."
-_KNOWN = frozenset({Total, KeyLabel, LiteralExpression})
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -60,7 +51,7 @@ class DerivedValues:
                 raise InvalidArgument("values", len(part), f"each block of the question has {groups}")
             if len(laws) not in {1, groups}:
                 raise InvalidArgument("laws", len(laws), f"write one for each of {groups} values, or one for all")
-        if not is_derivable(question):
+        if not question.derivable:
             raise InvariantBroken(_ONLY)
 
     @property
@@ -80,17 +71,6 @@ class DerivedValues:
 
 Evidence = MeasuredValues | DerivedValues
 """What an answer is read from."""
-
-
-def is_derivable(question: Question) -> bool:
-    """Return whether a question is made of counts and sums alone, also in what HAVING and ORDER BY read."""
-    if len(question.columns) == 1 and not question.order and question.having is None:
-        only = question.columns[0].expression
-        return type(only) in _KNOWN or _is_derivable_expression(only)
-    read = [column.expression for column in question.columns]
-    read += [order.expression for order in question.order]
-    read += [] if question.having is None else [question.having]
-    return all(type(one) in _KNOWN or _is_derivable_expression(one) for one in read)
 
 
 def make_derived_values(
@@ -124,19 +104,6 @@ def half_widths(evidence: Evidence, block: int, failing: float) -> float | NDArr
     laws = evidence.laws[block]
     known = {law: half_width(law, failing) for law in dict.fromkeys(laws)}
     return known[laws[0]] if len(laws) == 1 else np.array([known[law] for law in laws], dtype=np.float64)
-
-
-def _is_derivable_expression(expression: Expression) -> bool:
-    """Whether an expression is made of counts, sums and what is known beforehand."""
-    match expression:
-        case Total() | KeyLabel() | LiteralExpression() | PublicValue():
-            return True
-        case Arithmetic(_, left, right) | Comparison(_, left, right):
-            return _is_derivable_expression(left) and _is_derivable_expression(right)
-        case Logic(_, parts):
-            return all(map(_is_derivable_expression, parts))
-        case _:
-            return False
 
 
 # --- What is said of a model's guess: which of its intervals bound it, and which bound nothing. ---

@@ -49,6 +49,7 @@ def half_width(noise: Noise, failing: float, answers: int = 1) -> int: ...
 def half_width(
     noise: NoiseSum | GaussianSumBound | ConfirmedLaw | ModelLaw, failing: float, answers: int = 1
 ) -> float: ...
+@lru_cache(maxsize=65536)
 def half_width(
     noise: Noise | NoiseSum | GaussianSumBound | ConfirmedLaw | ModelLaw, failing: float, answers: int = 1
 ) -> float:
@@ -58,13 +59,6 @@ def half_width(
 
     Theorem: laplace-accuracy, gaussian-accuracy, smoothed-sum
     """
-    return _half_width(noise, failing, answers)
-
-
-@lru_cache(maxsize=65536)
-def _half_width(
-    noise: Noise | NoiseSum | GaussianSumBound | ConfirmedLaw | ModelLaw, failing: float, answers: int
-) -> float:
     if isinstance(noise, Laplace | Gaussian):
         return int(noise.accuracy(1 - failing, answers=answers).within)
     return noise.quantile(failing / answers)
@@ -249,6 +243,11 @@ class NoiseSum:
         found, times = np.unique(np.abs(np.asarray(factors, dtype=np.float64)), return_counts=True)
         pairs = zip(found.tolist(), times.tolist(), strict=True)
         return cls(tuple(NoiseTerm.of(factor, noise, number) for factor, number in pairs))
+
+    @classmethod
+    def combination(cls, draws: Iterable[tuple[float, Noise]]) -> Self:
+        """Return the law of a sum of independent draws, given by their factors and noises; signs do not matter."""
+        return cls(tuple([NoiseTerm.of(factor, noise) for factor, noise in draws]))
 
     @property
     def variance(self) -> float:

@@ -32,7 +32,7 @@ from dodona.query.predicate import (
 )
 from dodona.query.query import Key
 from dodona.query.question import Question, ReadAs
-from dodona.schema.attributes import MISSING, OUTSIDE, Attribute, Category, Label, cell_count, code_label
+from dodona.schema.attributes import MISSING, OUTSIDE, Attribute, Category, Label, code_label
 from dodona.schema.partition import Partition, group_label
 from dodona.schema.schema import Domain
 
@@ -115,7 +115,7 @@ def _possible_key_groups(key: Key, where: Predicate, domain: Domain) -> list[int
     """Return the groups of a key that a condition leaves."""
     if isinstance(key, Partition):
         codes = _allowed_codes(where, domain[key.attribute])
-        left = key.table()[unpack_bits(codes, cell_count(domain[key.attribute]))]
+        left = key.table()[unpack_bits(codes, domain[key.attribute].cells)]
         return [int(group) for group in np.unique(left)]
     found, rest = [], where
     for group, (_, branch) in enumerate(key.branches):
@@ -127,7 +127,7 @@ def _possible_key_groups(key: Key, where: Predicate, domain: Domain) -> list[int
 
 def _allowed_codes(where: Predicate, attribute: Attribute) -> int:
     """Return the cells of an attribute that a condition leaves, as far as its plain parts say it."""
-    codes = (1 << cell_count(attribute)) - 1
+    codes = (1 << attribute.cells) - 1
     for part in where.parts if isinstance(where, And) else (where,):
         if isinstance(part, Among) and part.attribute == attribute.name:
             codes &= part.codes

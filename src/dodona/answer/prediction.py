@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
@@ -36,37 +35,7 @@ from dodona.query.question import (
 )
 from dodona.schema.partition import Partition
 
-
-def relative_scales(question: Question) -> tuple[Mapping[int, float], ...]:
-    """Return for each column how wide, in steps, the noise of each block that it uses may be beside that of a count.
-
-    With noise of scale s·r on every block, all blocks of an average or a spread add about as much to its error.
-    """
-    return tuple(_relative_block_scales(column.expression, question.query) for column in question.columns)
-
-
-def _relative_block_scales(expression: Expression, query: Query) -> dict[int, float]:  # noqa: PLR0911  one for each kind
-    match expression:
-        case Total(block):
-            return {block: 1.0}
-        case Mean(total, rows):
-            return _without_zero_scales({rows: 1.0, total: float(_farthest(expression) / query.blocks[total].unit)})
-        case Variation(squares, mean):
-            far = _farthest(mean)
-            half = float(far / (2 * query.blocks[mean.total].unit))
-            return _without_zero_scales(
-                {mean.rows: 1.0, mean.total: half, squares: float(far**2 / query.blocks[squares].unit)}
-            )
-        case Quantile(levels):
-            return dict.fromkeys(levels, 1.0)
-        case Arithmetic(_, left, right) | Comparison(_, left, right):
-            return _smallest_scales(_relative_block_scales(left, query), _relative_block_scales(right, query))
-        case Logic(_, parts):
-            return _smallest_scales(*(_relative_block_scales(part, query) for part in parts))
-        case KeyLabel() | LiteralExpression() | PublicValue():
-            return {}
-        case _:
-            assert_never(expression)
+_failure_probability = lru_cache(maxsize=16)(to_failure_probability)  # the same few, for every scale that is tried
 
 
 def predict_half_width(
@@ -81,7 +50,7 @@ def predict_half_width(
     Arithmetic is taken with all operands at such places, so a quotient with a smaller denominator is told less well.
     It grows with every scale. Infinite: nothing can be said of a ratio whose denominator may be 0.
     """
-    failing = to_failure_probability(confidence)
+    failing = _failure_probability(confidence)
     if isinstance(column.expression, Total):
         block = column.expression.block
         return float(question.query.blocks[block].unit * half_width(noises[block], failing))
@@ -283,21 +252,3 @@ def _histogram(query: Query, block: int, rows: float, shape: ValueDistribution |
     places = [cut / partition.size for cut in (*partition.cuts, partition.size)]
     below = [round(rows * part) for part in (places if shape is None else shape.below(places))]
     return [*(after - before for before, after in pairwise(below)), *[0] * partition.further]
-
-
-def _without_zero_scales(scales: dict[int, float]) -> dict[int, float]:
-    """Return scales in which a block that is always 0 has that of a count: nothing is in proportion to no width."""
-    return {block: scale or 1.0 for block, scale in scales.items()}
-
-
-def _farthest(mean: Mean) -> Fraction:
-    return max(mean.upper - mean.centre, mean.centre - mean.lower)
-
-
-def _smallest_scales(*scales: Mapping[int, float]) -> dict[int, float]:
-    """Return the scales of several operands; where they want different noise on a block, the smaller."""
-    found: dict[int, float] = {}
-    for one in scales:
-        for block, scale in one.items():
-            found[block] = min(scale, found.get(block, math.inf))
-    return found

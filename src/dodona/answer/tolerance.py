@@ -134,7 +134,7 @@ def _resolve_column(question: Question, column: AnswerColumn, within: Tolerance,
             if type(block.weight) is ConstantWeight:  # of a batch nearly all, and read once
                 return _percentage_of_counts(within, block.weight.number, block.unit, size)
         return max(_LEAST, _parse_percentage(within) * full_scale(question, column, size=size))
-    number = python_number(within)
+    number = within if type(within) in {int, float} else python_number(within)
     if number is None or not _LEAST <= number <= _MOST:
         raise InvalidArgument("within", within, _ACCEPTED)
     return float(number)

@@ -24,6 +24,7 @@ from dodona.answer.sums import NoiseTerm
 from dodona.errors import InvalidRequest
 from dodona.privacy.accuracy import Against, to_failure_probability
 from dodona.privacy.additive_noise import Gaussian, Laplace
+from dodona.query.query import Block
 from dodona.query.question import Arithmetic, Expression, KeyLabel, LiteralExpression, PublicValue, Total
 
 # --- Intervals for questions that were chosen because of the numbers they reuse. ---
@@ -44,26 +45,19 @@ class DrawCounts:
     laplace: int = 0
     gaussian: int = 0
 
-    def plus(self, other: DrawCounts) -> DrawCounts:
-        """Return both together."""
-        return DrawCounts(self.laplace + other.laplace, self.gaussian + other.gaussian)
-
     def __bool__(self) -> bool:
         return self.laplace + self.gaussian > 0
 
 
-def count_draws(noises: Iterable[tuple[Noise, int]]) -> DrawCounts:
-    """Return how many draws these are, given by their noises and how many values have each."""
-    found = DrawCounts()
-    for noise, times in noises:
-        found = found.plus(DrawCounts(laplace=times) if isinstance(noise, Laplace) else DrawCounts(gaussian=times))
-    return found
-
-
-def count_measured_draws(measured: MeasuredValues) -> DrawCounts:
-    """Return the draws of one measurement."""
-    blocks = measured.question.query.blocks
-    return count_draws((noise, block.values) for noise, block in zip(measured.noises, blocks, strict=True))
+def count_draws(noises: Iterable[Noise], blocks: Iterable[Block], *, before: DrawCounts | None = None) -> DrawCounts:
+    """Return how many draws the blocks of a measurement have, together with those before."""
+    laplace, gaussian = (0, 0) if before is None else (before.laplace, before.gaussian)
+    for noise, block in zip(noises, blocks, strict=True):
+        if isinstance(noise, Laplace):
+            laplace += block.values
+        else:
+            gaussian += block.values
+    return DrawCounts(laplace, gaussian)
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 from collections.abc import Callable, Iterator
-from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -14,13 +12,10 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
-from dodona.cli.ask import DatasetArgument
-from dodona.cli.errors import report_errors
+from dodona.cli.terminal import DatasetArgument, JsonOption, check_picture, make_console, report_errors
 from dodona.errors import InvalidArgument, printable
-from dodona.ledger.account import PlanState, describe_parts
-from dodona.ledger.book import BudgetState, PlanReserveState
+from dodona.ledger.book import BudgetState
 from dodona.numbers import format_percent
-from dodona.privacy.events import event_to_json
 
 if TYPE_CHECKING:
     from dodona.ledger.ledger import Ledger
@@ -79,7 +74,6 @@ def parse_ledger_place(text: str) -> str:
 
 
 _LAST = 8
-_LONGEST_KEY = 40
 
 
 def state_to_json(state: BudgetState) -> dict[str, object]:
@@ -88,10 +82,6 @@ def state_to_json(state: BudgetState) -> dict[str, object]:
         "epsilon": str(state.total.epsilon),
         "delta": str(state.total.delta),
         "accountant": state.total.accountant.value,
-        "plans": [str(part) for part in state.total.plans],
-        "plans_taken": [str(state.pot.taken.epsilon), str(state.pot.taken.delta)],
-        "plans_left": [str(state.pot.left.epsilon), str(state.pot.left.delta)],
-        "open_plans": [_plan_to_json(plan) for plan in state.pot.plans],
         "spent": str(state.spent),
         "left": str(state.left),
         "epsilon_spent": state.epsilon_spent,
@@ -99,7 +89,7 @@ def state_to_json(state: BudgetState) -> dict[str, object]:
         "releases": state.releases,
         "analysts": [
             {"name": one.name, "share": str(one.share), "spent": str(one.spent), "left": str(one.left)}
-            | {"plans": [str(one.plans.epsilon), str(one.plans.delta)], "stopped": one.stopped}
+            | {"stopped": one.stopped}
             for one in state.analysts
         ],
         "closed": state.closed,
@@ -108,26 +98,11 @@ def state_to_json(state: BudgetState) -> dict[str, object]:
     }
 
 
-def _plan_to_json(plan: PlanState) -> dict[str, object]:
-    return {
-        "id": plan.id,
-        "analyst": plan.analyst,
-        "key": plan.key,
-        "epsilon": str(plan.cost.epsilon),
-        "delta": str(plan.cost.delta),
-        "left": [[json.loads(event_to_json(event)), times] for event, times in plan.left],
-    }
-
-
 def state_tables(state: BudgetState, texts: list[str]) -> Iterator[Table]:
     """Yield the state and the last of the lines as tables."""
     total = state.total
     budget = Table(title="Budget", title_justify="left", show_header=False)
     budget.add_row("total", f"ε = {total.epsilon}, δ = {float(total.delta):g}, {total.accountant.value}")
-    if any(total.plans):
-        pot = state.pot
-        shown = [_shown(pair.epsilon, pair.delta) for pair in (pot.total, pot.taken, pot.left)]
-        budget.add_row("for plans", "{} of it; taken {}; left {}".format(*shown))
     budget.add_row("spent", f"{format_percent(state.spent)}; ε so far, whenever you stop: {state.epsilon_spent:.3g}")
     budget.add_row("left", format_percent(state.left))
     budget.add_row("charges, releases", f"{state.charges:,}, {state.releases:,}")
@@ -143,8 +118,6 @@ def state_tables(state: BudgetState, texts: list[str]) -> Iterator[Table]:
                 _clean(one.name), str(one.share), format_percent(one.spent), format_percent(one.left), stopped
             )
         yield analysts
-    if state.pot.plans:
-        yield _plans(state.pot)
     if not texts:
         return
     entries = Table("line", "time", "entry", "what", title=f"Last of {len(texts):,} lines", title_justify="left")
@@ -155,22 +128,9 @@ def state_tables(state: BudgetState, texts: list[str]) -> Iterator[Table]:
     yield entries
 
 
-def _plans(pot: PlanReserveState) -> Table:
-    plans = Table("plan", "analyst", "key", "price", "left of it", title="Open plans", title_justify="left")
-    for plan in pot.plans:
-        price = _shown(plan.cost.epsilon, plan.cost.delta)
-        plans.add_row(
-            f"{plan.id[:12]}…", _clean(plan.analyst or "anyone"), _key(plan.key), price, describe_parts(plan.left)
-        )
-    return plans
-
-
 _ENTRY_TEXTS: dict[str, Callable[[dict[str, object]], str]] = {
     "created": lambda fields: _earlier(fields.get("earlier")),
-    "charged": lambda fields: (
-        f"{fields['analyst'] or 'anyone'} on {fields['dataset']}, {_event(fields['event'])}{_served(fields)}"
-    ),
-    "opened": lambda fields: f"{fields['analyst'] or 'anyone'}, {_shown(*map(Fraction, _price(fields)))}",
+    "charged": lambda fields: f"{fields['analyst'] or 'anyone'} on {fields['dataset']}, {_event(fields['event'])}",
     "unanswered": lambda fields: f"receipt {str(fields['receipt'])[:12]}…, to be used again",
     "armed": lambda fields: f"receipt {str(fields['receipt'])[:12]}…, for one more alert",
     "redeemed": lambda fields: f"receipt {str(fields['receipt'])[:12]}…",
@@ -196,26 +156,6 @@ def _event(fields: object) -> str:
         return ""
     numbers = [f"{name} {value}" for name, value in fields.items() if name not in {"event", "neighbours", "parts"}]
     return " ".join([str(fields["event"]), *numbers])
-
-
-def _served(fields: dict[str, object]) -> str:
-    return f", plan {str(fields['plan'])[:12]}…" if "plan" in fields else ""
-
-
-def _price(fields: dict[str, object]) -> tuple[str, str]:
-    return str(fields["epsilon"]), str(fields["delta"])
-
-
-def _shown(epsilon: Fraction, delta: Fraction) -> str:
-    return f"ε = {float(epsilon):.4g}, δ = {float(delta):.4g}"
-
-
-def _key(key: str | None) -> str:
-    """Return a key as it can be shown: analysts may write anything there."""
-    if key is None:
-        return ""
-    text = printable(key)
-    return escape(text if len(text) <= _LONGEST_KEY else f"{text[: _LONGEST_KEY - 1]}…")
 
 
 def _clean(text: str) -> str:
@@ -255,7 +195,7 @@ def close_account(
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
     head: HeadOption = None,
 ) -> None:
-    """End the account for ever: nothing can be charged any more. Earlier answers are still told again."""
+    """End the account for ever: nothing can be charged any more. Earlier answers can still be asked again."""
     with report_errors(), open_named_ledger(ledger, head) as found:
         if not yes:
             typer.confirm("Nothing can be charged to this ledger ever again. Go on?", abort=True)
@@ -282,7 +222,7 @@ def admit_analyst(
 
 
 def stop_analyst(ledger: LedgerArgument, analyst: AnalystArgument, *, head: HeadOption = None) -> None:
-    """Let an analyst spend no more. They still hear what was told before."""
+    """Let an analyst spend no more. Questions that were answered before stay free."""
     with report_errors(), open_named_ledger(ledger, head) as found:
         found.stop(analyst)
         _say(f"stopped: {_find_analyst(found.state(), analyst)}", found.state())
@@ -315,10 +255,7 @@ def _find_analyst(state: BudgetState, name: str) -> str:
 # --- `dodona ledger`: the account of what is spent: to create, show, verify, export, draw, recover, and act on. ---
 
 
-app = typer.Typer(help="The durable account of what is spent.", no_args_is_help=True)
-
-_PICTURES = (".png", ".svg", ".pdf")
-_WIDTH = 110
+app = typer.Typer(help="The durable account of what is spent.", no_args_is_help=True, add_completion=False)
 
 
 @app.command()
@@ -333,7 +270,6 @@ def create(  # noqa: PLR0913  each is an option
     accountant: Annotated[str, typer.Option(help="pure, zcdp, renyi or either.")] = "renyi",
     neighbours: Annotated[str, typer.Option(help="add-remove or replace.")] = "add-remove",
     analyst: Annotated[list[str] | None, typer.Option(help="NAME=SHARE, such as ada=1/2.")] = None,
-    plans: Annotated[str, typer.Option(help="EPSILON,DELTA kept for declared plans.")] = "0,0",
     head: HeadOption = None,
 ) -> None:
     """Create a ledger where there is none. It is never overwritten. A dataset file needs no options."""
@@ -354,11 +290,10 @@ def create(  # noqa: PLR0913  each is an option
 
         if neighbours not in {relation.value for relation in Neighbours}:
             raise InvalidArgument("neighbours", neighbours, "write add-remove or replace")
-        kept = _pair("plans", plans, ",")
         terms = LedgerTerms(
             datasets=dict(_pair("dataset", text, "=") for text in dataset),
             neighbours=Neighbours(neighbours),
-            budget=Budget(epsilon, delta, accountant, kept),
+            budget=Budget(epsilon, delta, accountant),
             analysts=tuple(Analyst(*_pair("analyst", text, "=")) for text in analyst or ()),
             cap_key=generate_cap_key(),
         )
@@ -370,7 +305,7 @@ def create(  # noqa: PLR0913  each is an option
 def show(
     ledger: LedgerArgument,
     *,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    as_json: JsonOption = False,
     head: HeadOption = None,
 ) -> None:
     """Show what was spent, what is left, by whom, and the last entries."""
@@ -379,9 +314,7 @@ def show(
         if as_json:
             print(json.dumps(state_to_json(state)))
             return
-        from rich.console import Console
-
-        console = Console(width=None if sys.stdout.isatty() else _WIDTH)
+        console = make_console()
         for table in state_tables(state, [line.text for line in found.lines()]):
             console.print(table)
 
@@ -405,7 +338,7 @@ def export(ledger: LedgerArgument, *, head: HeadOption = None) -> None:
 
 
 @app.command()
-def burn(
+def chart(
     ledger: LedgerArgument,
     *,
     output: Annotated[Path, typer.Option(help="Where to draw it.")] = Path("burn-down.png"),
@@ -413,12 +346,10 @@ def burn(
 ) -> None:
     """Draw what was left after each charge, in all and for each analyst."""
     with report_errors(), open_named_ledger(ledger, head) as found:
-        if output.suffix not in _PICTURES or not output.parent.is_dir():
-            accepted = f"write a file in a folder that exists, whose name ends in {', '.join(_PICTURES)}"
-            raise InvalidArgument("output", str(output), accepted)
-        from dodona.ledger import chart
+        check_picture(output, argument="output")
+        from dodona.ledger.chart import compute_burndown, draw_burndown
 
-        chart.draw_burndown(chart.compute_burndown(found.lines()), output)
+        draw_burndown(compute_burndown(found.lines()), output)
         typer.echo(f"drawn: {output}")
 
 

@@ -16,7 +16,6 @@ from dodona.answer.laws import ModelLaw
 from dodona.answer.tolerance import ColumnTolerances, Tolerance
 from dodona.curator.desk import AffordableRequest
 from dodona.curator.lookup import Found
-from dodona.curator.planner import noisy_columns
 from dodona.curator.predictions import ModelTracker
 from dodona.curator.request import AfterBudget, Request
 from dodona.errors import Refused
@@ -75,8 +74,8 @@ def possible_range(query: Query, knowledge: Knowledge, failing: float) -> list[E
         chosen = [BlockMeasurement(one.block, one.values, one.noise, one.receipt) for one in facts[:number]]
         drawn = sum(one.block.values for one in chosen)
         try:
-            told = ranges_within_noise(chosen, confidence=1 - failing * drawn / every) if chosen else ()
-            found = bound_answers(query, told, total=total, limit=_MOST_CELLS)
+            ranges = ranges_within_noise(chosen, confidence=1 - failing * drawn / every) if chosen else ()
+            found = bound_answers(query, ranges, total=total, limit=_MOST_CELLS)
         except Contradiction:  # some noise was beyond its bound
             return None
         except TooManyCells:
@@ -123,11 +122,11 @@ _HUNDRED = 100.0
 class BeyondBudget:
     """What is left for questions that the budget cannot buy."""
 
-    follower: ModelTracker
+    tracker: ModelTracker
 
     def guesses(self, questions: Sequence[Question], failing: float) -> list[Found] | None:
         """Return the model's guesses, marked as such; None where it has none for one of them. Nothing is charged."""
-        with self.follower.lock:
+        with self.tracker.lock:
             found = [self._guess(question, failing) for question in questions]
         known = [held for held in found if held is not None]
         return known if len(known) == len(found) else None
@@ -142,30 +141,30 @@ class BeyondBudget:
         expressions = [column.expression for column in question.columns]
         if not all(isinstance(own, Total | KeyLabel) for own in expressions) or question.having or question.order:
             return None
-        if any(not isinstance(column.expression, Total) for column, _ in noisy_columns(question)):
+        if any(not isinstance(column.expression, Total) for column, _ in question.noisy_columns):
             return None
         if any(isinstance(block.weight, PeopleWeight) for block in question.query.blocks):
             return None
-        model, rows = self.follower.follow(), self.follower.rows
+        model, rows = self.tracker.follow(), self.tracker.rows
         if model.predict(question.query, rows) is None:  # parts all classes that are needed, once
             model = self._narrow(question.query)
             if model.predict(question.query, rows) is None:
                 return None
         values: list[NDArray[np.float64]] = []
         laws: list[ModelLaw | tuple[ModelLaw, ...]] = []
-        for block in question.query.blocks:
-            own = Query(question.query.domain, (block,))
+        for place, block in enumerate(question.query.blocks):
+            own = question.query.part(place)
             predicted = model.predict(own, rows)
-            if predicted is None or (has_constant_weight(block) and self.follower.counted is None):
+            if predicted is None or (has_constant_weight(block) and self.tracker.counted is None):
                 return None  # how many rows there are is declared, not known, until it was released
             low, high = weight_range(block.weight)
             weight = max(abs(low), abs(high), high - low)
-            if has_constant_weight(block) and self.follower.counted is not None:
+            if has_constant_weight(block) and self.tracker.counted is not None:
                 values.append(predicted)
-                laws.append(ModelLaw(math.sqrt(self.follower.counted.variance) * weight))
+                laws.append(ModelLaw(math.sqrt(self.tracker.counted.variance) * weight))
                 continue
-            deviation = self.follower.hindsight.deviation(self.follower.kind(own)) * weight
-            known = possible_range(own, self.follower.memory.knowledge, failing)
+            deviation = self.tracker.hindsight.deviation(self.tracker.kind(own)) * weight
+            known = possible_range(own, self.tracker.memory.knowledge, failing)
             ends = [(-math.inf, math.inf)] * block.values if known is None else known
             value = np.array(
                 [min(max(float(one), least), most) for one, (least, most) in zip(predicted, ends, strict=True)]
@@ -179,7 +178,7 @@ class BeyondBudget:
         """Return a model of the columns of a query alone: that of all columns may have too many cells."""
         from dodona.knowledge.model import PredictionModel
 
-        knowledge, rows = self.follower.memory.knowledge, self.follower.rows
+        knowledge, rows = self.tracker.memory.knowledge, self.tracker.rows
         found = PredictionModel(knowledge.domain)
         for one in learned_about(query, knowledge.learned):
             if isinstance(one, LearnedBlock) and one.single:
@@ -206,7 +205,7 @@ def best_affordable(
         wish, share = _reduce_request(request, factor), None
         try:
             share = None if wish is None else price(wish)
-            met = share is None or share <= most  # beyond all rows nothing is left to be told
+            met = share is None or share <= most  # a tolerance beyond all rows needs no measurement
         except Refused:  # no noise is that small
             met = False
         if met:

@@ -34,9 +34,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-# --- Bundles: measurements that answer more than the question at hand. What they cost is public before they are bought.
-
-
 Targets = frozenset[tuple[ClassSet, ...]]
 """Products that a lattice is to tell."""
 MOST_TARGETS = 1 << 12
@@ -172,7 +169,7 @@ def gaussian_variance_within(room: float, failing: float) -> float:
 def design_count_table(  # noqa: PLR0913  the law, and what it must meet
     domain: Domain, unit: Unit, classes: Iterable[Classes], law: NoiseType, *, room: float, failing: float
 ) -> Measurement | None:
-    """Return a table of counts of which every sum of some is within the room; None where there are too many.
+    """Return a table of counts of which every sum of some is within the tolerance; None where there are too many.
 
     Where the number of rows is not public, it is measured too, as all sums are sharper with it.
 
@@ -235,7 +232,7 @@ def _noise_pair(law: str, size: int, room: float, failing: float, share: float) 
 
 @lru_cache(maxsize=1 << 10)
 def _widest_count_noise(law: str, size: int, room: float, failing: float, rows: Noise | None) -> Noise | None:
-    """Return the most noise with which all sums of counts are within the room.
+    """Return the most noise with which all sums of counts are within the tolerance.
 
     Bounds of quantiles have small steps, for which some room is spared. The sum of most variance is looked at alone at
     first: mostly no other is farther off. Very rare quantiles lean to sums of fewer counts, so there every number of
@@ -297,7 +294,7 @@ def _measurement_cost(measurement: Measurement, unit: Unit) -> float:
     return float(event.epsilon) if event.epsilon is not None else float(event.rho())
 
 
-# --- Covers: a few products such that a lattice that tells them tells all of a workload. ---
+# --- Covers: a few products such that residuals that answer them answer the whole workload. ---
 
 
 ClassSizes = Mapping[tuple[Classes, ...], "NDArray[np.int64]"]
@@ -307,7 +304,7 @@ _COVER_SLACK = 1e-3
 
 
 def find_cover(products: Iterable[tuple[ClassSet, ...]], unit: Unit) -> tuple[Targets, float]:
-    """Return products that stand for all, and by how much the variance of some is larger than theirs at most.
+    """Return products that represent all, and the largest factor by which the variance of another exceeds theirs.
 
     Theorem: residual-allotment
     """

@@ -60,10 +60,10 @@ class Confirmer:
     """
 
     desk: Desk
-    follower: ModelTracker
+    tracker: ModelTracker
     _open: _OpenEpoch | None = None
-    _told: dict[str, tuple[int, ConfirmedLaw]] = field(default_factory=dict)
-    """Confirmed answers by the digest of their question: asked again, they are told again."""
+    _confirmed: dict[str, tuple[int, ConfirmedLaw]] = field(default_factory=dict)
+    """Confirmed answers by the digest of their question: asked again, they are earlier again."""
     _spent: set[str] | None = None
     """The receipts that an epoch was opened for before; None until they were looked up."""
     _counted: int = 0
@@ -83,11 +83,11 @@ class Confirmer:
         `single` returns what measuring it would be charged; `most` is what the call may take of the budget.
         """
         query = question.query
-        with self.follower.lock:
-            told = self._told.get(query_digest(query))
-            if told is not None and half_width(told[1], failing) <= room:
+        with self.tracker.lock:
+            earlier = self._confirmed.get(query_digest(query))
+            if earlier is not None and half_width(earlier[1], failing) <= room:
                 return Confirmation(
-                    Found(make_derived_values(question, [(told[0],)], [told[1]]), "replayed", None, reused=True)
+                    Found(make_derived_values(question, [(earlier[0],)], [earlier[1]]), "replayed", None, reused=True)
                 )
             epoch = self._usable(room, failing)
             if epoch is None:
@@ -105,7 +105,7 @@ class Confirmer:
 
     def chance(self, question: Question, room: float, failing: float, single: Callable[[], Event]) -> float | None:
         """Return how likely an open check confirms a prediction; None where none is open, or it would not be used."""
-        with self.follower.lock:
+        with self.tracker.lock:
             if self._open is None:
                 return None
             law, _, failed = self._judged(self._open.epoch, question.query, room, failing)
@@ -130,12 +130,12 @@ class Confirmer:
         self, epoch: Epoch, query: Query, room: float, failing: float
     ) -> tuple[ConfirmedLaw | None, int, float]:
         """Return how a prediction would be compared, the prediction, and how likely it fails."""
-        model = self.follower.follow()
-        law, predicted = epoch.law(room, failing), model.predict(query, self.follower.rows)
+        model = self.tracker.follow()
+        law, predicted = epoch.law(room, failing), model.predict(query, self.tracker.rows)
         if law is None or predicted is None:
             return None, 0, 1.0
-        kind = self.follower.kind(query)
-        return law, round(float(predicted[0])), self.follower.hindsight.failing(kind, epoch, law)
+        kind = self.tracker.kind(query)
+        return law, round(float(predicted[0])), self.tracker.hindsight.failing(kind, epoch, law)
 
     def _opened(self, epoch: Epoch, single: Event, most: Fraction) -> Price | None:
         """Charge an epoch in full and open it; None where it does not fit beside the answer that it may not save."""
@@ -152,7 +152,7 @@ class Confirmer:
         return bought.price
 
     def _checked(self, question: Question, law: ConfirmedLaw, prediction: int) -> Found | None:
-        opened, kind = self._open, self.follower.kind(question.query)
+        opened, kind = self._open, self.tracker.kind(question.query)
         if opened is None:
             return None
         try:
@@ -161,17 +161,17 @@ class Confirmer:
         except BaseException:
             self._open = None
             raise
-        self.follower.hindsight.checked(kind, near)
+        self.tracker.hindsight.checked(kind, near)
         if not near:
             self._open = None
             return None
-        self._told[query_digest(question.query)] = (prediction, law)
+        self._confirmed[query_digest(question.query)] = (prediction, law)
         return Found(make_derived_values(question, [(prediction,)], [law]), "confirmed", opened.receipt)
 
     def _could_pay(self, price: AccountPrices) -> bool:
         """Return whether all single answers since the last epoch have cost as much; nothing is fitted for it."""
-        with self.follower.memory.lock:
-            learned = self.follower.memory.follow().learned
+        with self.tracker.memory.lock:
+            learned = self.tracker.memory.follow().learned
             for one in learned[self._counted :]:
                 self._counted += 1
                 if isinstance(one, LearnedBlock) and one.single:
@@ -181,10 +181,10 @@ class Confirmer:
 
     def _has_paid(self, epoch: Epoch, failing: float) -> bool:
         """Return whether the answers since the last epoch that the model predicted well have cost as much."""
-        self.follower.follow()
+        self.tracker.follow()
         spent = self._spent_before()
         sums = [0.0, 0.0]
-        for one in self.follower.predictions:
+        for one in self.tracker.predictions:
             if one.learned.receipt in spent or abs(one.distance) > half_width(one.learned.noise, failing):
                 continue
             for place, own in enumerate(self._priced(one.learned.event)):
@@ -194,7 +194,7 @@ class Confirmer:
 
     def _spend(self) -> None:
         """Count what was bought so far as used: the next epoch has to be paid for anew."""
-        self._spent = self._spent_before() | {one.learned.receipt for one in self.follower.predictions}
+        self._spent = self._spent_before() | {one.learned.receipt for one in self.tracker.predictions}
         self._paid = [0.0, 0.0]
 
     def _spent_before(self) -> set[str]:

@@ -34,7 +34,7 @@ if TYPE_CHECKING:  # what most calls do not need is imported by those that do
     from dodona.curator.weights import Weights
 
 Progress = Callable[[int, int], None]
-"""Is told how many of how many are done."""
+"""Is called with how many are done, and of how many."""
 
 
 class Curator:
@@ -102,7 +102,7 @@ class Curator:
         fresh: bool = False,
         key: str | None = None,
     ) -> Answer:
-        """Return the answer to a question, told again where it was told before, else measured and charged.
+        """Return the answer to a question, replayed or derived where that is possible, else measured and charged.
 
         What would take more of the budget than `max_price`, such as "2%", is refused; the dataset says what holds
         where the call does not. With `fresh` it is measured with new noise alone, so that the interval is right for a
@@ -286,7 +286,7 @@ class Curator:
         self.close()
 
     def _permit(self) -> None:
-        """Refuse whoever is not declared; each time, as analysts may have been declared since it was opened."""
+        """Refuse analysts who are not declared; each time, as that may have changed since the dataset was opened."""
         self._hold_open()
         self._dataset.ledger.permit(self.desk.analyst)
 

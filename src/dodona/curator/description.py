@@ -172,7 +172,8 @@ def _describe_values(attribute: Attribute) -> str:
         case Integer() | Date():
             return f"{attribute.lower} to {attribute.upper}"
         case Number():
-            return f"{format_decimal(attribute.lower)} to {format_decimal(attribute.upper)} in steps of {format_decimal(attribute.step)}"
+            lower, upper, step = map(format_decimal, (attribute.lower, attribute.upper, attribute.step))
+            return f"{lower} to {upper} in steps of {step}"
         case Boolean():
             return "false, true"
         case _:
@@ -286,7 +287,7 @@ def read_history(ledger: Ledger, *, dataset: str) -> History:
                 time=time,
                 analyst=charged.analyst,
                 text=texts.get(receipt) or _describe_purpose(charged.purpose),
-                share=ledger.share(charged.event) if charged.plan is None else Fraction(0),
+                share=ledger.share(charged.event),
                 version=charged.version,
                 receipt=receipt,
                 answered=receipt in texts or _kind(charged.purpose) in _PURPOSE_NAMES,

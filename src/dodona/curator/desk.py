@@ -18,7 +18,7 @@ from dodona.curator.request import Dataset
 from dodona.errors import DodonaError, InvalidRequest, Refused
 from dodona.ledger.entries import Receipt, Release
 from dodona.ledger.errors import BudgetExhausted, KeyReused, ReceiptReused
-from dodona.ledger.holds import Reservation
+from dodona.ledger.store import Reservation
 from dodona.numbers import format_percent, format_percent_rounded_up
 from dodona.privacy.accountants import Accountant
 from dodona.privacy.budget import FREE, Budget, Price
@@ -225,7 +225,7 @@ class Desk:
 
 def explain_price_above_epsilon(price: Price, budget: Budget) -> str:
     """Return why a question takes more of the budget than its ε alone suggests; nothing where it does not."""
-    suggested = Fraction(price.epsilon) / (budget.epsilon - budget.plans[0])
+    suggested = Fraction(price.epsilon) / budget.epsilon
     if budget.accountant is Accountant.PURE or price.share <= suggested:
         return ""
     counted = "by its zCDP price" if budget.accountant is Accountant.ZCDP else "at one Rényi order"
@@ -233,8 +233,8 @@ def explain_price_above_epsilon(price: Price, budget: Budget) -> str:
     if budget.accountant is not Accountant.EITHER:
         advice += ', or let the owner create the ledger with accountant "either" or "pure"'
     return (
-        f"Its epsilon alone, {price.epsilon:.3g}, would be {format_percent(suggested)} of the budget; but this budget counts "
-        f"every question {counted}, which suits many small ones and makes a single large one cost more. {advice}."
+        f"Its epsilon alone, {price.epsilon:.3g}, would be {format_percent(suggested)} of the budget; but this budget "
+        f"counts every question {counted}, which suits many small ones and makes one large one cost more. {advice}."
     )
 
 

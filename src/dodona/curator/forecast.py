@@ -16,13 +16,13 @@ import numpy as np
 from dodona.answer.measured import Noise, count_groups
 from dodona.answer.offer import ExpectedAccuracy
 from dodona.answer.prediction import SHAPES, ReleasedHistogram, predict_width_range
-from dodona.curator.planner import predict_error, single_column_question
+from dodona.curator.planner import predict_error
 from dodona.curator.request import Request
 from dodona.knowledge.knowledge import Knowledge, KnownValues, has_constant_weight
 from dodona.query.predicate import EVERYTHING, Among, And, Predicate, conjunction
 from dodona.query.query import Block, Key, ValueWeight
 from dodona.query.question import AnswerColumn, Expression, Mean, Quantile, Question, Variation
-from dodona.schema.attributes import Attribute, numeric_grid, special_cell_count
+from dodona.schema.attributes import Attribute, numeric_grid
 from dodona.schema.partition import Partition
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ class Forecaster:
         ranges: bool = True,
     ) -> ExpectedAccuracy:
         """Return what to expect of a column that is measured with these noises; a range takes a while to foresee."""
-        own, used = single_column_question(question, column, tuple(shape)), tuple(noises[block] for block in shape)
+        own, used = question.column_alone(column, tuple(shape)), tuple(noises[block] for block in shape)
         counted = _count_behind(question, column.expression) if ranges else None
         if counted is None:
             return ExpectedAccuracy(
@@ -118,7 +118,7 @@ class Forecaster:
             found = self._estimated(conditions, block.keys)
         column = expression.attribute if isinstance(expression, Quantile) else None
         complete = len(conditions) == len(_conjuncts(block.where)) and (
-            column is None or special_cell_count(domain[column]) == 0
+            column is None or domain[column].landing is not None
         )
         return found if complete else found.scaled(_PRESENT, 1.0)
 
@@ -128,7 +128,7 @@ class Forecaster:
         if attribute is None:
             return None
         bins = Partition.of(attribute)
-        found = self._told(Block(EVERYTHING, (bins,)))
+        found = self._known_values(Block(EVERYTHING, (bins,)))
         if found is None:
             return None
         below = np.maximum.accumulate(np.cumsum(np.asarray(found.values, dtype=np.float64)[: len(bins.cuts)]))
@@ -141,14 +141,14 @@ class Forecaster:
         """Return how many rows a count has, by what was released; None where nothing was."""
         if has_constant_weight(block):
             return _known_size(self._rows)
-        found = self._told(block)
+        found = self._known_values(block)
         if found is None:
             return None
         values, within = np.asarray(found.values, dtype=np.float64), found.within(_FAILING)
         few, many = (np.clip(own, 0.0, self._rows) for own in (values - within, values + within))
         return GroupSizes(few, np.clip(values, 0.0, self._rows), many, values > _CLEAR * within)
 
-    def _told(self, block: Block) -> KnownValues | None:
+    def _known_values(self, block: Block) -> KnownValues | None:
         """Return what is known of a count, however accurate that is."""
         found = self.knowledge.tell(block, self.knowledge.facet(block), _any)
         return self.knowledge.combine(block, _any) if found is None else found

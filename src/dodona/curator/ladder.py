@@ -32,7 +32,7 @@ from dodona.curator.desk import (
     mark_errors_charged,
 )
 from dodona.curator.lookup import Aim, Found, Lookup, Replay, Resolved, distinct_questions, read_release
-from dodona.curator.planner import Planner, noisy_columns, standalone_epsilon
+from dodona.curator.planner import Planner, standalone_epsilon
 from dodona.curator.predictions import ModelTracker
 from dodona.curator.rent_or_buy import Buyer, CountDemand, PurchaseOrder, RentOrBuyRule
 from dodona.curator.request import Request
@@ -440,7 +440,7 @@ class Ladder:
                 forecaster = Forecaster(self.releases.follow(), self._dataset.schema.unit.size)
                 yield from [
                     forecaster.expected(question, *column, noises, call.request, ranges=place < _SHOWN)
-                    for place, column in enumerate(noisy_columns(question))
+                    for place, column in enumerate(question.noisy_columns)
                 ]
 
     def _explained(self, price: Price, left: Fraction, call: Call) -> list[str]:
@@ -496,13 +496,13 @@ def count_demand(asked: Resolved) -> CountDemand | None:
 
 def _requested_accuracy(asked: Resolved) -> Iterator[ExpectedAccuracy]:
     """Yield what was asked for: what follows from a bundle is at least that accurate."""
-    for demand, (column, _) in zip(asked.demands or (), noisy_columns(asked.question), strict=True):
+    for demand, (column, _) in zip(asked.demands or (), asked.question.noisy_columns, strict=True):
         yield ExpectedAccuracy(column.name, demand.room * float(demand.block.unit))
 
 
 def _known_accuracy(evidence: Evidence, request: Request) -> Iterator[ExpectedAccuracy]:
     """Yield how far off the values of each column are that are known already."""
-    for column, _ in noisy_columns(evidence.question):
+    for column, _ in evidence.question.noisy_columns:
         if column in evidence.question.columns:
             band = evaluate(column.expression, evidence, to_failure_probability(request.confidence))
             away = np.maximum(band.high - band.value, band.value - band.low)

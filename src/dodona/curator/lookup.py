@@ -9,11 +9,11 @@ from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING
 
 from dodona.answer.answer import AnswerSource
-from dodona.answer.derived import DerivedValues, is_derivable, make_derived_values
+from dodona.answer.derived import DerivedValues, make_derived_values
 from dodona.answer.laws import ErrorLaw, half_width
 from dodona.answer.measured import MeasuredValues
 from dodona.answer.tolerance import ColumnTolerances, resolve_tolerance
-from dodona.curator.planner import noisy_columns, predict_error, single_column_question, single_total
+from dodona.curator.planner import predict_error
 from dodona.curator.request import Request
 from dodona.errors import InvariantBroken
 from dodona.knowledge.knowledge import KnownValues, may_be_exact
@@ -55,14 +55,14 @@ def distinct_questions(asked: Sequence[Question], request: Request) -> tuple[tup
 
 def _meaning(question: Question, request: Request) -> Hashable:
     """Return all that decides what is measured for a question, and how accurately."""
-    block = single_total(question)
+    block = question.single_total
     if block is not None and not isinstance(request.within, ColumnTolerances):  # of a batch nearly all
         return query_digest(question.query), block.unit
     units = tuple([block.unit for block in question.query.blocks])
-    shown = tuple([(column.name, column.expression, *shape.items()) for column, shape in noisy_columns(question)])
+    shown = tuple([(column.name, column.expression, *shape.items()) for column, shape in question.noisy_columns])
     if not isinstance(request.within, ColumnTolerances):
         shown = tuple([("", *own) for _, *own in shown])
-    return query_digest(question.query), units, shown, is_derivable(question)
+    return query_digest(question.query), units, shown, question.derivable
 
 
 # --- A question is resolved once: its blocks, how accurate each must be, and the pattern of each count. ---
@@ -154,13 +154,13 @@ def find_demands(question: Question, aim: Aim) -> tuple[Demand, ...] | None:
     Intervals of averages, quantiles and the like take noises that know nothing of each other, which what follows from
     one table has not.
     """
-    if aim.within is None or not is_derivable(question):
+    if aim.within is None or not question.derivable:
         return None
-    block = single_total(question)
+    block = question.single_total
     if block is not None:
         return (aim.demand_of_total(question, block),)
     found: dict[int, Demand] = {}
-    for column, _ in noisy_columns(question):
+    for column, _ in question.noisy_columns:
         if not isinstance(column.expression, Total) or column.expression.block in found:
             return None
         block = question.query.blocks[column.expression.block]
@@ -234,7 +234,8 @@ class Lookup:
     def replay_planned(self, question: Question, planned: tuple[Noise, ...], request: Request) -> Found | None:
         """Return the release of a question of any kind, if it is as accurate as what would be measured."""
         self.releases.follow()
-        best = _best_per_block(self.releases.recall(question.query), planned)
+        released = self.releases.recall(question.query)
+        best = _same_release(released, planned) or _best_per_block(released, planned)
         if best is None:
             return None
         old = tuple(one.noise for one in best)
@@ -290,7 +291,7 @@ class Lookup:
         Theorem: public-rows
         """
         blocks = question.query.blocks
-        if not all(map(may_be_exact, blocks)) or not is_derivable(question):
+        if not all(map(may_be_exact, blocks)) or not question.derivable:
             return None
         with self.releases.lock:
             self.releases.begin()
@@ -304,15 +305,32 @@ class Lookup:
     def _as_good(self, question: Question, old: tuple[Noise, ...], new: tuple[Noise, ...], request: Request) -> bool:
         def error(column: AnswerColumn, blocks: tuple[int, ...], noises: tuple[Noise, ...]) -> float:
             used = tuple(noises[block] for block in blocks)
-            alone = single_column_question(question, column, blocks)
+            alone = question.column_alone(column, blocks)
             return predict_error(alone, used, confidence=request.confidence, rows=self.size)
 
-        shaped = [(column, tuple(shape)) for column, shape in noisy_columns(question)]
+        shaped = [(column, tuple(shape)) for column, shape in question.noisy_columns]
         return all(error(*one, old) <= error(*one, new) for one in shaped)
 
 
+def _same_release(
+    released: Sequence[Sequence[ReleasedBlock] | None], planned: Sequence[Noise]
+) -> list[ReleasedBlock] | None:
+    """Return the blocks of one release with the noise that would be drawn: asked again, the answer stays the same.
+
+    Another release may have one of the blocks more accurately; combining them would change the answer without a reason.
+    """
+    for receipt in dict.fromkeys([one.receipt for one in released[0] or ()]):
+        blocks: list[ReleasedBlock] = []
+        for known, noise in zip(released, planned, strict=True):
+            same = [one for one in known or () if (one.receipt, one.noise) == (receipt, noise)]
+            blocks += [one for one in same if not any(one is other for other in blocks)][:1]
+        if len(blocks) == len(released):
+            return blocks
+    return None
+
+
 def _best_per_block(
-    told: Sequence[Sequence[ReleasedBlock] | None], planned: Sequence[Noise]
+    released: Sequence[Sequence[ReleasedBlock] | None], planned: Sequence[Noise]
 ) -> list[ReleasedBlock] | None:
     """Return the best release of each block, each release once; None where there are not enough.
 
@@ -320,11 +338,11 @@ def _best_per_block(
     release does not serve in two places.
     """
     found: list[ReleasedBlock] = []
-    for known, noise in zip(told, planned, strict=True):
+    for known, noise in zip(released, planned, strict=True):
         left = [one for one in known or () if not any(one is other for other in found)]
         if not left:
             return None
-        several = sum(own is known for own in told) > 1
+        several = sum(one is known for one in released) > 1
         found.append(min(left, key=lambda one: (several and one.noise != noise, one.noise.scale)))
     return found
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import lru_cache
 
-from dodona.answer.prediction import predict_half_width, relative_scales
+from dodona.answer.prediction import predict_half_width
 from dodona.answer.tolerance import ColumnTolerances, Tolerance, resolve_tolerance
 from dodona.curator.request import (
     NoiseType,
@@ -28,13 +28,9 @@ from dodona.privacy.additive_noise import LARGEST_SCALE, SMALLEST_SCALE, Gaussia
 from dodona.privacy.conversion import renyi_epsilon, zcdp_limit
 from dodona.privacy.events import Event
 from dodona.privacy.measurement import Measurement, Noise
-from dodona.query.predicate import EVERYTHING
-from dodona.query.query import Block, Query
+from dodona.query.query import Query
 from dodona.query.question import (
     AnswerColumn,
-    Comparison,
-    Expression,
-    Logic,
     Quantile,
     Question,
     Total,
@@ -132,7 +128,7 @@ class Planner:
         known: dict[tuple[int, int], float] = {}
         found: list[float | None] = []
         for question in asked:
-            block = single_total(question)
+            block = question.single_total
             if block is None:
                 found.append(None)
                 continue
@@ -158,7 +154,7 @@ class Planner:
     def _noises(self, law: NoiseType, question: Question, request: Request) -> tuple[Noise, ...]:
         """Return for each block the widest noise with which every column meets the tolerance."""
         scales: Scales = {}
-        for column, shape in noisy_columns(question):
+        for column, shape in question.noisy_columns:
             merge_scales(scales, self._scales(law, question, column, shape, request))
         return noises_within(law, scales, len(question.query.blocks))
 
@@ -167,7 +163,7 @@ class Planner:
     ) -> Scales:
         """Return the largest multiple of the column's shape that meets the tolerance."""
         room = resolve_tolerance(question, column, _requested_tolerance(request), size=self.unit.size)
-        own = single_column_question(question, column, tuple(shape))
+        own = question.column_alone(column, tuple(shape))
         key = (law, own, room, request.confidence)
         factor = self._factors.get(key)
         if factor is None:
@@ -198,10 +194,10 @@ class Planner:
         scales: Scales = {}
         start = 0
         for question in asked:
-            if single_total(question) is not None:
+            if question.single_total is not None:
                 scales[start] = unit_scale_cost(law.__name__, unit_sensitivity(question.query, self.unit))
             else:
-                for _, shape in noisy_columns(question):
+                for _, shape in question.noisy_columns:
                     own = {start + block: relative * len(shape) for block, relative in shape.items()}
                     merge_scales(scales, self._even(law, query, own))
             start += len(question.query.blocks)
@@ -213,8 +209,7 @@ class Planner:
 
     def _even(self, law: NoiseType, query: Query, scales: Scales) -> Scales:
         """Return scales at which the column's own blocks cost one unit."""
-        blocks = tuple(query.blocks[block] for block in scales)
-        measurement = make_measurement(law, dict(enumerate(scales.values())), Query(query.domain, blocks))
+        measurement = make_measurement(law, dict(enumerate(scales.values())), query.part(*scales))
         price = scale_cost(measurement.event(self.unit))
         return {block: scale * price for block, scale in scales.items()}
 
@@ -227,9 +222,9 @@ class Planner:
 
     def _error(self, asked: tuple[Question, ...], planned: PlannedMeasurement, request: Request) -> float:
         """Return the error of the first column, which laws are compared by."""
-        column, shape = noisy_columns(asked[0])[0]
+        column, shape = asked[0].noisy_columns[0]
         noises = tuple(planned.measurement.noises[block] for block in shape)
-        own = single_column_question(asked[0], column, tuple(shape))
+        own = asked[0].column_alone(column, tuple(shape))
         return predict_error(own, noises, confidence=request.confidence, rows=self.unit.size)
 
     def _planned(self, measurement: Measurement) -> PlannedMeasurement:
@@ -239,67 +234,6 @@ class Planner:
 
 def _stack_questions(asked: tuple[Question, ...]) -> Query:
     return asked[0].query.stacked(*(question.query for question in asked[1:])) if len(asked) > 1 else asked[0].query
-
-
-def single_total(question: Question) -> Block | None:
-    """Return the block of a question that shows one count or sum and nothing else; None for other questions."""
-    if len(question.columns) == len(question.query.blocks) == 1 and type(question.columns[0].expression) is Total:
-        return question.query.blocks[0]
-    return None
-
-
-def noisy_columns(question: Question) -> list[tuple[AnswerColumn, Mapping[int, float]]]:
-    """Return the columns that noise shows in, with the shape of their noise.
-
-    What only HAVING or ORDER BY reads, and needs blocks that no column does, counts as a column of its own.
-    """
-    found = [
-        (column, shape) for column, shape in zip(question.columns, relative_scales(question), strict=True) if shape
-    ]
-    seen = {block for _, shape in found for block in shape}
-    for column in _hidden_columns(question):
-        shape = relative_scales(replace(question, columns=(column,)))[0]
-        if not shape.keys() <= seen:
-            found.append((column, shape))
-            seen |= shape.keys()
-    rest = (block for block in range(len(question.query.blocks)) if block not in seen)
-    return [*found, *((AnswerColumn(f"block {block}", Total(block)), {block: 1.0}) for block in rest)]
-
-
-def _hidden_columns(question: Question) -> Iterator[AnswerColumn]:
-    """Yield what ORDER BY and HAVING read, as columns."""
-    for order in question.order:
-        yield AnswerColumn("ORDER BY", order.expression)
-    if question.having is not None:
-        yield from (AnswerColumn("HAVING", operand) for operand in _operands(question.having))
-
-
-def _operands(condition: Expression) -> Iterator[Expression]:
-    """Yield what is compared in a condition."""
-    match condition:
-        case Comparison(_, left, right):
-            yield from (left, right)
-        case Logic(_, parts):
-            for part in parts:
-                yield from _operands(part)
-        case _:
-            yield condition
-
-
-def single_column_question(question: Question, column: AnswerColumn, blocks: tuple[int, ...]) -> Question:
-    """Return a question for one column and its blocks: all that its prediction hangs on.
-
-    Predictions take every group to have its part of the rows, whatever the conditions, so these are left out: columns
-    that differ in nothing else are planned once.
-    """
-    places = {block: place for place, block in enumerate(blocks)}
-    own = tuple(replace(question.query.blocks[block], where=EVERYTHING) for block in blocks)
-    return Question(
-        text="",
-        query=Query(question.query.domain, own),
-        keys=question.keys,
-        columns=(AnswerColumn("", renumber_blocks(column.expression, places)),),
-    )
 
 
 @lru_cache(maxsize=1 << 10)
@@ -316,15 +250,16 @@ def _limit_work(asked: tuple[Question, ...]) -> None:
             *(question.query.blocks[own].weight for own in shape),
         )
         for question in asked
-        if single_total(question) is None
-        for column, shape in noisy_columns(question)
+        if question.single_total is None
+        for column, shape in question.noisy_columns
         if not isinstance(column.expression, Total)
     }
     work = sum(_QUANTILE if isinstance(expression, Quantile) else 1 for expression, *_ in kinds)
     if work > MAX_PLANNED_COLUMNS:
         raise InvalidRequest(
-            f"These are {len(kinds)} different averages, spreads, quantiles and expressions. {MAX_PLANNED_COLUMNS} are planned "
-            f"at once, of quantiles {MAX_PLANNED_COLUMNS // _QUANTILE}. Ask for fewer columns at a time."
+            f"These are {len(kinds)} different averages, spreads, quantiles and expressions. At most "
+            f"{MAX_PLANNED_COLUMNS} are planned at once, or {MAX_PLANNED_COLUMNS // _QUANTILE} quantiles. Ask for "
+            "fewer columns at a time."
         )
 
 

@@ -19,6 +19,7 @@ from dodona.knowledge.knowledge import LearnedBlock
 from dodona.knowledge.measurements import noise_variance
 from dodona.knowledge.releases import ReleasedBlocks
 from dodona.knowledge.tables import RowCount
+from dodona.numbers import largest_number
 from dodona.privacy.additive_noise import round_scale_down
 from dodona.privacy.events import Event
 from dodona.privacy.sparse_vector import SparseVector
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from dodona.knowledge.model import PredictionModel
 
 
-# --- An epoch of checks: how much noise it takes, what it costs, and how likely a check fails. All of it is public. ---
+# --- Epochs of checks: their noise, their price, and how likely a check fails. All of it is public. ---
 
 
 _RATIOS = (1.0, 1.2, 1.4, 1.6, 1.8, 2.0)  # of the question's noise to that of the threshold
@@ -52,7 +53,7 @@ class Epoch:
         return float(self.mechanism.threshold_scale), float(self.mechanism.question_scale)
 
     def law(self, room: float, failing: float) -> ConfirmedLaw | None:
-        """Return how a count is compared that may be off by the room, in steps; None where noise leaves no threshold.
+        """Return how a count with this tolerance, in steps, is compared; None where the noise leaves no threshold.
 
         The threshold is the largest at which a confirmed prediction is within the room, but with that probability.
 
@@ -64,13 +65,13 @@ class Epoch:
         return ConfirmedLaw(threshold, first, second) if threshold >= 1 else None
 
     def failing(self, law: ConfirmedLaw, error: float) -> float:
-        """Return how likely a check fails where a prediction is off by so many steps."""
+        """Return how likely a check fails for a prediction that is off by this many steps."""
         return _tail(law.threshold - error, *self.scales)
 
 
 @lru_cache(maxsize=1 << 12)
 def draft_epoch(room: float, failing: float, unit: Unit) -> Epoch | None:
-    """Return about the cheapest epoch for counts of this accuracy; None where no such noise is drawn.
+    """Return nearly the cheapest epoch for counts of this accuracy; None where the noise would be out of range.
 
     Its noise passes half of the room so rarely that the threshold can be half of the room: no more often than an
     answer may be wrong. And so rarely that right predictions which are refused, by noise alone, waste no more than a
@@ -92,7 +93,7 @@ def draft_epoch(room: float, failing: float, unit: Unit) -> Epoch | None:
 
 @lru_cache(maxsize=1 << 8)
 def design_epoch(room: float, failing: float, unit: Unit) -> Epoch | None:
-    """Return the draft with so little noise that half of the room is kept as a threshold, by a bound that is proved."""
+    """Return the draft with noise small enough that, by a proved bound, half of the tolerance is left as threshold."""
     found = draft_epoch(room, failing, unit)
     for _ in range(_STEPS):
         law = None if found is None else found.law(room, failing)
@@ -112,12 +113,12 @@ def _make_epoch(first: float, second: float, sensitivity: Sensitivity) -> Epoch 
 
 
 def _threshold_scale(half: float, rare: float, ratio: float) -> float:
-    """Return the threshold's scale at which continuous noise passes a distance that often."""
-    low, high = half / 1000, half
-    for _ in range(_STEPS):
-        middle = math.sqrt(low * high)
-        low, high = (middle, high) if _tail(half, middle, ratio * middle) <= rare else (low, middle)
-    return low
+    """Return the threshold's scale at which continuous noise exceeds a distance with this probability."""
+
+    def is_rare(scale: float) -> bool:
+        return _tail(half, scale, ratio * scale) <= rare
+
+    return largest_number(is_rare, half / 1000, half, near=1e-15, geometric=True)
 
 
 def _tail(distance: float, first: float, second: float) -> float:
@@ -130,7 +131,7 @@ def _tail(distance: float, first: float, second: float) -> float:
     return parts / (2 * (first**2 - second**2))
 
 
-# --- Hindsight: how far off the model's predictions were, judged by what was released or checked after them. ---
+# --- The record of the model: how far off its predictions were, judged by later releases and checks. ---
 
 
 QuestionKind = tuple[int, int]
@@ -152,7 +153,7 @@ class _KindRecord:
         return [distance for distance, _ in self.released[len(self.released) // 2 :]]
 
     def errors(self) -> list[float]:
-        """Return the later half of the distances, made smaller by as much as noise has made their squares larger."""
+        """Return the later half of the distances, corrected for the variance that the noise adds to them."""
         later = self.released[len(self.released) // 2 :]
         seen = sum(distance**2 for distance, _ in later)
         real = max(seen - sum(variance for _, variance in later), 0.0)
@@ -173,7 +174,7 @@ class PredictionRecord:
         self._all.append(distance)
 
     def checked(self, kind: QuestionKind, near: bool) -> None:  # noqa: FBT001  a verdict
-        """Take what a check told of a prediction."""
+        """Take the verdict of a check on a prediction."""
         record = self._records[kind]
         record.checks += 1
         record.failures += not near
@@ -190,7 +191,7 @@ class PredictionRecord:
         return expected / (len(errors) + record.checks + 1)
 
     def deviation(self, kind: QuestionKind) -> float:
-        """Return how far off a prediction of this kind is about; infinite where too few were ever compared to say.
+        """Return the typical error of a prediction of this kind; infinite where too few were ever compared.
 
         Going by the later half of its kind, and where these are few, of all kinds. The distances are to what was
         released, so its noise is in them: a model is not taken to be exact where noise hides its errors.
@@ -204,7 +205,7 @@ class PredictionRecord:
         return math.sqrt(sum(distance**2 for distance in distances) / (number - 2))  # as Student's law spreads
 
 
-# --- The follower: the model and its record, kept up with what is released. Nothing is fitted before somebody asks. ---
+# --- The model, kept up to date with the releases. Nothing is fitted before the first use. ---
 
 
 @dataclass(slots=True)
@@ -218,7 +219,7 @@ class Prediction:
 
 @dataclass(slots=True)
 class ModelTracker:
-    """The model of one dataset. Whoever uses it holds its lock."""
+    """The model of one dataset. Hold its lock while using it."""
 
     memory: ReleasedBlocks
     size: int
@@ -250,7 +251,7 @@ class ModelTracker:
         return self.memory.knowledge.rows
 
     def follow(self) -> PredictionModel:
-        """Return the model after all releases so far; each single count is predicted first, and judged by."""
+        """Return the model after all releases so far; each single count is predicted first, for the record."""
         with self.memory.lock:
             knowledge = self.memory.follow()
             for learned in knowledge.learned[self._taken :]:

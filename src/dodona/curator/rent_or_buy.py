@@ -47,14 +47,10 @@ from dodona.query.predicate import And, Predicate, evaluate_predicate
 from dodona.query.query import Block
 from dodona.query.question import Question
 from dodona.query.residual import Classes
-from dodona.schema.attributes import cell_count
 from dodona.schema.schema import Domain, Neighbours, Unit
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-
-
-# --- The rule of renting or buying: a single answer, until singles have cost what a bundle costs; then the bundle. ---
 
 
 PriceFunction = Callable[[Event], float]
@@ -75,7 +71,7 @@ class CountDemand:
 
     @property
     def kind(self) -> Hashable:
-        """What decides how accurate it is: of a product, how many classes of each column are counted, not which."""
+        """What its accuracy depends on: how many classes of each column are counted, not which ones."""
         sets = self.facet.sets
         counted = self.block if sets is None else tuple([own.bit_count() for own in sets])
         return self.facet.classes, counted, self.room, self.failing
@@ -86,7 +82,7 @@ class CountDemand:
 
 
 def distinct_demands(wanted: Iterable[CountDemand]) -> list[CountDemand]:
-    """Return one count of each kind: whatever answers it answers all of its kind."""
+    """Return one count of each kind: a bundle that answers it answers all of its kind."""
     return [*{own.kind: own for own in wanted}.values()]
 
 
@@ -108,12 +104,12 @@ class Bundle:
 
 
 _CachedBundle = tuple[Targets, object, Bundle | None]
-"""The targets of the last lattice of a level, what else it hangs on, and the lattice."""
+"""The targets of the last design of a level, what else it depends on, and the design."""
 
 
 @dataclass(frozen=True, slots=True)
 class RentOrBuyRule:
-    """Renting or buying, for one dataset."""
+    """The rule of rent or buy for one dataset."""
 
     domain: Domain
     unit: Unit
@@ -121,7 +117,7 @@ class RentOrBuyRule:
     _known: dict[BundleLevel, _CachedBundle] = field(default_factory=dict, repr=False)
 
     def choose(self, wanted: CountDemand, single: float, price: PriceFunction, left: float) -> Bundle | None:
-        """Return the bundle that is bought now, the widest first; None where a single answer is.
+        """Return the bundle to buy now, trying the widest first; None where a single answer is cheaper.
 
         One that costs more than what is left of the budget is not, nor is one that does not answer the question.
 
@@ -143,7 +139,7 @@ class RentOrBuyRule:
         return wanted.facet.grouped and alone and bundle.level is BundleLevel.LATTICE
 
     def answers(self, bundle: Bundle, wanted: Iterable[CountDemand]) -> bool:
-        """Return whether all of some counts follow from a bundle, each as accurately as it is asked for.
+        """Return whether these counts all follow from a bundle, each within its tolerance.
 
         How accurate they are is decided by the noise, so it is known before anything is charged.
 
@@ -154,7 +150,7 @@ class RentOrBuyRule:
         return None not in known.tell_all(kinds, [own.facet for own in kinds])
 
     def whole(self, wanted: Sequence[CountDemand], prices: Sequence[PriceFunction]) -> Iterator[Bundle]:
-        """Yield bundles that answer all of some counts, each as accurately as the most accurate one is asked for."""
+        """Yield bundles that answer all of these counts within the smallest of their tolerances."""
         room, failing = min(own.room for own in wanted), min(own.failing for own in wanted)
         tightest = replace(wanted[0], room=room, failing=failing)
         asked = SingleAnswers()
@@ -189,7 +185,7 @@ class RentOrBuyRule:
     def bundles(
         self, wanted: CountDemand, price: PriceFunction, most: Callable[[BundleLevel], float] = lambda _: math.inf
     ) -> Iterator[Bundle]:
-        """Yield what could be bought, the widest first; what is seen at once to cost more than the most is left out."""
+        """Yield the bundles that could be bought, the widest first, without those that clearly cost too much."""
         sides = class_sets(wanted.facet)
         asked = self.knowledge.asked.seen(wanted.facet)
         if sides is not None:
@@ -285,7 +281,7 @@ class RentOrBuyRule:
 
 
 def _representative_product(sides: tuple[ClassSet, ...]) -> tuple[ClassSet, ...]:
-    """Return a product that stands for all with sets of the same sizes: their variance is the same."""
+    """Return one product for all those with sets of the same sizes, which have the same variance."""
     return tuple((own, (1 << members.bit_count()) - 1) for own, members in sides)
 
 
@@ -323,7 +319,7 @@ def _would_have_answered(level: BundleLevel, rent: Rent, wanted: CountDemand) ->
             assert_never(level)
 
 
-# --- Buying: what to measure for questions that do not follow from what is known, chosen from public facts alone. ---
+# --- What to measure for questions that do not follow from earlier releases. ---
 
 
 _LOOKED_AT = 256  # rows
@@ -333,13 +329,13 @@ _EXACT = 1 << 24
 
 @dataclass(frozen=True, slots=True)
 class PurchaseOrder:
-    """What is to be measured, and what it takes of the budget."""
+    """What to measure, and its share of the budget."""
 
     measurement: Measurement | ResidualMeasurement
     event: Event
     share: Fraction
     bundle: Bundle | None = None
-    """Where it is more than the answer itself."""
+    """The bundle, where more than the answer itself is measured."""
 
     @property
     def alone(self) -> Measurement | None:
@@ -351,8 +347,8 @@ class PurchaseOrder:
         """What is bought, in words."""
         if self.bundle is None:
             return self.measurement.mechanism
-        told = isinstance(self.measurement, Measurement)
-        noise = self.measurement.mechanism if told else "with Gaussian noise on their Helmert rows"
+        table = isinstance(self.measurement, Measurement)
+        noise = self.measurement.mechanism if table else "with Gaussian noise on their Helmert rows"
         return f"{self.bundle.level.value}, {noise}"
 
 
@@ -366,7 +362,7 @@ class Buyer:
     share: Callable[[Event], Fraction]
 
     def single(self, question: Question, request: Request, wanted: CountDemand | None, left: Fraction) -> PurchaseOrder:
-        """Return what is bought for one question: its answer, or a bundle that has paid for itself and still fits.
+        """Return what to buy for one question: its answer, or a bundle that has paid for itself and still fits.
 
         Of two accounts that still count, the one is followed in which the widest bundle takes less.
         """
@@ -410,7 +406,7 @@ class Buyer:
     def _is_cheaper(
         self, share: Fraction, questions: Sequence[Question], request: Request, wanted: Sequence[CountDemand]
     ) -> bool:
-        """Return whether single answers are seen to cost as much: the first of them do, or all that are looked at.
+        """Return whether single answers would cost at least as much, judging by the first of them.
 
         To price very many of them exactly takes long, and where a bundle costs less than this it need not be done.
         """
@@ -424,7 +420,7 @@ class Buyer:
         return share <= self._at_least(questions, alone)
 
     def _at_least(self, questions: Sequence[Question], alone: Fraction) -> Fraction:
-        """Return what single answers cost at least together: one row is in some of them, as a look at a few rows shows.
+        """Return a lower bound of what single answers cost together: some rows are counted in several of them.
 
         Each of them costs at least what the cheapest does.
         """
@@ -469,10 +465,10 @@ class Buyer:
 
 
 def _membership(domain: Domain, blocks: Sequence[Block]) -> NDArray[np.bool_]:
-    """Return which of a few rows, spread over the domain, each block counts."""
+    """Return which of a few sample rows of the domain each block counts."""
     rows = np.arange(_LOOKED_AT, dtype=np.int64)
     codes = {
-        own.name: (rows * (2 * place + 3) + rows // (place + 2)) % cell_count(own)
+        own.name: (rows * (2 * place + 3) + rows // (place + 2)) % own.cells
         for place, own in enumerate(domain.attributes)
     }
     known: dict[Predicate, int] = {}  # of conjunctions, many have their parts in common

@@ -35,14 +35,11 @@ from dodona.query.sensitivity import Sensitivity, row_count_sensitivity
 from dodona.schema.schema import Schema, Unit
 from dodona.trusted.source import Source
 
-# --- What becomes of questions that the budget cannot buy, as the owner chose. ---
-
-
 AfterBudget = Literal["refuse", "model"]
 """They are refused, or the model guesses: marked, without a guarantee, and for nothing."""
 
 
-# --- Scales: how wide the noise of each block may be, and the noise of a scale. ---
+# --- Scales of the noise. ---
 
 
 Scales = dict[int, float]
@@ -62,11 +59,13 @@ class ToleranceUnreachable(Refused):
 
     def __init__(self, column: str, best: float) -> None:
         """Name the column and the best that there is."""
-        super().__init__(f"{column!r} cannot be told that precisely; the best is within {best:.3g}. Ask for more.")
+        super().__init__(
+            f"{column!r} cannot be answered that precisely; the best is within {best:.3g}. Ask for a wider tolerance."
+        )
 
 
 def largest_factor(error: Callable[[float], float], room: float, *, lower: float, first: float = 1.0) -> float | None:
-    """Return nearly the largest factor whose error is within the room; None where even the lowest is not.
+    """Return nearly the largest factor whose error is within the tolerance; None where even the lowest is not.
 
     Errors grow about as factors do, so a few steps of proportion come near. Those of quantiles grow in steps, and
     where two factors have the same error, the middle comes next. Only factors that were tried are returned. A first
@@ -150,7 +149,7 @@ def _clamp_scale(scale: float) -> float:
     return min(max(scale, float(SMALLEST_SCALE)), float(LARGEST_SCALE))
 
 
-# --- A request: how accurate an answer is to be, or what it may cost; and what holds where a call does not say. ---
+# --- Requests, and the defaults of a dataset. ---
 
 
 _ACCEPTED = "write a tolerance such as 50 or '1%', or one for each column, such as {'n': 50, 'average': 2}"
@@ -174,7 +173,7 @@ class Request:
     max_price: Fraction = Fraction(1)
     """A share of the whole budget."""
     fresh: bool = False
-    """Whether nothing that was told before may be used: neither told again nor combined with new noise."""
+    """Whether earlier releases may not be used: neither replayed nor combined with new noise."""
 
 
 def make_request(  # noqa: PLR0913  all that a call may say
@@ -243,7 +242,7 @@ def default_tolerance(unit: Unit, budget: Budget, confidence: float = 0.95) -> s
 
 
 def count_share(unit: Unit, budget: Budget, room: float, confidence: float) -> Fraction:
-    """Return which part of a budget one count takes that may be off by some rows; above 1 where it cannot be told."""
+    """Return the share of a budget that a count with this tolerance takes; above 1 where no noise is small enough."""
     moved, whole = row_count_sensitivity(unit), budget.filter()
     found = [Fraction(2)]
     for law in (Gaussian, Laplace) if budget.delta > 0 else (Laplace,):
@@ -260,7 +259,7 @@ def effective_max_price(max_price: Exact | None, default: Request) -> Fraction:
     return default.max_price if max_price is None else to_share(max_price, argument="max_price")
 
 
-# --- A dataset that is open: what a curator serves. ---
+# --- The open dataset. ---
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

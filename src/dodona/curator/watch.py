@@ -8,7 +8,6 @@ from fractions import Fraction
 from functools import partial
 
 from dodona.curator.desk import Desk, Purchase, affordable_epsilon, mark_errors_prepaid
-from dodona.curator.planner import single_total
 from dodona.errors import InvalidRequest
 from dodona.numbers import Exact, to_integer
 from dodona.privacy.additive_noise import validate_noise_epsilon
@@ -19,18 +18,13 @@ from dodona.query.question import Question
 from dodona.query.sensitivity import row_count_sensitivity
 from dodona.trusted.gate import Alerts, Verdict, watch_purpose
 
-# --- Questions that are one count of rows: all that watches and weights take. ---
-
 
 def single_count_query(question: Question) -> Query:
     """Return the query of a question that shows one count and nothing computed from it."""
-    block = single_total(question)
+    block = question.single_total
     if block is None or block.values != 1 or block.unit != 1 or question.having is not None:
         raise InvalidRequest("Here a question is one count of rows, such as SELECT count(*) FROM … WHERE …")
     return question.query
-
-
-# --- A watch: threshold alerts over counts, paid for when it is opened. ---
 
 
 _FARTHEST = 1 << 62
@@ -46,7 +40,7 @@ class Watch:
     threshold: int
     price: Price
     within: float
-    """Counts further from the threshold than this are told right, all of them, at the confidence."""
+    """Counts further from the threshold than this are all classified correctly, at the confidence."""
     confidence: float
     questions: int
     """For how many questions that holds."""
@@ -79,9 +73,6 @@ class Watch:
 def integer_threshold(threshold: int) -> int:
     """Return a threshold that counts can be compared with."""
     return to_integer(threshold, argument="threshold", lower=-_FARTHEST, upper=_FARTHEST)
-
-
-# --- Opening a watch: the whole run is charged before the first question. ---
 
 
 _CONFIDENCE = 0.95

@@ -39,7 +39,6 @@ from dodona.privacy.events import Event
 from dodona.query.query import Query, block_weights, product_axes, product_shape
 from dodona.query.question import Question
 from dodona.query.sensitivity import unit_sensitivity
-from dodona.schema.attributes import cell_count
 from dodona.schema.schema import Domain, Schema
 from dodona.trusted.gate import CHECKING, open_estimate_check
 
@@ -47,7 +46,7 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
 
-# --- A distribution over the cells of a universe: what multiplicative weights believe of the data. ---
+# --- The hypothesis: a distribution over the cells of the columns. ---
 
 
 GRID = 1 << 20
@@ -129,7 +128,7 @@ def count_weighted_rows(query: NDArray[np.float64], counts: NDArray[np.int64]) -
     return (steps + GRID // 2) // GRID
 
 
-# --- Private multiplicative weights: questions are answered from a hypothesis, which is mended where it is far off. ---
+# --- The mechanism: answers come from the hypothesis, which is updated where a check finds it far off. ---
 
 
 QueryT = TypeVar("QueryT")
@@ -161,8 +160,8 @@ class WeightsAnswer:
 class PrivateMultiplicativeWeights(Generic[QueryT]):
     """Answers as many questions as are asked, and looks at the data through a checker of estimates alone.
 
-    The hypothesis is a function of what was told, so it may be looked at and sampled from. An update goes towards the
-    fresh answer that was told: no other direction is known.
+    The hypothesis is a function of released answers, so it may be inspected and sampled from. An update moves towards
+    the fresh answer that was released: no other direction is known.
 
     Theorem: private-multiplicative-weights
     """
@@ -205,7 +204,7 @@ class PrivateMultiplicativeWeights(Generic[QueryT]):
         return WeightsAnswer(share, "measured", design.within, design.confidence, design.rows)
 
 
-# --- Opening weights on a dataset: the whole run is charged before the first question. ---
+# --- Weights on a dataset: the whole run is charged before the first question. ---
 
 
 MOST_CELLS = 1 << 24
@@ -287,7 +286,7 @@ def plan_weights(
     names = schema.domain.names if columns is None else tuple(columns)
     if not names or len(set(names)) != len(names):
         raise InvalidArgument("columns", names, "write one column or more, each once")
-    universe = math.prod(cell_count(schema.domain[name]) for name in names)
+    universe = math.prod(schema.domain[name].cells for name in names)
     if universe > MOST_CELLS:
         raise UniverseTooLarge(universe, MOST_CELLS)
     spare = 0 if schema.unit.fixed else 1
@@ -386,7 +385,7 @@ def _cell_table_error(
             noise = Laplace(scale=round_scale_up(float(moved.l1 / price)))
         else:
             noise = Gaussian(scale=round_scale_up(math.sqrt(moved.l2_squared / (2 * zcdp_limit(price, delta)))))
-    except InvalidArgument:  # more cells than are told at once, or more noise than is drawn
+    except InvalidArgument:  # more cells than one release holds, or more noise than is drawn
         return math.inf
     each = 1 - (1 - design.confidence) / design.questions
     return count_law(query.values, query.values, noise, None).accuracy(each).within / design.rows

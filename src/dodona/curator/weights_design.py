@@ -1,7 +1,7 @@
 """Designs of private multiplicative weights: every parameter, fixed before the data are touched.
 
-The best design has the smallest guaranteed error for its price. Independent noise and a synthetic table are computed for
-comparison.
+The best design has the smallest guaranteed error for its price. Independent noise and a synthetic table are computed
+for comparison.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from functools import lru_cache
 import numpy as np
 
 from dodona.errors import InvalidArgument, InvalidRequest, Refused
-from dodona.numbers import Exact
+from dodona.numbers import Exact, largest_number, minimize_unimodal, smallest_integer
 from dodona.privacy.accuracy import to_failure_probability, validate_count
 from dodona.privacy.additive_noise import (
     LARGEST_SCALE,
@@ -111,17 +111,14 @@ def verdict_error_bound(test: SparseVector, *, questions: int, failing: float) -
 
     Theorem: weights-accuracy
     """
+
+    def enough(error: int) -> bool:
+        return verdict_failure_probability(test, error, questions=questions) <= failing
+
     low, high = -1, 1
-    while verdict_failure_probability(test, high, questions=questions) > failing:
+    while not enough(high):
         low, high = high, 2 * high
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (
-            (low, middle)
-            if verdict_failure_probability(test, middle, questions=questions) <= failing
-            else (middle, high)
-        )
-    return high
+    return smallest_integer(enough, low, high)
 
 
 def laplace_bound(scale: Fraction, *, answers: int, failing: float) -> int:
@@ -184,9 +181,6 @@ class WeightsDesign:
 # --- The two currencies that a design is paid in: zCDP with Gaussian answers, or pure losses with Laplace answers. ---
 
 
-_BISECTION_PRECISION = 1e-8
-
-
 @dataclass(frozen=True, slots=True)
 class ZcdpLimit:
     """So much zCDP in all."""
@@ -207,11 +201,8 @@ class ZcdpLimit:
 
     def loss(self, price: float) -> float:
         """Return about the ε with ε·tanh(ε/2) equal to a price."""
-        low, high = math.sqrt(2 * price), math.sqrt(2 * price) + 2 * price
-        while high - low > _BISECTION_PRECISION * low:
-            middle = (low + high) / 2
-            low, high = (middle, high) if middle * math.tanh(middle / 2) < price else (low, middle)
-        return low
+        least = math.sqrt(2 * price)
+        return largest_number(lambda loss: loss * math.tanh(loss / 2) < price, least, least + 2 * price, near=1e-8)
 
     def admits(self, event: Event) -> bool:
         """Return whether the event costs no more."""
@@ -260,7 +251,6 @@ _MAX_DESIGN_ROWS = 10**11  # noise of more rows is not drawn
 _DIRECTIONS = 1e-3  # the part of β for the signs of updates: precise answers are cheap beside the tests
 _POTENTIAL = 1 + 1e-9  # what rounding may add to the potential over all updates
 _SCALE_MARGIN = 1e-6
-_GOLDEN = (math.sqrt(5) - 1) / 2
 
 
 def guarantee(  # noqa: PLR0913  the sides of the promise
@@ -324,16 +314,16 @@ def _search_design(  # noqa: PLR0913, PLR0917  the sides of the promise
 
     def promised(position: float) -> float:
         updates = round(math.exp(position))
-        gap, told = _gap(potential, updates), min(updates, questions)
-        answer = currency.answer(gap * rows, answers=told, failing=failing * _DIRECTIONS)
-        return gap + 2 * _split(questions, told, failing, currency, currency.left(answer, told))[1] / rows
+        gap, answered = _gap(potential, updates), min(updates, questions)
+        answer = currency.answer(gap * rows, answers=answered, failing=failing * _DIRECTIONS)
+        return gap + 2 * _split(questions, answered, failing, currency, currency.left(answer, answered))[1] / rows
 
     # Past one update a question nothing more is paid for, so that there may be a second valley.
     last = math.log(_MOST_UPDATES)
     middle = min(math.log(questions), last)
     found = [
-        _golden_section_minimum(promised, 0.0, middle, near=1e-4),
-        _golden_section_minimum(promised, middle, last, near=1e-4),
+        minimize_unimodal(promised, 0.0, middle, near=1e-4),
+        minimize_unimodal(promised, middle, last, near=1e-4),
     ]
     updates = round(math.exp(min(found, key=promised)))
     unit = Unit(neighbours=Neighbours.REPLACE, size=rows, id=None if together == 1 else "person", rows=together)
@@ -355,18 +345,18 @@ def _make_design(  # noqa: PLR0913, PLR0917  all that was chosen
     admitted: Callable[[EstimateChecker], bool],
 ) -> WeightsDesign:
     """Return the design in whole rows, with scales that are surely within the limit."""
-    told = min(updates, questions)
-    answer = currency.answer(gap * rows, answers=told, failing=failing * _DIRECTIONS)
-    room = currency.left(answer, told)
-    share, error = _split(questions, told, failing, currency, room)
+    answered = min(updates, questions)
+    answer = currency.answer(gap * rows, answers=answered, failing=failing * _DIRECTIONS)
+    room = currency.left(answer, answered)
+    share, error = _split(questions, answered, failing, currency, room)
     if not error < _MAX_DESIGN_ROWS:
         raise NoUsefulGuarantee(math.inf)
-    question = (2 + 1 / share) / currency.loss(room / (told + 1))
+    question = (2 + 1 / share) / currency.loss(room / (answered + 1))
     while True:
         test = SparseVector(
             threshold_scale=round_scale_up(share * question),
             question_scale=round_scale_up(question),
-            positives=told + 1,
+            positives=answered + 1,
         )
         if admitted(EstimateChecker(test, answer, threshold=1)):
             break
@@ -402,24 +392,8 @@ def _split(questions: int, updates: int, failing: float, currency: LossLimit, ro
     def error(share: float) -> float:
         return (2 + 1 / share) * (asked + share * begun + math.lgamma(1 - share))
 
-    share = _golden_section_minimum(error, 0.05, 0.95, near=1e-3)
+    share = minimize_unimodal(error, 0.05, 0.95, near=1e-3)
     return share, max(error(share), 1.0) / currency.loss(room / (updates + 1))
-
-
-def _golden_section_minimum(function: Callable[[float], float], low: float, high: float, *, near: float) -> float:
-    """Return about where a function with one valley is lowest, by golden section."""
-    left, right = high - _GOLDEN * (high - low), low + _GOLDEN * (high - low)
-    at_left, at_right = function(left), function(right)
-    while high - low > near:
-        if at_left <= at_right:
-            high, right, at_right = right, left, at_left
-            left = high - _GOLDEN * (high - low)
-            at_left = function(left)
-        else:
-            low, left, at_left = left, right, at_right
-            right = low + _GOLDEN * (high - low)
-            at_right = function(right)
-    return (low + high) / 2
 
 
 # --- What other mechanisms promise for the same questions: independent noise, and a synthetic table. ---

@@ -22,6 +22,7 @@ from dodona.engines.render import (
     Statement,
     Table,
     conditional_statement,
+    digest_statement,
     histogram_statement,
     people_statement,
     readings_with_outside,
@@ -30,7 +31,6 @@ from dodona.engines.render import (
 )
 from dodona.query.predicate import Among, Axes, Predicate, as_box, unpack_bits
 from dodona.query.query import Block, ConstantWeight, Key, PeopleWeight, Query, block_weights, group_numbers
-from dodona.schema.attributes import cell_count
 from dodona.schema.schema import Domain
 from dodona.trusted.source import Sealed
 
@@ -149,7 +149,7 @@ def plan_histograms(query: Query, *, rows: int) -> HistogramPlan:
         product = _product_size(query.domain, names)
         apart = sum(_cost(query.blocks[place], rows=rows) for place in own)
         if product <= most and _STATEMENT + rows * _ROW_COUNTED + product * _CELL_SUMMED < apart:
-            ordered = sorted(names, key=lambda name: (-cell_count(query.domain[name]), name))
+            ordered = sorted(names, key=lambda name: (-query.domain[name].cells, name))
             histograms.append((tuple(ordered), tuple(own)))
         else:
             single += own
@@ -174,7 +174,7 @@ def _pack_attributes(
 
 
 def _product_size(domain: Domain, names: frozenset[str]) -> int:
-    return math.prod(cell_count(domain[name]) for name in names)
+    return math.prod(domain[name].cells for name in names)
 
 
 def _cost(block: Block, *, rows: int) -> int:
@@ -244,9 +244,7 @@ def _from_marginal(
         for turn, place in enumerate(boxes):
             found[place] = values[turn : turn + 1]
     axes = {
-        name: np.arange(cell_count(domain[name]), dtype=np.int64).reshape(
-            [-1 if other == name else 1 for other in names]
-        )
+        name: np.arange(domain[name].cells, dtype=np.int64).reshape([-1 if other == name else 1 for other in names])
         for name in names
     }
     for place, block in enumerate(blocks):
@@ -277,7 +275,7 @@ def _box_counts(
     if not names:
         return np.full(len(boxes), int(counts), dtype=np.int64)
     parts = [{part.attribute: part.codes for part in own} for own in boxes]
-    masks = [_masks([own[name] for own in parts], cell_count(domain[name])) for name in names]
+    masks = [_masks([own[name] for own in parts], domain[name].cells) for name in names]
     table = counts.astype(np.float64).reshape(counts.shape[0], -1)
     step = max(1, _ENTRIES_AT_ONCE // table.shape[1])
     found = [
@@ -326,6 +324,16 @@ def answer_query(query: Query, table: Table, *, rows: int, fetch: Fetch) -> Seal
     return Sealed(join_answers([found[place] for place in range(len(query.blocks))]))
 
 
+def rows_digest(table: Table, fetch: Fetch) -> str:
+    """Return a digest of all that an answer can depend on: the cells of the rows that count, in any order.
+
+    Each row's cells are written as text and hashed by the engine, and the hashes are added up. This notices changes
+    that happen by mistake; where a table is files, `fingerprint_files` of them is stronger.
+    """
+    _, *limbs = fetch(digest_statement(table))
+    return hashlib.sha256(repr([int(limb[0]) for limb in limbs]).encode("ascii")).hexdigest()
+
+
 def unread_columns(table: Table, fetch: Fetch) -> tuple[str, ...]:
     """Return the columns in which something stands in some row, and in no row a value that is declared."""
     columns = readings_with_outside(table)
@@ -338,7 +346,7 @@ def unread_columns(table: Table, fetch: Fetch) -> tuple[str, ...]:
 
 
 def _fetch_histogram(query: Query, names: Sequence[str], table: Table, fetch: Fetch) -> Histogram:
-    shape = tuple(cell_count(query.domain[name]) for name in names)
+    shape = tuple(query.domain[name].cells for name in names)
     columns = fetch(histogram_statement(table, names))
     counts = np.zeros(int(np.prod(shape, dtype=np.int64)), dtype=np.int64)
     counts[columns[0]] = columns[1]
@@ -409,7 +417,8 @@ def fingerprint_files(paths: str | Path | Iterable[str | Path], *, further: str 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     _ = Path(folder, "a").write_bytes(b"1"), Path(folder, "b").write_bytes(b"2")
-    ...     fingerprint_files([Path(folder, "a"), Path(folder, "b")]) == fingerprint_files([Path(folder, "b"), Path(folder, "a")])
+    ...     a, b = Path(folder, "a"), Path(folder, "b")
+    ...     fingerprint_files([a, b]) == fingerprint_files([b, a])
     True
     """
     listed = [paths] if isinstance(paths, str | Path) else list(paths)

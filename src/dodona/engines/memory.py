@@ -9,11 +9,11 @@ import numpy as np
 
 from dodona.engines.answers import Histogram, WholeNumbers, answer_block, join_answers, plan_histograms
 from dodona.engines.cap import cap_key, number_people, rows_within_cap
-from dodona.engines.errors import SourceUnfit
+from dodona.engines.cells import SourceUnfit
 from dodona.errors import InvariantBroken
 from dodona.query.predicate import evaluate_predicate
 from dodona.query.query import Block, PeopleWeight, Query, group_numbers
-from dodona.schema.attributes import cell_count, source_column_name
+from dodona.schema.attributes import source_column_name
 from dodona.schema.encoding import encode
 from dodona.schema.schema import Schema
 from dodona.trusted.source import Sealed
@@ -97,7 +97,7 @@ class MemorySource:
         return np.bincount(pairs[0], minlength=block.values).astype(np.int64)
 
     def _histogram(self, query: Query, names: Sequence[str]) -> Histogram:
-        shape = tuple(cell_count(query.domain[name]) for name in names)
+        shape = tuple(query.domain[name].cells for name in names)
         number = np.zeros(self._rows, dtype=np.int64)
         for name, size in zip(names, shape, strict=True):
             number *= size

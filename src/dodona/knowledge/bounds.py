@@ -18,7 +18,6 @@ from dodona.knowledge.cells import Contradiction, TooManyCells
 from dodona.knowledge.measurements import BlockMeasurement
 from dodona.query.movement import AxisCodes, Stack, atom_labels, attribute_uses, broadcast_codes
 from dodona.query.query import Block, Query, block_weights, group_numbers
-from dodona.schema.attributes import cell_count
 from dodona.schema.schema import Domain
 
 if TYPE_CHECKING:
@@ -163,7 +162,7 @@ def _codes(domain: Domain, blocks: Sequence[Block], limit: int) -> AxisCodes:
     """Return one code of each class of codes that no block tells apart."""
     found = {}
     for name, trait in attribute_uses(Stack((), tuple(blocks))).items():
-        _, firsts = np.unique(atom_labels(cell_count(domain[name]), trait), return_index=True)
+        _, firsts = np.unique(atom_labels(domain[name].cells, trait), return_index=True)
         found[name] = firsts.astype(np.int64)
     number = math.prod(map(len, found.values()))
     if number > limit:

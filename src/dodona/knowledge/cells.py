@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 from dodona.errors import InvalidArgument, InvalidRequest
 from dodona.query.predicate import Axes, unpack_bits
 from dodona.query.query import Block, ConstantWeight, Query, block_weights, group_numbers
-from dodona.schema.attributes import cell_count
 from dodona.schema.schema import Domain
 
 # --- What is said about a belief that cannot be held, moved or used. ---
@@ -96,10 +95,10 @@ class Support:
         if len(self.masks) != len(self.domain.attributes):
             raise InvalidArgument("masks", len(self.masks), f"write one for each of {len(self.domain.names)} columns")
         for place, (attribute, mask) in enumerate(zip(self.domain, self.masks, strict=True)):
-            if not 0 < mask < 1 << cell_count(attribute):
-                accepted = f"write bits of the {cell_count(attribute)} cells, one at least"
+            if not 0 < mask < 1 << attribute.cells:
+                accepted = f"write bits of the {attribute.cells} cells, one at least"
                 raise InvalidArgument(f"masks[{place}]", attribute.name, accepted)
-            own = codes[attribute.name] = np.flatnonzero(unpack_bits(mask, cell_count(attribute))).astype(
+            own = codes[attribute.name] = np.flatnonzero(unpack_bits(mask, attribute.cells)).astype(
                 np.int64, copy=False
             )
             axes[attribute.name] = own.reshape([-1 if other == place else 1 for other in range(len(self.masks))])
@@ -110,7 +109,7 @@ class Support:
     @classmethod
     def of(cls, domain: Domain) -> Self:
         """Return the support with every cell of a domain."""
-        return cls(domain, tuple((1 << cell_count(attribute)) - 1 for attribute in domain))
+        return cls(domain, tuple((1 << attribute.cells) - 1 for attribute in domain))
 
     @classmethod
     def values(cls, domain: Domain) -> Self:
@@ -134,7 +133,7 @@ class Support:
         return tuple(place for place, name in enumerate(self.domain.names) if name in wanted)
 
 
-# --- The hypothesis: a public belief about the table, a law over the domain's cells, learned from releases alone. ---
+# --- What is passed to a belief and drawn from it. ---
 
 
 Numbers: TypeAlias = float | Sequence[float] | NDArray[np.float64]
@@ -146,39 +145,6 @@ class RandomSource(Protocol):
 
     def random(self, size: int, /) -> NDArray[np.float64]:
         """Return uniform numbers from 0, below 1."""
-
-
-class Hypothesis(Protocol):
-    """A law over cells that can be asked, moved and drawn from.
-
-    Moving it hands its weights on: `updated` and `tilted` work in place and return the moved belief, and the one
-    before it is spent (`SpentBelief`). A vector of 2^27 weights is a gigabyte, and a copy at each step would be
-    slower than the step. `copied` gives a belief of one's own.
-    """
-
-    @property
-    def support(self) -> Support:
-        """The cells that may have weight."""
-
-    def expect(self, query: Query) -> NDArray[np.float64]:
-        """Return the mean weight of a row for every answer of a query: for a count, the share of the rows, in steps."""
-
-    def updated(self, query: Query, *, target: Numbers) -> Self:
-        """Return the nearest law, in relative entropy, whose answers to a query of one block are the targets.
-
-        The block counts rows, in groups or not, or adds up one number.
-
-        Theorem: kl-projection
-        """
-
-    def tilted(self, query: Query, *, exponents: Numbers) -> Self:
-        """Return the law with each cell times e^(exponent·weight), for a query of one block, one exponent an answer."""
-
-    def sample(self, rows: int, rng: RandomSource) -> dict[str, NDArray[np.int64]]:
-        """Return made-up rows: for each attribute the codes, drawn independently from the law."""
-
-    def copied(self) -> Self:
-        """Return a belief with weights of its own."""
 
 
 # --- Marginals of one array, many at once: what they share is summed once. ---
@@ -227,30 +193,6 @@ def compute_marginals(
         waiting.append((keeping, array.reshape(-1, node.rest)))
         waiting.extend((branch, _sum_middle(array, node.length, node.rest)) for branch in summing)
     return found
-
-
-def spread_tables(tables: Mapping[Places, NDArray[np.float64]], shape: tuple[int, ...]) -> NDArray[np.float64]:
-    """Return for each cell of a product the sum of what the tables have for it: the transpose of `marginals`."""
-    size = math.prod(shape)
-    if not tables:
-        return np.zeros(size)
-    found = _build(_plan(shape, tuple(sorted(tables))), tables)
-    return np.array(np.broadcast_to(found, (1, size))).reshape(-1)
-
-
-def _build(node: _Node, tables: Mapping[Places, NDArray[np.float64]]) -> NDArray[np.float64]:
-    """Return (codes kept so far) × (cells that are left), or × 1 where all of those have the same."""
-    if node.ends is not None:
-        return tables[node.ends].reshape(-1, 1)
-    keeping, *summing = node.branches
-    kept = _build(keeping, tables)
-    kept = kept.reshape(-1, node.length, kept.shape[1])
-    cells = np.broadcast_to(kept, (*kept.shape[:2], node.rest))
-    for branch in summing:
-        cells = cells + _build(branch, tables)[:, None, :]
-    if node.skipped == 1:
-        return cells.reshape(cells.shape[0], -1)
-    return np.broadcast_to(cells[:, None], (cells.shape[0], node.skipped, *cells.shape[1:])).reshape(cells.shape[0], -1)
 
 
 @lru_cache(maxsize=32)

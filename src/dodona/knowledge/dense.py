@@ -279,7 +279,9 @@ class DenseBelief:
     """Weights over a product of up to 2^27 cells. The probability of a cell is its weight over the total.
 
     The total is kept beside the weights and is the only normalisation, so that a step on some cells leaves all others
-    alone. The vector is the one thing that changes; a step hands it on to the belief that it returns.
+    alone. `updated` and `tilted` work in place: they hand the vector on to the belief that they return, and the one
+    before is spent (`SpentBelief`). A vector of 2^27 weights is a gigabyte, and a copy at each step would be slower
+    than the step; `copied` gives a belief with weights of its own.
     """
 
     __slots__ = ("_depth", "_kernel", "_known", "_regions", "_steps", "_support", "_total", "_weights")

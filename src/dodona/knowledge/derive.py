@@ -22,7 +22,7 @@ from dodona.knowledge.measurements import BlockMeasurement, StepProduct, StepVec
 from dodona.numbers import to_integer
 from dodona.privacy.accuracy import to_failure_probability
 from dodona.privacy.measurement import Noise
-from dodona.query.query import Query
+from dodona.query.query import Block, Query
 from dodona.schema.schema import Domain
 
 if TYPE_CHECKING:
@@ -389,12 +389,16 @@ class Derivation:
         """
         if query.domain is not self._domain and query.domain != self._domain:
             raise InvalidArgument("query", query.domain.names, f"ask about {', '.join(self._domain.names)}")
+        return self.derive_blocks(query.blocks)
+
+    def derive_blocks(self, blocks: tuple[Block, ...]) -> tuple[BestCombination, ...] | None:
+        """Return the same for blocks of a query over this domain."""
         found = []
         with self._lock:
             while self._taken < len(self._released):
                 self._taken += 1
                 self._take(self._taken - 1)
-            for block in query.blocks:
+            for block in blocks:
                 for vector in block_vectors(block, self._domain) or (None,):
                     one = None if vector is None else self._derived(vector)
                     if one is None:
@@ -444,8 +448,9 @@ def derive(
     >>> domain = Domain((Boolean("urgent"),))
     >>> urgent, calm = (Query.count(domain, among(domain["urgent"], [code])) for code in (1, 0))
     >>> both = Query.count(domain, among(domain["urgent"], [0, 1]))
-    >>> told = [BlockMeasurement(one.blocks[0], (value,), Laplace(scale=2)) for one, value in ((both, 30), (urgent, 12))]
-    >>> derive(calm, told)[0].value
+    >>> counts = ((both, 30), (urgent, 12))
+    >>> measured = [BlockMeasurement(one.blocks[0], (value,), Laplace(scale=2)) for one, value in counts]
+    >>> derive(calm, measured)[0].value
     Fraction(18, 1)
 
     Theorem: derivation

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Protocol, Self, assert_never
 import numpy as np
 
 from dodona.answer.laws import ErrorLaw, GaussianSumBound, NoiseSum, half_width
-from dodona.answer.sums import NoiseTerm
 from dodona.knowledge.derive import Derivation
 from dodona.knowledge.measurements import BlockMeasurement, noise_variance
 from dodona.knowledge.patterns import CountPattern, find_pattern, refine_pattern
@@ -26,7 +25,7 @@ from dodona.ledger.entries import Receipt
 from dodona.privacy.events import Event
 from dodona.privacy.measurement import Measurement, Noise, ResidualMeasurement, ResidualVariance
 from dodona.query.predicate import EVERYTHING, NOTHING, And
-from dodona.query.query import ONE, Block, ConstantWeight, PeopleWeight, Query, weight_range
+from dodona.query.query import ONE, Block, ConstantWeight, PeopleWeight, weight_range
 from dodona.query.residual import Classes
 from dodona.schema.partition import Partition
 
@@ -358,11 +357,11 @@ class Knowledge:
         """
         if isinstance(block.weight, PeopleWeight) or not self.combines or block.values > _MOST_VALUES:
             return None
-        derived = self._derivation.derive(Query(self.domain, (block,)))
+        derived = self._derivation.derive_blocks((block,))
         if derived is None:
             return None
         laws = tuple(
-            NoiseSum(tuple(NoiseTerm.of(float(one.coefficient), one.noise) for one in own.terms)) for own in derived
+            [NoiseSum.combination([(float(one.coefficient), one.noise) for one in own.terms]) for own in derived]
         )
         found = KnownValues([float(own.value) for own in derived], laws)
         return found if enough(found) else None

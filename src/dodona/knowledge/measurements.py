@@ -18,7 +18,7 @@ import numpy as np
 from dodona.errors import InvalidArgument
 from dodona.privacy.additive_noise import Gaussian, Laplace
 from dodona.privacy.measurement import Noise
-from dodona.query.movement import AttributeUse, Stack, attribute_uses, broadcast_codes, run_starts
+from dodona.query.movement import broadcast_codes, code_runs
 from dodona.query.predicate import Among, And, Axes, evaluate_predicate
 from dodona.query.query import (
     Block,
@@ -30,7 +30,6 @@ from dodona.query.query import (
     evaluate_weight,
     group_numbers,
 )
-from dodona.schema.attributes import cell_count
 from dodona.schema.schema import Domain
 
 if TYPE_CHECKING:
@@ -114,15 +113,14 @@ def block_vectors(block: Block, domain: Domain) -> list[StepVector] | None:
         return [found]
     if not _is_sum(block.weight):
         return None
-    seen = attribute_uses(Stack((), (block,)))
-    codes = {name: _run_starts(cell_count(domain[name]), trait) for name, trait in seen.items()}
+    codes = code_runs(block, domain, written_out=_WRITTEN_OUT)
     if math.prod(map(len, codes.values())) * block.values > MOST_ENTRIES:
         return None
     axes, shape = broadcast_codes(codes), tuple(map(len, codes.values()))
     groups = np.broadcast_to(group_numbers(block.keys, axes), shape).reshape(-1)
     meant = evaluate_predicate(block.where, axes)
     several: list[StepVector] = [{} for _ in range(block.values)]
-    for powers, weights in _pieces(block.weight, axes, {name: cell_count(domain[name]) for name in seen}).items():
+    for powers, weights in _pieces(block.weight, axes, {name: domain.by_name[name].cells for name in codes}).items():
         own = np.broadcast_to(np.where(meant, weights, 0), shape).reshape(-1)
         table = np.zeros((block.values, len(own)), dtype=own.dtype)
         table[groups, np.arange(len(own))] = own
@@ -163,11 +161,6 @@ def _is_sum(weight: Weight) -> bool:
             return True
         case _:
             assert_never(weight)
-
-
-def _run_starts(number: int, trait: AttributeUse) -> NDArray[np.int64]:
-    """Return the first code of each run in which all weights are the same, or one polynomial."""
-    return np.arange(number) if trait.values and number <= _WRITTEN_OUT else run_starts(number, trait)
 
 
 Powers = tuple[tuple[str, int], ...]

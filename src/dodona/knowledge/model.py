@@ -15,15 +15,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dodona.knowledge.cells import Support
-from dodona.knowledge.dense import LEAST_SHARE, MOST_SPREAD, DenseBelief
+from dodona.knowledge.dense import DenseBelief
+from dodona.knowledge.fit import ObservedBlock, fit_block, fit_blocks
 from dodona.knowledge.knowledge import LearnedBlock, LearnedMarginal
 from dodona.knowledge.measurements import noise_variance
 from dodona.knowledge.patterns import CountPattern
 from dodona.query.movement import AttributeUse, Stack, atom_labels, attribute_uses
-from dodona.query.predicate import EVERYTHING
 from dodona.query.query import Block, Query
 from dodona.query.residual import Residual, block_of_residual
-from dodona.schema.attributes import cell_count
 from dodona.schema.schema import Domain
 
 if TYPE_CHECKING:
@@ -34,21 +33,9 @@ if TYPE_CHECKING:
 MOST_MODEL_CELLS = 1 << 20
 _RARE = 1e-3  # of a value's prior weight: `<missing>` and `<outside>`, until releases say more
 _ANCHOR = 50.0  # rows: what the prior weighs, beside noise that is weighed by its variance
-_NEWTON = 50
-_CLOSE = 1e-9
 _GROWN = 32  # all is fitted again when there is a thirty-second part more of it
 _SWEEPS = 2
 _PAIR = 2
-
-
-@dataclass(slots=True)
-class _FitTerm:
-    """What the law is fitted to: shares of the rows, and the deviation of the noise in each."""
-
-    block: Block
-    shares: NDArray[np.float64]
-    deviation: float
-    multiplier: float = 0.0
 
 
 @dataclass(slots=True)
@@ -62,7 +49,7 @@ class PredictionModel:
     _seen: dict[str, AttributeUse] = field(default_factory=dict)
     _labels: dict[str, NDArray[np.int64]] = field(default_factory=dict)
     _belief: DenseBelief | None = None
-    _terms: list[_FitTerm] = field(default_factory=list)
+    _terms: list[ObservedBlock] = field(default_factory=list)
     _fitted: int = 0
 
     def predict(self, query: Query, rows: float) -> NDArray[np.float64] | None:
@@ -75,24 +62,23 @@ class PredictionModel:
 
     def take(self, block: Block, share: float, deviation: float) -> None:
         """Fit the law to the share of the rows that a count is, too."""
-        self._take([_FitTerm(block, np.clip([share], 0.0, 1.0), deviation)])
+        self._take([ObservedBlock.of_shares(block, np.clip([share], 0.0, 1.0), deviation**2)])
 
     def take_table(self, learned: LearnedBlock | LearnedMarginal, lattice: ResidualStore, rows: float) -> None:
         """Fit the law to counts in groups too."""
         self._take(_fit_terms(learned, lattice, self.domain, rows))
 
-    def _take(self, terms: Iterable[_FitTerm]) -> None:
+    def _take(self, terms: Iterable[ObservedBlock]) -> None:
         for term in terms:
-            if self._covering((term.block,)) is None:
+            belief = self._covering((term.block,))
+            if belief is None:
                 return
             self.known.update(term.block.attributes)
-            self._terms.append(term)
-            self._step(term)
-        if len(self._terms) >= self._fitted + max(1, self._fitted // _GROWN):
+            self._belief, fitted, _ = fit_block(belief, term, _ANCHOR)
+            self._terms.append(fitted)
+        if self._belief is not None and len(self._terms) >= self._fitted + max(1, self._fitted // _GROWN):
             self._fitted = len(self._terms)
-            for _ in range(_SWEEPS):
-                for term in self._terms:
-                    self._step(term)
+            self._belief, _ = fit_blocks(self._belief, self._terms, anchor=_ANCHOR, sweeps=_SWEEPS)
 
     def _covering(self, blocks: Sequence[Block]) -> DenseBelief | None:
         """Return the law over classes that no block tells apart."""
@@ -107,9 +93,9 @@ class PredictionModel:
             known.masks |= trait.masks
             known.partitions |= trait.partitions
             known.values |= trait.values
-            finer[name] = atom_labels(cell_count(self.domain[name]), known)
+            finer[name] = atom_labels(self.domain[name].cells, known)
         if not finer:  # a question about all rows: any column will do
-            finer[self.domain.names[0]] = np.zeros(cell_count(self.domain.attributes[0]), dtype=np.int64)
+            finer[self.domain.names[0]] = np.zeros(self.domain.attributes[0].cells, dtype=np.int64)
         if self._belief is None or any(finer[name] is not self._labels.get(name) for name in finer):
             self._part(finer)
         return self._belief
@@ -143,54 +129,10 @@ class PredictionModel:
             weights = weights * share.reshape([-1 if other == place else 1 for other in range(len(ordered))])
         self._belief, self._labels = DenseBelief(support, weights), ordered
 
-    def _step(self, term: _FitTerm) -> None:
-        """Move the law to where this release has it; of one count, as far as its noise lets it."""
-        belief = self._belief
-        if belief is None:
-            return
-        query = Query(belief.support.domain, (term.block,))
-        if term.block.keys:
-            shares = _possible(term.shares, belief.expect(query))
-            self._belief = belief if shares is None else belief.updated(query, target=shares)
-            return
-        share = belief.share(term.block.where)
-        if not LEAST_SHARE < share < 1 - LEAST_SHARE:
-            return
-        moved = _tilt(share, float(term.shares[0]), _ANCHOR * term.deviation**2, term.multiplier)
-        term.multiplier += moved
-        self._belief = belief.tilted(query, exponents=moved)
-
-
-def _possible(shares: NDArray[np.float64], believed: NDArray[np.float64]) -> NDArray[np.float64] | None:
-    """Return shares of groups that the law can have: none in a group that no row can be in, all where all rows are.
-
-    A condition may leave nothing of a group, and its noisy count is above 0 all the same.
-    """
-    found = np.where(believed > 0, shares, 0.0)
-    total = float(found.sum())
-    if total <= 0:
-        return None
-    return found / total if float(believed.sum()) >= 1 - LEAST_SHARE else found
-
-
-def _tilt(share: float, told: float, ridge: float, multiplier: float) -> float:
-    """Return t with share·e^t/(1 - share + share·e^t) + ridge·(multiplier + t) = told: one step of the dual."""
-    low, high, found = -MOST_SPREAD, MOST_SPREAD, 0.0
-    odds = math.log(share / (1 - share))
-    for _ in range(_NEWTON):
-        ahead = 0.5 * (1 + math.tanh((odds + found) / 2))
-        gap = ahead - told + ridge * (multiplier + found)
-        if abs(gap) < _CLOSE:
-            break
-        low, high = (found, high) if gap < 0 else (low, found)
-        newton = found - gap / (ahead * (1 - ahead) + ridge)
-        found = newton if low < newton < high else (low + high) / 2
-    return found
-
 
 def _fit_terms(
     learned: LearnedBlock | LearnedMarginal, lattice: ResidualStore, domain: Domain, rows: float
-) -> Iterator[_FitTerm]:
+) -> Iterator[ObservedBlock]:
     """Yield what a release says of shares of the rows."""
     if isinstance(learned, LearnedMarginal):
         told = lattice.cells(CountPattern(learned.classes, None, grouped=True))
@@ -213,16 +155,10 @@ def _fit_terms(
             yield from _group_terms(own, summed.reshape(-1), wider, rows)
 
 
-def _group_terms(block: Block, values: NDArray[np.float64], deviation: float, rows: float) -> Iterator[_FitTerm]:
-    """Yield counts in groups as shares, none of them 0, where they are not lost in noise."""
-    if rows / values.size < deviation:
-        return
-    least = max(LEAST_SHARE, 1e-3 / rows)
-    shares = np.clip(values / rows, least, 1.0)
-    whole = block.where == EVERYTHING
-    if whole or shares.sum() >= 1 - least:
-        shares *= (1.0 if whole else 1 - least) / shares.sum()
-    yield _FitTerm(block, shares, deviation / rows)
+def _group_terms(block: Block, values: NDArray[np.float64], deviation: float, rows: float) -> Iterator[ObservedBlock]:
+    """Yield counts in groups as shares of the rows, where they are not lost in noise."""
+    if rows / values.size >= deviation:
+        yield ObservedBlock.of_shares(block, values / rows, (deviation / rows) ** 2)
 
 
 def _first_codes(own: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -233,6 +169,6 @@ def _first_codes(own: NDArray[np.int64]) -> NDArray[np.int64]:
 def _prior(domain: Domain, name: str) -> NDArray[np.float64]:
     """Return the prior weight of each code: values alike, all else rare."""
     attribute = domain[name]
-    found = np.full(cell_count(attribute), _RARE)
+    found = np.full(attribute.cells, _RARE)
     found[: attribute.size] = 1.0
     return found

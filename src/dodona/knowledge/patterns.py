@@ -19,7 +19,7 @@ from dodona.query.movement import Stack, atom_labels, attribute_uses
 from dodona.query.predicate import Among, And, Jointly, axis_classes, unpack_bits
 from dodona.query.query import ONE, Block, Key, block_weights, group_numbers
 from dodona.query.residual import Classes
-from dodona.schema.attributes import Attribute, cell_count
+from dodona.schema.attributes import Attribute
 from dodona.schema.partition import Partition
 from dodona.schema.schema import Domain
 
@@ -63,7 +63,7 @@ def list_classings(attribute: Attribute) -> tuple[Classes, ...]:
     declared = Partition.of(attribute)
     if not declared.single and declared.groups > 1 and declared.groups * declared.cells <= MOST_BITS:
         found.append(Classes.grouped(declared))
-    if 1 < cell_count(attribute) <= MOST_CLASSES:
+    if 1 < attribute.cells <= MOST_CLASSES:
         found.append(Classes.of(attribute))
     return tuple(found)
 
@@ -92,7 +92,7 @@ def find_pattern(block: Block, domain: Domain) -> CountPattern | None:
         found = [_coarsest(domain[name], own) for name, own in told]
     else:
         seen = attribute_uses(Stack((), (block,))).items()
-        found = [_coarsest(domain[name], atom_labels(cell_count(domain[name]), own)) for name, own in seen]
+        found = [_coarsest(domain[name], atom_labels(domain[name].cells, own)) for name, own in seen]
     known = tuple(own for own in found if own is not None)
     facet = CountPattern(known, None)
     return facet if known and len(known) == len(found) and facet.size <= MOST_PATTERN_CELLS else None

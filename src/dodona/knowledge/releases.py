@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -59,7 +59,7 @@ class ReleasedBlocks:
         with self.lock:
             found = self._draws
             for measured in self._expected.values():
-                found = found.plus(_count_draws(measured))
+                found = _count_draws(measured, found)
             return found
 
     @property
@@ -68,21 +68,14 @@ class ReleasedBlocks:
         return bool(self._waiting or self._blocks)
 
     def recall(self, query: Query) -> list[list[ReleasedBlock] | None]:
-        """Return for each block all that was told of it, the first release first; None where it was never told."""
+        """Return for each block all its releases, the first one first; None where it was never released."""
         with self.lock:
             if not self.tells:
                 return [None] * len(query.blocks)
-            digests = tuple(block_digests(query))
-            needed = Counter(digests)  # a question may have one block in several places
             # A count may have been asked as a sum of cases. Sums of values take long to name: counts leave them alone.
             for kind in (True,) if all(map(_counts, query.blocks)) else (True, False):
                 self._name(kind)
-                found = [self._blocks.get(known) for known in digests]
-                if all(
-                    own is not None and len(own) >= needed[known] for own, known in zip(found, digests, strict=True)
-                ):
-                    break
-            return found
+            return [self._blocks.get(digest) for digest in block_digests(query)]
 
     def _name(self, kind: bool) -> None:  # noqa: FBT001  a key
         """Put the blocks of a kind where their digests find them."""
@@ -116,7 +109,7 @@ class ReleasedBlocks:
             except InvalidRequest:
                 continue  # a choice, or a question about columns that are no longer declared
             values = tuple(int(value) for value in release.values)
-            self._draws = self._draws.plus(_count_draws(measured))
+            self._draws = _count_draws(measured, self._draws)
             if isinstance(measured, ResidualMeasurement):
                 self.knowledge.learn_residuals(receipt, measured, values)
                 continue
@@ -158,10 +151,9 @@ def _counts(block: Block) -> bool:
     )
 
 
-def _count_draws(measured: Measurement | ResidualMeasurement) -> DrawCounts:
-    """Return the draws of a release."""
+def _count_draws(measured: Measurement | ResidualMeasurement, before: DrawCounts) -> DrawCounts:
+    """Return the draws of a release and those before."""
     if isinstance(measured, ResidualMeasurement):
-        return DrawCounts(gaussian=sum(residual.number for residual, _ in measured.parts))
-    return count_draws(
-        (noise, block.values) for noise, block in zip(measured.noises, measured.query.blocks, strict=True)
-    )
+        drawn = sum([residual.number for residual, _ in measured.parts])
+        return DrawCounts(before.laplace, before.gaussian + drawn)
+    return count_draws(measured.noises, measured.query.blocks, before=before)

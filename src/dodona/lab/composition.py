@@ -14,8 +14,9 @@ from fractions import Fraction
 import numpy as np
 
 from dodona.errors import InvalidArgument
-from dodona.numbers import Exact
-from dodona.privacy import plans
+from dodona.lab import convolution
+from dodona.lab.convolution import LossTail
+from dodona.numbers import Exact, largest_number
 from dodona.privacy.bounds import (
     MOST_TIMES,
     EpsilonDelta,
@@ -28,7 +29,6 @@ from dodona.privacy.bounds import (
     validate_positive_delta,
     validate_repetitions,
 )
-from dodona.privacy.plans import LossTail
 
 # --- The composition theorems of the textbook, each by name and in the form in which it holds. ---
 
@@ -151,13 +151,12 @@ def calibrate_epsilon(epsilon: Exact, *, slack: Exact, times: int) -> Fraction:
     Theorem: advanced-composition
     """
     target, wanted = validate_epsilon(epsilon), validate_positive_delta(slack, argument="slack")
-    low, high = 0.0, float_above(target)
     count = validate_repetitions(times)
-    while high - low > 1e-13 * high:
-        middle = (low + high) / 2
-        fits = advanced_sharp((MechanismGroup(Fraction(middle), times=count),), slack=wanted).epsilon <= target
-        low, high = (middle, high) if fits else (low, middle)
-    return Fraction(low)
+
+    def fits(each: float) -> bool:
+        return advanced_sharp((MechanismGroup(Fraction(each), times=count),), slack=wanted).epsilon <= target
+
+    return Fraction(largest_number(fits, 0.0, float_above(target), near=1e-13))
 
 
 def product(epsilon: Exact, *, times: int) -> EpsilonDelta:
@@ -236,8 +235,8 @@ def grouped_delta(parts: Iterable[MechanismGroup], *, epsilon: Exact) -> float:
     Theorem: optimal-composition
     """
     found = require_groups(parts)
-    laws = [(plans.pure_loss_distribution(loss), times) for loss, times in _count_by_epsilon(found).items()]
-    return _with_failures(found, plans.composed_loss_delta(laws, float_below(validate_epsilon(epsilon))))
+    laws = [(convolution.pure_loss_distribution(loss), times) for loss, times in _count_by_epsilon(found).items()]
+    return _with_failures(found, convolution.composed_loss_delta(laws, float_below(validate_epsilon(epsilon))))
 
 
 def grouped_epsilon(parts: Iterable[MechanismGroup], *, delta: Exact) -> float:
@@ -249,11 +248,11 @@ def grouped_epsilon(parts: Iterable[MechanismGroup], *, delta: Exact) -> float:
     wanted = _without_failures(found, validate_positive_delta(delta))
     if wanted <= 0:
         return math.inf
-    laws = [(plans.pure_loss_distribution(loss), times) for loss, times in _count_by_epsilon(found).items()]
-    return min(plans.composed_loss_epsilon(laws, wanted), float_above(basic(found).epsilon))
+    laws = [(convolution.pure_loss_distribution(loss), times) for loss, times in _count_by_epsilon(found).items()]
+    return min(convolution.composed_loss_epsilon(laws, wanted), float_above(basic(found).epsilon))
 
 
-def product_losses(epsilon: Exact, *, times: int) -> tuple[plans.Array, plans.Array]:
+def product_losses(epsilon: Exact, *, times: int) -> tuple[convolution.Array, convolution.Array]:
     """Return the losses of k randomized responses, largest first, and their probabilities.
 
     Theorem: optimal-composition
@@ -266,7 +265,7 @@ def _binomial_losses(part: MechanismGroup) -> LossTail:
     """Return the binomial law of the losses (k - 2j)·ε."""
     loss = float(part.epsilon)
     found = np.asarray(loss * (part.times - 2 * np.arange(part.times + 1)), dtype=np.float64)
-    return LossTail(losses=found, weights=plans.binomial_probabilities(loss, part.times))
+    return LossTail(losses=found, weights=convolution.binomial_probabilities(loss, part.times))
 
 
 def _count_by_epsilon(parts: tuple[MechanismGroup, ...]) -> dict[Fraction, int]:

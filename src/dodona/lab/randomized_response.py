@@ -9,7 +9,7 @@ from fractions import Fraction
 from typing import ClassVar, Self
 
 from dodona.errors import InvalidArgument
-from dodona.numbers import Exact, to_fraction, to_integer
+from dodona.numbers import Exact, smallest_integer, to_fraction, to_integer
 from dodona.privacy.accuracy import Accuracy, Against, to_failure_probability, validate_count
 from dodona.privacy.additive_noise import SMALLEST_EPSILON
 from dodona.privacy.events import PureEvent, PureMechanism
@@ -190,11 +190,7 @@ def _invert_test(yes: int, respondents: int, honesty: float, failing: float) -> 
 
     def first(holds: Callable[[int], bool]) -> int:
         """Return the least number of true yes at which it holds; from there on it does."""
-        low, high = 0, respondents + 1
-        while low < high:
-            middle = (low + high) // 2
-            low, high = (low, middle) if middle > respondents or holds(middle) else (middle + 1, high)
-        return low
+        return smallest_integer(holds, -1, respondents + 1)
 
     # By symmetry, at least `yes` say yes exactly if at most the rest say no.
     lowest = first(lambda true: at_most(respondents - yes, respondents - true) > rare)

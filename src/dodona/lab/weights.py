@@ -22,7 +22,7 @@ from dodona.curator.weights import (
 from dodona.curator.weights_design import WeightsDesign, laplace_bound, verdict_error_bound, verdict_failure_probability
 from dodona.errors import InvalidArgument
 from dodona.lab.composition import product_sharp
-from dodona.numbers import Exact
+from dodona.numbers import Exact, smallest_number
 from dodona.privacy.accuracy import to_failure_probability, validate_count
 from dodona.privacy.additive_noise import Laplace, round_scale_up, validate_noise_delta, validate_noise_epsilon
 from dodona.privacy.bounds import EpsilonDelta
@@ -236,12 +236,14 @@ def square_root(  # noqa: PLR0913  the sides of the promise
         updates = _updates(universe, step)
         return math.sqrt((8 * (updates + 1) + 0.51 * updates) / limit) + 1
 
-    low, high = 1.001 * math.sqrt(_potential(universe) / 10**6), 1.0
-    while high / low > 1 + 1e-4:
-        step = math.sqrt(low * high)
-        design = _algorithm_two(rows, universe, questions, step, scale(step), failing)
-        low, high = (step, high) if design.checker.threshold > math.ceil(4 * step * rows) else (low, step)
-    return _algorithm_two(rows, universe, questions, high, scale(high), failing)
+    def design(step: float) -> WeightsDesign:
+        return _algorithm_two(rows, universe, questions, step, scale(step), failing)
+
+    def kept(step: float) -> bool:
+        return design(step).checker.threshold <= math.ceil(4 * step * rows)
+
+    low = 1.001 * math.sqrt(_potential(universe) / 10**6)
+    return design(smallest_number(kept, low, 1.0, near=1e-4, geometric=True))
 
 
 def _algorithm_two(  # noqa: PLR0913, PLR0917  all that was chosen

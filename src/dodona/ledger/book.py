@@ -14,7 +14,7 @@ from hashlib import sha256
 from typing import Self, assert_never
 
 from dodona.errors import DodonaError, InvalidArgument
-from dodona.ledger.account import ZERO_COST, Account, PlanReserve, PlanState, remaining_share, restore_filter
+from dodona.ledger.account import Account, remaining_share, restore_filter
 from dodona.ledger.entries import (
     FORMAT,
     AnalystAdmitted,
@@ -24,7 +24,6 @@ from dodona.ledger.entries import (
     Created,
     Entry,
     LedgerClosed,
-    PlanOpened,
     ReadFailed,
     Receipt,
     Recovered,
@@ -48,7 +47,6 @@ from dodona.ledger.errors import (
 from dodona.ledger.store import GENESIS_HASH, Line, line_after
 from dodona.numbers import format_percent
 from dodona.privacy.accountants import odometer
-from dodona.privacy.bounds import EpsilonDelta
 from dodona.privacy.budget import Budget
 from dodona.privacy.events import Event
 from dodona.schema.schema import Neighbours
@@ -64,24 +62,12 @@ class AnalystState:
     share: Fraction
     spent: Fraction
     left: Fraction
-    plans: EpsilonDelta
-    """What their plans took off the pot."""
     stopped: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PlanReserveState:
-    """What was set aside for plans, what was taken off it, and the plans of which something is left."""
-
-    total: EpsilonDelta
-    taken: EpsilonDelta
-    left: EpsilonDelta
-    plans: tuple[PlanState, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class BudgetState:
-    """The whole, what was spent of it and what is left, as shares of what questions may spend."""
+    """The whole, what was spent of it and what is left, as shares of it."""
 
     total: Budget
     spent: Fraction
@@ -89,13 +75,10 @@ class BudgetState:
     epsilon_spent: float
     """Holds for all answers so far, at the budget's δ: the odometer, or the budget itself where that says less.
 
-    These are two statements, each at δ; page odometer says what may be said of both together. The part that is kept
-    for plans is not in it.
+    These are two statements, each at δ; page odometer says what may be said of both together.
     """
     charges: int
-    """All receipts, those that were served from plans among them."""
     releases: int
-    pot: PlanReserveState
     analysts: tuple[AnalystState, ...]
     closed: bool
     recovered: bool
@@ -116,7 +99,6 @@ class BudgetState:
 
 def budget_state(account: Account, *, charges: int, releases: int, closed: bool, head: str) -> BudgetState:
     """Return the state of an account at a head."""
-    pot = account.pot
     return BudgetState(
         total=account.budget,
         spent=1 - remaining_share(account.filter, account.spent),
@@ -124,14 +106,12 @@ def budget_state(account: Account, *, charges: int, releases: int, closed: bool,
         epsilon_spent=_epsilon_spent(account),
         charges=charges,
         releases=releases,
-        pot=PlanReserveState(total=pot.total, taken=pot.taken, left=pot.left, plans=pot.open_plans()),
         analysts=tuple(
             AnalystState(
                 name=name,
                 share=purse.analyst.share,
                 spent=1 - remaining_share(purse.filter, purse.spent),
                 left=remaining_share(purse.filter, purse.spent),
-                plans=pot.by_analyst.get(name, ZERO_COST),
                 stopped=purse.stopped,
             )
             for name, purse in sorted(account.purses.items())
@@ -198,7 +178,7 @@ class Book:
         self.datasets = dict(created.datasets)
         self.cap_key = _cap_key(first, created)
         whole = restore_filter(created.budget, created.order, created.limit)
-        self.account = Account(created.budget, whole, PlanReserve(EpsilonDelta(*created.budget.plans)))
+        self.account = Account(created.budget, whole)
         for _, event in created.earlier:
             self._same_relation(event.neighbours)
             self.account.count(event)
@@ -284,8 +264,6 @@ class Book:
         match entry:
             case Charged():
                 self._charge(entry, own_hash)
-            case PlanOpened():
-                self._open(entry, own_hash)
             case Redeemed():
                 self._redeem(entry)
             case WatchArmed():
@@ -326,11 +304,11 @@ class Book:
     def _charge(self, entry: Charged, own_hash: str) -> None:
         if entry.dataset not in self.datasets:
             raise InvalidArgument("dataset", entry.dataset, "write the name of a dataset of this ledger")
-        self._spendable(entry, entry.event.neighbours)
-        if entry.plan is None:
-            self.account.charge(entry.event, entry.analyst)
-        else:
-            self.account.take(entry.plan, entry.event, entry.analyst)
+        self.hold_open()
+        self._same_relation(entry.event.neighbours)
+        if entry.key is not None and (entry.analyst, entry.key) in self.keys:
+            raise InvalidArgument("key", entry.key, "a key names one question, once")
+        self.account.charge(entry.event, entry.analyst)
         if entry.key is not None:
             self.keys[entry.analyst, entry.key] = own_hash
         self.charges[own_hash] = ChargeState(
@@ -342,26 +320,10 @@ class Book:
                 purpose=entry.purpose,
                 version=entry.version,
                 event=entry.event,
-                plan=entry.plan,
             ),
             self.number + 1,
         )
-        if entry.plan is None:
-            self._unanswered[entry.dataset, entry.purpose, entry.version, entry.event][own_hash] = None
-
-    def _open(self, entry: PlanOpened, own_hash: str) -> None:
-        for event, _ in entry.parts:
-            self._spendable(entry, event.neighbours)
-        self.account.open(entry, own_hash)
-        if entry.key is not None:
-            self.keys[entry.analyst, entry.key] = own_hash
-
-    def _spendable(self, entry: Charged | PlanOpened, neighbours: Neighbours) -> None:
-        """Refuse what no account could make right: the end, the other relation, a key that is taken."""
-        self.hold_open()
-        self._same_relation(neighbours)
-        if entry.key is not None and (entry.analyst, entry.key) in self.keys:
-            raise InvalidArgument("key", entry.key, "a key names one question or one plan, once")
+        self._unanswered[entry.dataset, entry.purpose, entry.version, entry.event][own_hash] = None
 
     def _same_relation(self, neighbours: Neighbours) -> None:
         if neighbours is not self.created.neighbours:

@@ -1,4 +1,4 @@
-"""The burn-down chart: what was left of the budget after each charge, plan and act of the owner."""
+"""The burn-down chart: what was left of the budget after each charge and act of the owner."""
 
 from __future__ import annotations
 
@@ -8,23 +8,20 @@ from importlib import util
 from pathlib import Path
 
 from dodona.errors import InvalidRequest, printable
-from dodona.ledger.account import ZERO_COST, remaining_share
+from dodona.ledger.account import remaining_share
 from dodona.ledger.book import Book
 from dodona.ledger.store import Line
 
 _SIZE = (9.0, 5.0)
-_SPENDING = frozenset({"charged", "opened"})
 
 
 @dataclass(frozen=True, slots=True)
 class Burndown:
-    """Shares left, one a charge, plan or act that changed them; the first is when the ledger was created."""
+    """Shares left, one a charge or act that changed them; the first is when the ledger was created."""
 
     whole: tuple[float, ...]
     analysts: dict[str, tuple[float | None, ...]]
     """None before the analyst was let in."""
-    plans: tuple[float, ...]
-    """Of what was set aside for plans; empty where nothing was."""
     acts: tuple[tuple[int, str], ...]
     """Where the owner acted, and how."""
     epsilon: float
@@ -35,7 +32,6 @@ def compute_burndown(lines: Sequence[Line]) -> Burndown:
     book = Book.read(lines[:1])
     whole = [_left(book)]
     purses = [_analyst_shares(book)]
-    plans = [float(book.account.pot.share_left())]
     acts = []
     for line in lines[1:]:
         before = _facts(book)
@@ -44,14 +40,11 @@ def compute_burndown(lines: Sequence[Line]) -> Burndown:
             continue
         whole.append(_left(book))
         purses.append(_analyst_shares(book))
-        plans.append(float(book.account.pot.share_left()))
-        if _name(line) not in _SPENDING:
+        if _name(line) != "charged":
             acts.append((len(whole) - 1, _name(line)))
     names = sorted({name for left in purses for name in left})
     analysts = {name: tuple(left.get(name) for left in purses) for name in names}
-    pot = book.account.pot
-    kept = () if pot.total == ZERO_COST else tuple(plans)
-    return Burndown(tuple(whole), analysts, kept, tuple(acts), float(book.account.filter.epsilon))
+    return Burndown(tuple(whole), analysts, tuple(acts), float(book.account.filter.epsilon))
 
 
 def draw_burndown(found: Burndown, path: Path) -> None:
@@ -70,17 +63,12 @@ def draw_burndown(found: Burndown, path: Path) -> None:
     for name, lefts in found.analysts.items():
         values = [float("nan") if left is None else 100 * left for left in lefts]
         axes.step(steps, values, where="post", linewidth=1.4, label=f"{printable(name)}, of their share")
-    if found.plans:
-        values = [100 * left for left in found.plans]
-        axes.step(
-            steps, values, where="post", linewidth=1.4, linestyle="--", color="black", label="set aside for plans"
-        )
     for place, act in found.acts:
         axes.axvline(place, color="#999999", linestyle=":", linewidth=1)
         axes.annotate(
             act, (place, 101), xytext=(2, 0), textcoords="offset points", rotation=45, fontsize=8, annotation_clip=False
         )
-    axes.set(xlabel="charges, plans and acts of the owner", ylabel="left, % of the budget", ylim=(0, 100))
+    axes.set(xlabel="charges and acts of the owner", ylabel="left, % of the budget", ylim=(0, 100))
     axes.set_xlim(0, max(1, len(found.whole) - 1))
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.grid(visible=True, color="#dddddd", linewidth=0.6)
@@ -93,7 +81,7 @@ def draw_burndown(found: Burndown, path: Path) -> None:
 
 def _facts(book: Book) -> tuple[object, ...]:
     account = book.account
-    return account.spent, account.filter, dict(account.purses), account.pot.taken, book.closed
+    return account.spent, account.filter, dict(account.purses), book.closed
 
 
 def _left(book: Book) -> float:

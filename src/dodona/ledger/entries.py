@@ -1,6 +1,6 @@
 """The entries of a ledger, with receipts and releases, and their one canonical JSON form.
 
-Entries record charges, plans, uses, releases and the owner's acts. Nothing is ever taken back, and text that this
+Entries record charges, uses, releases and the owner's acts. Nothing is ever taken back, and text that this
 version does not know is refused.
 """
 
@@ -11,12 +11,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import lru_cache
-from typing import Any, assert_never, cast
+from typing import Any, assert_never
 
 from dodona.errors import InvalidArgument, InvalidRequest
 from dodona.privacy import events
 from dodona.privacy.budget import Analyst, Budget
-from dodona.privacy.events import ComposedEvent, Event
+from dodona.privacy.events import Event
 from dodona.schema.schema import Neighbours
 
 # --- Texts that may stand in an entry of a ledger. ---
@@ -69,8 +69,6 @@ class Receipt:
     version: str
     """The version of the data."""
     event: Event
-    plan: str | None = None
-    """The id of the plan that the event was taken out of."""
 
 
 # --- A release: noisy values, their mechanism and the receipt that bought them. It is public. ---
@@ -129,7 +127,7 @@ def _fraction(text: object) -> Fraction:
     return value
 
 
-# --- What a ledger is made of: charges, plans, uses, releases and the owner's acts. Nothing is ever taken back. ---
+# --- What a ledger is made of: charges, uses, releases and the owner's acts. Nothing is ever taken back. ---
 
 
 FORMAT = 1
@@ -137,8 +135,6 @@ CAP_KEY_BYTES = 32
 
 Earlier = tuple[str, Event]
 """What was spent before there was a ledger: on what, in words, and the event."""
-PlanParts = tuple[tuple[Event, int], ...]
-"""The events of a plan, and how often each may be asked for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,22 +168,6 @@ class Charged:
     purpose: str
     version: str
     event: Event
-    plan: str | None = None
-    """The id of the plan that it was taken out of, which paid for it; else the filter did."""
-
-
-@dataclass(frozen=True, slots=True)
-class PlanOpened:
-    """A plan was paid for, whole, out of what was set aside; the hash of this entry is the plan's id.
-
-    The price stands here because it is fixed for ever, whichever version reads it later.
-    """
-
-    analyst: str | None
-    key: str | None
-    parts: PlanParts
-    epsilon: Fraction
-    delta: Fraction
 
 
 @dataclass(frozen=True, slots=True)
@@ -282,7 +262,6 @@ class LedgerClosed:
 Entry = (
     Created
     | Charged
-    | PlanOpened
     | Redeemed
     | WatchArmed
     | ReadFailed
@@ -356,7 +335,6 @@ def _dumps(fields: JsonFields) -> str:
 def _fields(entry: Entry) -> JsonFields:
     match entry:
         case Charged():
-            served = {} if entry.plan is None else {"plan": entry.plan}  # so that older lines keep their hash
             return {
                 "entry": "charged",
                 "dataset": entry.dataset,
@@ -365,14 +343,7 @@ def _fields(entry: Entry) -> JsonFields:
                 "purpose": entry.purpose,
                 "version": entry.version,
                 "event": _event_fields(entry.event),
-            } | served
-        case PlanOpened():
-            return {
-                "entry": "opened",
-                "analyst": entry.analyst,
-                "key": entry.key,
-                "parts": _event_fields(ComposedEvent(entry.parts))["parts"],
-            } | _pair(entry.epsilon, entry.delta)
+            }
         case Redeemed() | ReadFailed() | WatchArmed():
             return _use_fields(entry)
         case Released(release):
@@ -426,7 +397,6 @@ def _created_fields(entry: Created) -> JsonFields:
         "datasets": [list(dataset) for dataset in entry.datasets],
         "neighbours": entry.neighbours.value,
         "budget": _pair(budget.epsilon, budget.delta) | {"accountant": budget.accountant.value},
-        "plans": _pair(*budget.plans),
         "order": None if entry.order is None else str(entry.order),
         "limit": entry.limit,
         "analysts": [[analyst.name, str(analyst.share)] for analyst in entry.analysts],
@@ -434,11 +404,11 @@ def _created_fields(entry: Created) -> JsonFields:
 
 
 def _read_created(fields: JsonFields) -> Created:
-    budget, plans = fields["budget"], fields["plans"]
+    budget = fields["budget"]
     return Created(
         tuple((_text(name), _text(schema)) for name, schema in fields["datasets"]),
         Neighbours(fields["neighbours"]),
-        Budget(budget["epsilon"], budget["delta"], budget["accountant"], (plans["epsilon"], plans["delta"])),
+        Budget(budget["epsilon"], budget["delta"], budget["accountant"]),
         None if fields["order"] is None else Fraction(fields["order"]),
         _whole(fields["limit"]),
         tuple(Analyst(name, share) for name, share in fields["analysts"]),
@@ -466,15 +436,7 @@ def _read_charged(fields: JsonFields) -> Charged:
         _text(fields["purpose"]),
         _text(fields["version"]),
         _event(_dumps(fields["event"])),
-        _text(fields["plan"]) if "plan" in fields else None,
     )
-
-
-def _read_plan_opened(fields: JsonFields) -> PlanOpened:
-    together = _event(_dumps({"event": "together", "parts": fields["parts"]}))
-    parts: PlanParts = cast("ComposedEvent", together).parts
-    epsilon, delta = Fraction(_text(fields["epsilon"])), Fraction(_text(fields["delta"]))
-    return PlanOpened(_optional_text(fields["analyst"]), _optional_text(fields["key"]), parts, epsilon, delta)
 
 
 def _read_released(fields: JsonFields) -> Released:
@@ -488,7 +450,6 @@ def _read_released(fields: JsonFields) -> Released:
 _READERS: dict[str, Callable[[JsonFields], Entry]] = {
     "created": _read_created,
     "charged": _read_charged,
-    "opened": _read_plan_opened,
     "redeemed": lambda fields: Redeemed(_text(fields["receipt"]), _whole(fields["charge"])),
     "armed": lambda fields: WatchArmed(_text(fields["receipt"]), _whole(fields["charge"]), _flag(fields["fresh"])),
     "unanswered": lambda fields: ReadFailed(_text(fields["receipt"]), _whole(fields["charge"])),

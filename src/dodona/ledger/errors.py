@@ -6,7 +6,6 @@ from fractions import Fraction
 
 from dodona.errors import InvalidRequest, InvariantBroken, Refused, Unavailable
 from dodona.numbers import format_percent
-from dodona.privacy.bounds import EpsilonDelta
 
 
 class BudgetExhausted(Refused):
@@ -32,47 +31,6 @@ class NotPermitted(Refused):
     code = "not-permitted"
 
 
-class PlanReserveExhausted(Refused):
-    """The plan does not fit what is left for plans."""
-
-    code = "pot-exhausted"
-
-    def __init__(self, *, asked: EpsilonDelta, left: EpsilonDelta, of: str) -> None:
-        """Say what the plan costs and what is left, and whose part it is."""
-        self.asked = asked
-        self.left = left
-        self.of = of
-        super().__init__(
-            f"This plan costs {_pair(asked)}; of what was set aside for plans {_pair(left)} is left to {of}. Open a "
-            "smaller plan, or ask without one."
-        )
-
-
-class NotInPlan(Refused):
-    """The event is not among those that are left of the plan."""
-
-    code = "not-in-plan"
-
-    def __init__(self, left: str) -> None:
-        """Say what is left, in words."""
-        super().__init__(
-            f"The plan does not have this event left. It has: {left}. Ask for one of these, or without the plan."
-        )
-
-
-class PlanVoid(Refused):
-    """The plan is older than a recovery, so nobody knows what is left of it."""
-
-    code = "plan-void"
-
-    def __init__(self) -> None:
-        """Say what to do."""
-        super().__init__(
-            "The ledger was recovered from a backup after this plan was opened: its events may have been used. Ask "
-            "without the plan."
-        )
-
-
 class ReceiptVoid(Refused):
     """The receipt is older than a recovery, so nobody knows whether it was used."""
 
@@ -87,13 +45,13 @@ class ReceiptVoid(Refused):
 
 
 class KeyReused(InvalidRequest):
-    """A key names one question, or one plan, for ever."""
+    """A key names one question for ever."""
 
     code = "key-reused"
 
     def __init__(self, key: str) -> None:
         """Name the key."""
-        super().__init__(f"The key {key[:60]!r} belongs to another question or plan of this analyst. Write a new key.")
+        super().__init__(f"The key {key[:60]!r} belongs to another question of this analyst. Write a new key.")
 
 
 class AnswerInterrupted(Unavailable):
@@ -260,7 +218,3 @@ class LedgerOfAnother(InvalidRequest):
     """The ledger belongs to another dataset, another schema or another format."""
 
     code = "ledger-of-another"
-
-
-def _pair(pair: EpsilonDelta) -> str:
-    return f"(ε {float(pair.epsilon):.6g}, δ {float(pair.delta):.6g})"

@@ -180,7 +180,7 @@ class GroupCommit(Generic[Request]):
             self._appoint(answered=0)
 
 
-# --- The keeper of a book: nothing is told that is not durable, and after one failed write nothing is told at all. ---
+# --- The keeper: nothing is returned that is not durable, and after one failed write nothing is returned at all. ---
 
 
 Clock = Callable[[], datetime]
@@ -239,7 +239,7 @@ class Keeper:
     def hold(self, receipt: str) -> bool:
         """Hold a receipt against all other threads and processes; returns whether. Acts may call it."""
         with self._guard:
-            if receipt in self._holds or not self._store.holds.hold([receipt]):
+            if receipt in self._holds or not self._store.holds.hold(receipt):
                 return False
             self._holds.add(receipt)
             return True

@@ -8,10 +8,10 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from fractions import Fraction
-from typing import TYPE_CHECKING, Self, cast
+from typing import Self, cast
 
 from dodona.errors import DodonaError, InvalidArgument, Unavailable
-from dodona.ledger.account import PlanState, count_events, enlarge_budget, enlarge_limit
+from dodona.ledger.account import enlarge_budget, enlarge_limit
 from dodona.ledger.book import MOST_FAILURES, Book, BudgetState, ChargeState
 from dodona.ledger.entries import (
     AnalystAdmitted,
@@ -20,7 +20,6 @@ from dodona.ledger.entries import (
     Charged,
     Entry,
     LedgerClosed,
-    PlanOpened,
     ReadFailed,
     Receipt,
     Redeemed,
@@ -42,50 +41,38 @@ from dodona.ledger.errors import (
     ReceiptMismatch,
 )
 from dodona.ledger.head import Head
-from dodona.ledger.holds import Reservation
 from dodona.ledger.keeper import Act, Keeper, Write, chain_contains
-from dodona.ledger.store import Line, Store
+from dodona.ledger.store import Line, Reservation, Store
 from dodona.numbers import Exact
 from dodona.privacy.accountants import Shares, Spending
 from dodona.privacy.budget import Analyst
 from dodona.privacy.events import Event
 
-if TYPE_CHECKING:
-    from dodona.privacy.plans import Plan
-
-
-# --- What every ledger does, wherever its lines are kept. ---
-
-
-# --- The ledger: the book's rules behind a keeper, for one dataset of the account. ---
-
-
 _LONGEST_RECORD = 1 << 26
-_MOST_PARTS = 1000
 PATIENCE = 300.0
-"""So many seconds one waits for an answer that another caller is being told."""
+"""How many seconds one waits for an answer that another caller is getting."""
 _SHORTEST_PAUSE = 0.005
 _LONGEST_PAUSE = 0.1
 
 
 class Ledger:
-    """Append-only, hash-chained account of one budget, over any store. What a method returns is durable before it returns.
+    """The account of one budget, in any store. Whatever a method returns was durable before it returned.
 
-    After a write that failed the object answers nothing more: open the ledger again. Threads may share it; a process
-    that was forked must open its own.
+    After a failed write the object refuses everything: open the ledger again. Threads may share it; a forked process
+    must open its own.
     """
 
     def __init__(self, keeper: Keeper, *, dataset: str | None, patience: float = PATIENCE) -> None:
         """Take the keeper of the book, and the dataset that questions are about where there are several.
 
-        Whoever asks what another caller is being told waits for it so many seconds.
+        `patience` is how many seconds one waits for an answer that another caller is getting.
         """
         self._keeper = keeper
         self._dataset = dataset
         self._patience = patience
         self._unrecorded: dict[str, Release] = {}
 
-    def reserve(  # noqa: PLR0913  each is a word of the entry
+    def reserve(
         self,
         event: Event,
         *,
@@ -93,19 +80,17 @@ class Ledger:
         key: str | None,
         purpose: str,
         version: str,
-        plan: str | None = None,
     ) -> Receipt:
         """Charge an event for a question and return the receipt; the same key and question is charged once.
 
-        With the id of a plan the event is taken out of it, and nothing else is charged. Raises BudgetExhausted,
-        NotInPlan, PlanVoid or NotPermitted, and KeyReused where the key belongs to something else.
+        Raises BudgetExhausted or NotPermitted, and KeyReused where the key belongs to another question.
         """
         validate_event(event)
-        validate_optional_texts(analyst=analyst, key=key, plan=plan)
+        validate_optional_texts(analyst=analyst, key=key)
         purpose, version = validate_text("purpose", purpose), validate_text("version", version)
 
         def act(book: Book, write: Write) -> Receipt:
-            wanted = Charged(self._one(book), analyst, key, purpose, version, event, plan)
+            wanted = Charged(self._one(book), analyst, key, purpose, version, event)
             found = _find_by_key(book, wanted)
             return self._written(book, write, wanted) if found is None else found.receipt
 
@@ -162,27 +147,6 @@ class Ledger:
     def wait_for(self, receipt: Receipt) -> None:
         """Wait while anybody is answering under a receipt; raises AskedElsewhere where that takes too long."""
         self._wait(receipt.id)
-
-    def open_plan(self, plan: Plan, *, delta: Exact, analyst: str | None, key: str | None) -> PlanState:
-        """Pay for a plan out of the pot, at its price for this δ; the same key and plan is paid for once.
-
-        Raises PotExhausted or NotPermitted, and KeyReused where the key belongs to something else.
-        """
-        _validate_plan(plan)
-        validate_optional_texts(analyst=analyst, key=key)
-        cost = plan.cost(delta)  # takes a while for a long plan, so not where all others wait
-        wanted = PlanOpened(analyst, key, plan.parts, cost.epsilon, cost.delta)
-
-        def act(book: Book, write: Write) -> PlanState | None:
-            known = None if key is None else book.keys.get((analyst, key))
-            if known is None:
-                return book.account.pot.plan(write(wanted).hash)
-            found = book.account.pot.plan(known)
-            if found is None or count_events(found.parts) != count_events(wanted.parts):
-                raise KeyReused(str(key))
-            return found
-
-        return cast("PlanState", self._keeper.run(act))
 
     def redeem(self, receipt: Receipt) -> None:
         """Use a receipt, once: ReceiptReused the second time, ReceiptMismatch where it is not of this ledger."""
@@ -247,7 +211,7 @@ class Ledger:
         self._keeper.let_go(release.receipt)
 
     def released(self, purpose: str, version: str) -> tuple[Release, ...]:
-        """Return all answers to a question on a version of the data, oldest first; to tell them again is free."""
+        """Return all answers to a question on a version of the data, oldest first; replaying them is free."""
         return self._keeper.read(lambda book, _, __: tuple(book.releases.get((self._one(book), purpose, version), ())))
 
     def releases(self, *, after: int = 0) -> tuple[tuple[Receipt, Release], ...]:
@@ -280,7 +244,7 @@ class Ledger:
     def permit(self, analyst: str | None) -> None:
         """Raise NotPermitted where analysts are declared and this is none of them; one who was stopped may still read.
 
-        Whoever is nobody hears nothing: neither answers nor prices nor the history.
+        Strangers see nothing: neither answers nor prices nor the history.
         """
         self._keeper.read(lambda book, _, __: book.account.permit(analyst))
 
@@ -341,7 +305,7 @@ class Ledger:
     def declare(self, dataset: str, schema: str, *, head: str | None = None) -> None:
         """Add a table of the same people, or write down the new digest of a schema that got more columns.
 
-        With the head that the decision was made on: LedgerBusy where somebody wrote after it.
+        With the head that the decision was made on: LedgerBusy if anything was written since.
         """
         self._write(SchemaDeclared(validate_text("dataset", dataset), validate_text("schema", schema)), head=head)
 
@@ -448,29 +412,9 @@ def _watch_usage(charge: ChargeState) -> WatchUsage:
     return WatchUsage(charge.armed, charge.thresholds)
 
 
-def _validate_plan(plan: Plan) -> None:
-    """Refuse a plan that would not be the same when it is read again, or that would be too long a line."""
-    from dodona.privacy.plans import Plan
-
-    if type(plan) is not Plan or type(plan.parts) is not tuple:
-        raise InvalidArgument("plan", plan, "write a Plan")
-    if len(plan.parts) > _MOST_PARTS:
-        raise InvalidArgument("plan", plan, f"write at most {_MOST_PARTS} kinds of events, each any number of times")
-    for event, _ in plan.parts:
-        validate_event(event)
-
-
 def _charge_entry(receipt: Receipt) -> Charged:
     """Return the entry that a receipt was written for."""
-    return Charged(
-        receipt.dataset,
-        receipt.analyst,
-        receipt.key,
-        receipt.purpose,
-        receipt.version,
-        receipt.event,
-        receipt.plan,
-    )
+    return Charged(receipt.dataset, receipt.analyst, receipt.key, receipt.purpose, receipt.version, receipt.event)
 
 
 def _verified_state(book: Book, store: Store, head: Head) -> BudgetState:

@@ -7,11 +7,39 @@ from threading import Lock
 
 from dodona.ledger.errors import LedgerRolledBack
 from dodona.ledger.head import Mark
-from dodona.ledger.holds import MemoryHolds
 from dodona.ledger.keeper import Clock, utc_now
 from dodona.ledger.ledger import Ledger
 from dodona.ledger.opening import LedgerTerms, first_line, open_existing
 from dodona.ledger.store import Decide, Line
+
+
+class MemoryHolds:
+    """Holds among the threads of one process."""
+
+    def __init__(self) -> None:
+        """Begin with nothing held."""
+        self._held: set[str] = set()
+        self._lock = Lock()
+
+    def hold(self, receipt: str) -> bool:
+        """Hold a receipt; returns whether."""
+        with self._lock:
+            free = receipt not in self._held
+            self._held.add(receipt)
+            return free
+
+    def held(self, receipt: str) -> bool:
+        """Return whether a receipt is held."""
+        with self._lock:
+            return receipt in self._held
+
+    def let_go(self, receipt: str) -> None:
+        """Let go of a receipt."""
+        with self._lock:
+            self._held.discard(receipt)
+
+    def close(self) -> None:
+        """Keep what others hold: they share this object."""
 
 
 class MemoryStore:

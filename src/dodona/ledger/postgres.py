@@ -136,16 +136,9 @@ class ServerHolds:
 
     connection: psycopg.Connection[tuple[Any, ...]]
 
-    def hold(self, receipts: Sequence[str]) -> bool:
-        """Hold receipts, all or none."""
-        taken: list[str] = []
-        for receipt in receipts:
-            if not self._true(_HOLD, _lock_number(receipt)):
-                for other in taken:
-                    self.let_go(other)
-                return False
-            taken.append(receipt)
-        return True
+    def hold(self, receipt: str) -> bool:
+        """Hold a receipt; returns whether."""
+        return self._true(_HOLD, _lock_number(receipt))
 
     def held(self, receipt: str) -> bool:
         """Return whether another session holds a receipt, by a look that does not disturb others who look."""

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import sqlite3
+import struct
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -11,7 +13,6 @@ from typing import TypeVar
 
 from dodona.ledger.errors import LedgerBusy, LedgerForbidden, LedgerMissing, LedgerUnavailable, LedgerUnreadable
 from dodona.ledger.head import translate_permission_errors
-from dodona.ledger.holds import FileHolds
 from dodona.ledger.store import Decide, Line, lines_from_rows, row_from_line
 
 Result = TypeVar("Result")
@@ -57,6 +58,57 @@ _PAUSE = 0.0005
 _INSERT = "INSERT INTO entries (number, previous, hash, kind, charge, key, text) VALUES "
 _VALUES = "(?, ?, ?, ?, ?, ?, ?)"
 _ROWS = 1000
+_FLOCK = "hhqqi4x"
+_DIGITS = 15  # of a hash, in base 16: a place below 2^60 in the file
+
+
+class FileHolds:
+    """Holds as locks on single bytes of an empty file beside the ledger; the system frees them when a process ends.
+
+    They are locks of the open file and not of the process, so that two ledgers in one process see each other's.
+    """
+
+    def __init__(self, path: Path, *, like: Path) -> None:
+        """Name the file, which is made when it is first needed, for the same users as the ledger."""
+        self._path, self._like = path, like
+        self._file: int | None = None
+
+    def hold(self, receipt: str) -> bool:
+        """Hold a receipt; returns whether."""
+        return self._locked(receipt, fcntl.F_WRLCK)
+
+    def held(self, receipt: str) -> bool:
+        """Return whether another opening of the file holds a receipt; nothing is locked to find out."""
+        answer = fcntl.fcntl(self._open(), fcntl.F_OFD_GETLK, _lock_record(receipt, fcntl.F_WRLCK))
+        found: int = struct.unpack(_FLOCK, answer)[0]
+        return found != fcntl.F_UNLCK
+
+    def let_go(self, receipt: str) -> None:
+        """Let go of a receipt."""
+        self._locked(receipt, fcntl.F_UNLCK)
+
+    def close(self) -> None:
+        """Let go of everything."""
+        if self._file is not None:
+            os.close(self._file)
+            self._file = None
+
+    def _locked(self, receipt: str, kind: int) -> bool:
+        try:
+            fcntl.fcntl(self._open(), fcntl.F_OFD_SETLK, _lock_record(receipt, kind))
+        except BlockingIOError:
+            return False
+        return True
+
+    def _open(self) -> int:
+        if self._file is None:
+            flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+            self._file = os.open(self._path, flags, self._like.stat().st_mode & 0o666)
+        return self._file
+
+
+def _lock_record(receipt: str, kind: int) -> bytes:
+    return struct.pack(_FLOCK, kind, os.SEEK_SET, int(receipt[:_DIGITS], 16), 1, 0)
 
 
 class SqliteStore:

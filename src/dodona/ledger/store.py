@@ -12,9 +12,8 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Any, Protocol
 
-from dodona.ledger.entries import ENTRY_KINDS, Entry, entry_to_json
+from dodona.ledger.entries import ENTRY_KINDS, Entry, Receipt, entry_to_json
 from dodona.ledger.errors import LedgerUnreadable
-from dodona.ledger.holds import Holds
 
 # --- The hash chain: each line's hash covers the line and, through the one before it, everything before it. ---
 
@@ -46,6 +45,35 @@ def line_after(number: int, previous: str, entry: Entry, *, time: str) -> Line:
 
 def _hash(previous: str, text: str) -> str:
     return sha256(f"{previous}\n{text}".encode()).hexdigest()
+
+
+# --- Holds: locks on receipts that are being answered, so that others wait instead of paying twice. They end with the
+# process that took them, and say nothing about the budget. ---
+
+
+@dataclass(frozen=True, slots=True)
+class Reservation:
+    """A receipt that this caller holds, and has to let go of."""
+
+    receipt: Receipt
+    taken_over: bool
+    """Whether another caller was charged for it, who died before using it: this one pays nothing."""
+
+
+class Holds(Protocol):
+    """Locks on receipts, by their id."""
+
+    def hold(self, receipt: str) -> bool:
+        """Hold a receipt, unless another holds it; returns whether."""
+
+    def held(self, receipt: str) -> bool:
+        """Return whether anybody else holds a receipt."""
+
+    def let_go(self, receipt: str) -> None:
+        """Let go of a receipt that is held."""
+
+    def close(self) -> None:
+        """Let go of everything."""
 
 
 # --- A store keeps lines: it makes them durable in order, and knows nothing of what they mean. ---
@@ -82,11 +110,9 @@ class Store(Protocol):
 
 
 StoredRow = tuple[int, str, str, str, int | None, str | None, str]
-"""Number, previous hash, hash, kind, charge (of a use or a release), key (of a charge or a plan), text."""
+"""Number, previous hash, hash, kind, charge (of a use or a release), key (of a charge), text."""
 
 _CHARGE_KINDS = frozenset({"redeemed", "armed", "unanswered", "released"})
-_KEYED_KINDS = frozenset({"charged", "opened"})
-
 _KNOWN_KINDS = frozenset(ENTRY_KINDS)
 
 
@@ -95,7 +121,7 @@ def row_from_line(line: Line) -> StoredRow:
     fields = json.loads(line.text)
     kind = fields["entry"]
     charge = fields["charge"] if kind in _CHARGE_KINDS else None
-    key = fields["key"] if kind in _KEYED_KINDS else None
+    key = fields["key"] if kind == "charged" else None
     scoped = None if key is None else json.dumps([fields["analyst"], key])
     return line.number, line.previous, line.hash, kind, charge, scoped, line.text
 

@@ -59,7 +59,8 @@ def sampling_error(failing: float, *, answers: int, sample: int) -> float:
 
 def validate_count(value: int, *, argument: str, upper: int = _MOST) -> int:
     """Return how many there are of something: a whole number from 1 up."""
-    return to_integer(value, argument=argument, lower=1, upper=upper)
+    plain = type(value) is int and 1 <= value <= upper
+    return value if plain else to_integer(value, argument=argument, lower=1, upper=upper)
 
 
 def validate_table_target(target: Accuracy) -> Accuracy:

@@ -18,7 +18,7 @@ from typing import ClassVar, Self
 import numpy as np
 
 from dodona.errors import InvalidArgument
-from dodona.numbers import Exact, format_fraction, to_fraction
+from dodona.numbers import Exact, format_fraction, largest_number, minimize_unimodal, smallest_number, to_fraction
 from dodona.privacy.accuracy import (
     Accuracy,
     Against,
@@ -82,7 +82,8 @@ def round_scale_up(value: float) -> Fraction:
 
 def _rounded(value: float, rounding: str) -> Fraction:
     if not SMALLEST_SCALE <= value <= LARGEST_SCALE or math.isnan(value):
-        accepted = f"this asks for noise of scale {value:.3g}, and noise is drawn from {SMALLEST_SCALE} to {format_fraction(LARGEST_SCALE)}"
+        largest = format_fraction(LARGEST_SCALE)
+        accepted = f"this asks for noise of scale {value:.3g}, and noise is drawn from {SMALLEST_SCALE} to {largest}"
         raise InvalidArgument("scale", value, accepted)
     return Fraction(Context(prec=_DIGITS, rounding=rounding).create_decimal(Decimal(value)))
 
@@ -129,11 +130,11 @@ class Laplace:
         """
         steps = math.floor(validate_table_target(target).within) + 1
         tail = _per_answer(to_failure_probability(target.confidence), validate_count(answers, argument="answers"))
-        low, high = 1e-4, 1e13
-        while high / low > 1 + 1e-9:  # the tail beyond a fixed distance grows with the scale
-            middle = math.sqrt(low * high)
-            low, high = (middle, high) if _log_tail(steps, middle) <= math.log(tail) else (low, middle)
-        return cls(scale=round_scale_down(low))
+
+        def met(scale: float) -> bool:  # the tail beyond a fixed distance grows with the scale
+            return _log_tail(steps, scale) <= math.log(tail)
+
+        return cls(scale=round_scale_down(largest_number(met, 1e-4, 1e13, near=1e-9, geometric=True)))
 
     def event(self, sensitivity: Sensitivity) -> LaplaceEvent:
         """Return what one release costs."""
@@ -302,11 +303,11 @@ def calibrate_sigma(epsilon: float, delta: float, sensitivity: Sensitivity, cali
                 "epsilon", epsilon, "the classical formula is proved below 1; use Calibration.ANALYTIC"
             )
         return distance * math.sqrt(2 * math.log(1.25 / delta)) / epsilon
-    low, high = 1e-9, 1e13
-    while high / low > 1 + 1e-12:
-        middle = math.sqrt(low * high)
-        low, high = (low, middle) if continuous_gaussian_delta(epsilon, 1 / middle) <= delta else (middle, high)
-    return distance * high
+
+    def enough(sigma: float) -> bool:
+        return continuous_gaussian_delta(epsilon, 1 / sigma) <= delta
+
+    return distance * smallest_number(enough, 1e-9, 1e13, near=1e-12, geometric=True)
 
 
 def continuous_gaussian_delta(epsilon: float, mu: float) -> float:
@@ -370,16 +371,13 @@ def delta_from_rho(epsilon: float, rho: float) -> float:
 
     Theorem: gaussian-delta
     """
-    low, high = 0.0, 60.0  # ln(α - 1), of which the exponent is convex; golden section
 
-    def logarithm(position: float) -> float:
-        order = 1 + math.exp(position - 20)
+    def logarithm(position: float) -> float:  # of ln(α - 1), of which the exponent is convex
+        order = 1 + math.exp(position)
         return (order - 1) * (order * rho - epsilon) + order * math.log1p(-1 / order) - math.log(order - 1)
 
-    while high - low > 1e-9:  # noqa: PLR2004  far finer than the optimum is sharp
-        third = (high - low) / 3
-        low, high = (low, high - third) if logarithm(low + third) < logarithm(high - third) else (low + third, high)
-    return min(1.0, math.exp(logarithm((low + high) / 2)) * _UP)
+    best = minimize_unimodal(logarithm, -20.0, 40.0, near=1e-9)  # far finer than the optimum is sharp
+    return min(1.0, math.exp(logarithm(best)) * _UP)
 
 
 def gaussian_normalizer(scale: float) -> float:
@@ -443,10 +441,7 @@ class Gaussian:
         low, high = _bracket_scale(room, failing, number)
         if not met(low) or met(high):  # the normal law is no guide at a few steps
             low, high = 1e-4, 1e13
-        while high / low > 1 + 1e-5:
-            middle = math.sqrt(low * high)
-            low, high = (middle, high) if met(middle) else (low, middle)
-        return cls(scale=round_scale_down(low))
+        return cls(scale=round_scale_down(largest_number(met, low, high, near=1e-5, geometric=True)))
 
     def event(self, sensitivity: Sensitivity) -> GaussianEvent:
         """Return what one release costs."""

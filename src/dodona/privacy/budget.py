@@ -20,7 +20,7 @@ _LONGEST_NAME = 100
 
 @dataclass(frozen=True, slots=True, init=False)
 class Budget:
-    """A total privacy loss (ε, δ), the currency it is counted in, and the part of it that is kept for declared plans.
+    """A total privacy loss (ε, δ), and the accountant that counts it.
 
     >>> Budget(0.1, "1e-6").epsilon, Budget(0.1, "1e-6").accountant.value, Budget(1).accountant.value
     (Fraction(1, 10), 'renyi', 'pure')
@@ -29,37 +29,21 @@ class Budget:
     epsilon: Fraction
     delta: Fraction
     accountant: Accountant
-    plans: tuple[Fraction, Fraction]
-    """(ε, δ) set aside at creation; by basic composition the filter gets the rest."""
 
-    def __init__(
-        self,
-        epsilon: Exact,
-        delta: Exact = 0,
-        accountant: Accountant | str | None = None,
-        plans: tuple[Exact, Exact] = (0, 0),
-    ) -> None:
+    def __init__(self, epsilon: Exact, delta: Exact = 0, accountant: Accountant | str | None = None) -> None:
         """Take exact numbers; refuse a budget that leaves its accountant nothing to count.
 
         Without an accountant it is pure where delta is 0, and renyi otherwise.
         """
         object.__setattr__(self, "epsilon", to_fraction(epsilon, argument="epsilon", lower=_SMALLEST, upper=_LARGEST))
-        object.__setattr__(self, "delta", _delta(delta, argument="delta"))
+        object.__setattr__(self, "delta", _delta(delta))
         chosen = default_accountant(self.delta) if accountant is None else _accountant(accountant)
         object.__setattr__(self, "accountant", chosen)
-        kept = _plans(plans)
-        object.__setattr__(self, "plans", kept)
-        if kept[0] >= self.epsilon or kept[1] > self.delta:
-            raise InvalidArgument("plans", plans, "write a part of the budget, and leave some of it for questions")
         self.filter()
 
     def filter(self) -> PrivacyFilter:
-        """Return the filter of what is left beside the plans.
-
-        >>> Budget(1, 0, "pure", plans=("1/4", 0)).filter().epsilon
-        Fraction(3, 4)
-        """
-        return budget_filter(self.accountant, self.epsilon - self.plans[0], self.delta - self.plans[1])
+        """Return the filter that lets events pass within this budget."""
+        return budget_filter(self.accountant, self.epsilon, self.delta)
 
 
 @dataclass(frozen=True, slots=True, init=False)
@@ -90,20 +74,11 @@ def default_accountant(delta: Fraction) -> Accountant:
     return Accountant.PURE if delta == 0 else Accountant.RENYI
 
 
-def _delta(value: Exact, *, argument: str) -> Fraction:
-    delta = to_fraction(value, argument=argument, lower=Fraction(0), upper=Fraction(1))
+def _delta(value: Exact) -> Fraction:
+    delta = to_fraction(value, argument="delta", lower=Fraction(0), upper=Fraction(1))
     if delta == 1:
-        raise InvalidArgument(argument, value, "write a number below 1, such as '1e-6': at 1 nothing is promised")
+        raise InvalidArgument("delta", value, "write a number below 1, such as '1e-6': at 1 nothing is promised")
     return delta
-
-
-def _plans(value: tuple[Exact, Exact]) -> tuple[Fraction, Fraction]:
-    match value:
-        case tuple((epsilon, delta)):
-            kept = to_fraction(epsilon, argument="plans", lower=Fraction(0), upper=_LARGEST)
-            return kept, _delta(delta, argument="plans")
-        case _:
-            raise InvalidArgument("plans", value, "write a pair (epsilon, delta)")
 
 
 def _accountant(value: Accountant | str) -> Accountant:
@@ -148,7 +123,8 @@ class Price:
     def __str__(self) -> str:
         if self.share == 0:
             return "free"
-        return f"{format_percent(self.share)} of the budget (asked alone: epsilon {self.epsilon:.3g}; add shares, not epsilons)"
+        alone = f"asked alone: epsilon {self.epsilon:.3g}; add shares, not epsilons"
+        return f"{format_percent(self.share)} of the budget ({alone})"
 
 
 FREE = Price(Fraction(0), 0.0)

@@ -12,7 +12,7 @@ from decimal import MAX_EMAX, MIN_EMIN, ROUND_FLOOR, Context, Decimal, localcont
 from fractions import Fraction
 
 from dodona.errors import InvalidArgument
-from dodona.numbers import Exact, to_fraction
+from dodona.numbers import Exact, largest_number, minimize_unimodal, smallest_number, to_fraction
 from dodona.privacy.bounds import (
     add_rounding_margin,
     float_above,
@@ -29,7 +29,6 @@ RenyiCurve = Callable[[Fraction], Decimal]
 """The Rényi price at each order, as `Event.renyi` gives it."""
 
 _ROUNDING = 2.0**-48  # of the sum of all terms' sizes; each term has a few roundings of 2^-53
-_GOLDEN = (math.sqrt(5) - 1) / 2
 
 
 def compose_rho(rhos: Iterable[Exact]) -> Fraction:
@@ -148,23 +147,12 @@ def _probability(logarithm: float) -> float:
 
 def _least(bound: Callable[[Fraction], float]) -> float:
     """Return about the least bound over the orders, by golden section on ln(order - 1)."""
-    low, high = math.log(1e-6), math.log(1e6 - 1)
 
     def at(position: float) -> float:
         return bound(1 + Fraction(math.exp(position)))
 
-    left, right = high - _GOLDEN * (high - low), low + _GOLDEN * (high - low)
-    at_left, at_right = at(left), at(right)
-    while high - low > 1e-5:  # noqa: PLR2004  the valley is flat: about the square of this is seen in the bound
-        if at_left <= at_right:
-            high, right, at_right = right, left, at_left
-            left = high - _GOLDEN * (high - low)
-            at_left = at(left)
-        else:
-            low, left, at_left = left, right, at_right
-            right = low + _GOLDEN * (high - low)
-            at_right = at(right)
-    return min(at_left, at_right)
+    # The valley is flat: about the square of the distance is seen in the bound.
+    return at(minimize_unimodal(at, math.log(1e-6), math.log(1e6 - 1), near=1e-5))
 
 
 def _price(rho: Exact) -> Fraction:
@@ -296,11 +284,8 @@ def gdp_epsilon(mu: Exact, *, delta: Exact) -> float:
     if _delta(ratio, 0.0) <= wanted:
         return 0.0
     # Always enough: δ ≤ Φ(μ/2 - ε/μ) ≤ e^{-(ε/μ - μ/2)²/2}.
-    low, high = 0.0, ratio * (ratio / 2 + math.sqrt(-2 * math.log(wanted))) + 1e-9
-    while high - low > 1e-14 * high:
-        middle = (low + high) / 2
-        low, high = (low, middle) if _delta(ratio, middle) <= wanted else (middle, high)
-    return high
+    enough = ratio * (ratio / 2 + math.sqrt(-2 * math.log(wanted))) + 1e-9
+    return smallest_number(lambda level: _delta(ratio, level) <= wanted, 0.0, enough, near=1e-14)
 
 
 def gdp_limit(epsilon: Exact, *, delta: Exact) -> float:
@@ -316,10 +301,7 @@ def gdp_limit(epsilon: Exact, *, delta: Exact) -> float:
         raise InvalidArgument("delta", delta, "this pair leaves nothing to Gaussian noise; raise epsilon or delta")
     if _delta(high, level) <= wanted:
         return high
-    while high / low > 1 + 1e-14:
-        middle = math.sqrt(low * high)
-        low, high = (middle, high) if _delta(middle, level) <= wanted else (low, middle)
-    return low
+    return largest_number(lambda mu: _delta(mu, level) <= wanted, low, high, near=1e-14, geometric=True)
 
 
 def _delta(mu: float, epsilon: float) -> float:

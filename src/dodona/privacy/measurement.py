@@ -63,6 +63,8 @@ class Measurement:
 
         Theorem: sensitivity, people
         """
+        if len(self.noises) == 1:
+            return self.noises[0].event(unit_sensitivity(self.query, unit))
         parts: dict[Noise, list[int]] = {}
         same: dict[int, list[int]] = {}  # blocks mostly share one object, which is found faster than one that is equal
         for number, noise in enumerate(self.noises):

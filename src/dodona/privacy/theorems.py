@@ -92,12 +92,8 @@ def numeric_sparse_error(
     if delta == 0:
         return 9 * positives * logs / loss
     released = math.sqrt(8) * math.log(2 * positives / failing)
-    return (
-        max(logs, released)
-        * math.sqrt(positives * -math.log(validate_noise_delta(delta) / 2))
-        * (math.sqrt(512) + 1)
-        / loss
-    )
+    spread = math.sqrt(positives * -math.log(validate_noise_delta(delta) / 2))
+    return max(logs, released) * spread * (math.sqrt(512) + 1) / loss
 
 
 def _logs(questions: int, parts: int, failing: float) -> float:

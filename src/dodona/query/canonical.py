@@ -36,7 +36,6 @@ from dodona.query.query import (
     block_weights,
     group_numbers,
 )
-from dodona.schema.attributes import cell_count
 from dodona.schema.partition import Partition
 from dodona.schema.schema import Domain
 
@@ -188,7 +187,7 @@ class _JsonReader:
             known = self._sets.get(found)  # the same few sets come again and again
             if known is None:
                 name, _, codes = found.rpartition(":")
-                known = self._sets[found] = Among(name, cell_count(self._domain[name]), _parse_bits(codes))
+                known = self._sets[found] = Among(name, self._domain[name].cells, _parse_bits(codes))
             return known
         if isinstance(found, dict) and len(found) == 1:
             ((tag, parts),) = found.items()
@@ -200,7 +199,7 @@ class _JsonReader:
             names = tuple([_require_label(name) for name in _require_list(found["jointly"])])
             return Jointly(
                 names,
-                tuple([cell_count(self._domain[name]) for name in names]),
+                tuple([self._domain[name].cells for name in names]),
                 _parse_bits(_require_label(found["bits"])),
             )
         raise _invalid_json(found, "a predicate is name:bits, jointly with bits, and, or")
@@ -353,7 +352,7 @@ def enumerated_text(block: Block, domain: Domain) -> str:
         return f"where {_predicate_text(block.where)} {_weight_text(block.weight)}"
     shape = [len(own) for own in codes.values()]
     weights = np.broadcast_to(block_weights(bare, broadcast_codes(codes)), shape)
-    return _weights_text(weights, {name: atom_labels(cell_count(domain[name]), trait) for name, trait in seen.items()})
+    return _weights_text(weights, {name: atom_labels(domain[name].cells, trait) for name, trait in seen.items()})
 
 
 def _box_text(where: Predicate, weight: Weight) -> str | None:
@@ -472,7 +471,7 @@ def _key_text(key: Key, domain: Domain) -> str:
     if codes is None:
         return f"by [{' '.join(_predicate_text(predicate) for _, predicate in key.branches)}]"
     found = np.broadcast_to(group_numbers((key,), broadcast_codes(codes)), [len(own) for own in codes.values()])
-    classes = {name: atom_labels(cell_count(domain[name]), trait) for name, trait in seen.items()}
+    classes = {name: atom_labels(domain[name].cells, trait) for name, trait in seen.items()}
     return f"by {key.groups}[{_weights_text(found, classes)}]"
 
 

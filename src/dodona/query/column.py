@@ -27,9 +27,6 @@ from dodona.schema.attributes import (
     Date,
     Integer,
     Number,
-    cell_count,
-    missing_code,
-    outside_code,
 )
 from dodona.schema.schema import Domain
 
@@ -75,17 +72,26 @@ def comparison_mask(attribute: Attribute, operator: str, value: LiteralValue) ->
 def null_comparison_mask(attribute: Attribute) -> int:
     """Return the codes for which every comparison is NULL: `<missing>`, and `<outside>` except for categories.
 
-    >>> bin(null_comparison_mask(Boolean("emergency"))), bin(null_comparison_mask(Boolean("emergency", otherwise=False)))
-    ('0b1100', '0b0')
+    >>> bin(null_comparison_mask(Boolean("emergency")))
+    '0b1100'
     """
-    if isinstance(attribute, Category):
-        return special_cell_mask(attribute, MISSING)
-    return special_cell_mask(attribute, MISSING) | special_cell_mask(attribute, OUTSIDE)
+    if attribute.missing_code is None:
+        return 0
+    return (1 if isinstance(attribute, Category) else 0b11) << attribute.missing_code
+
+
+def comparison_truth(attribute: Attribute, true: int) -> tuple[Predicate, Predicate]:
+    """Return the rows in which a comparison is true, given by their codes, and those in which it is false.
+
+    Elsewhere it is NULL.
+    """
+    comparable = ((1 << attribute.cells) - 1) & ~null_comparison_mask(attribute)
+    return among_mask(attribute, true), among_mask(attribute, comparable & ~true)
 
 
 def special_cell_mask(attribute: Attribute, cell: str) -> int:
     """Return the bit of `<missing>` or `<outside>`; 0 where the attribute has no such cell."""
-    code = missing_code(attribute) if cell == MISSING else outside_code(attribute)
+    code = attribute.missing_code if cell == MISSING else attribute.outside_code
     return 0 if code is None else 1 << code
 
 
@@ -137,7 +143,7 @@ def _category_mask(attribute: Category, operator: str, value: LiteralValue) -> i
         raise InvalidArgument(name, value, f"{meant}The labels of {name} are {_list_labels(attribute)}")
     if operator == EQUAL:
         return found
-    return ((1 << cell_count(attribute)) - 1) & ~found & ~special_cell_mask(attribute, MISSING)
+    return ((1 << attribute.cells) - 1) & ~found & ~special_cell_mask(attribute, MISSING)
 
 
 def describe_undeclared_value(attribute: Attribute) -> str:
@@ -190,22 +196,28 @@ def _days_above_lower(attribute: Date, operator: str, value: LiteralValue) -> Fr
 def _steps_above_lower(attribute: Integer | Number, operator: str, value: LiteralValue) -> Fraction:
     """Return how many steps above the lower bound a written number is."""
     name, step = attribute.name, attribute.step if isinstance(attribute, Number) else Fraction(1)
-    span = f"from {format_decimal(Fraction(attribute.lower))} to {format_decimal(Fraction(attribute.upper))}"
     if isinstance(value, str | bool | dt.date):
         held = "whole numbers" if isinstance(attribute, Integer) else f"numbers in steps of {format_decimal(step)}"
-        raise InvalidArgument(name, value, f"{name} holds {held} {span}; write a number, without quotes")
-    number = to_fraction(value, argument=name, lower=-_WIDEST, upper=_WIDEST)
+        accepted = f"{name} holds {held} {_describe_span(attribute)}; write a number, without quotes"
+        raise InvalidArgument(name, value, accepted)
+    if type(value) is Fraction and value.denominator == 1 and -_WIDEST <= value <= _WIDEST:
+        number = value  # nearly all numbers in SQL: there is nothing to convert
+    else:
+        number = to_fraction(value, argument=name, lower=-_WIDEST, upper=_WIDEST)
     place = (number - attribute.lower) / step
     if operator in {EQUAL, UNEQUAL}:
         if not 0 <= place < attribute.size:
-            raise InvalidArgument(
-                name, format_decimal(number), f"write a number {span}; what is beyond counts as the bound"
-            )
+            accepted = f"write a number {_describe_span(attribute)}; what is beyond counts as the bound"
+            raise InvalidArgument(name, format_decimal(number), accepted)
         if place.denominator != 1:
             near = [format_decimal(attribute.lower + around * step) for around in (math.floor(place), math.ceil(place))]
             accepted = f"{name} has no such value; the nearest on its grid are {' and '.join(near)}"
             raise InvalidArgument(name, format_decimal(number), accepted)
     return place
+
+
+def _describe_span(attribute: Integer | Number) -> str:
+    return f"from {format_decimal(Fraction(attribute.lower))} to {format_decimal(Fraction(attribute.upper))}"
 
 
 # --- Columns in Python: comparisons that make predicates, the same ones that SQL makes. ---
@@ -302,14 +314,12 @@ class ColumnTuple:
         Jointly(names=('planned', 'urgent'), shape=(2, 2), codes=0x6)
         """
         combination_shape(self.attributes)
-        chosen = np.zeros([cell_count(attribute) for attribute in self.attributes], dtype=np.bool_)
+        chosen = np.zeros([attribute.cells for attribute in self.attributes], dtype=np.bool_)
         for row in rows:
             if isinstance(row, str) or len(row) != len(self.attributes):
                 raise InvalidArgument("rows", row, f"write {len(self.attributes)} values, one of each column")
             own = zip(self.attributes, row, strict=True)
-            chosen[
-                np.ix_(*(unpack_bits(_compare_column(one, EQUAL, value), cell_count(one)) for one, value in own))
-            ] = True
+            chosen[np.ix_(*(unpack_bits(_compare_column(one, EQUAL, value), one.cells) for one, value in own))] = True
         return among_combinations(self.attributes, chosen)
 
 

@@ -27,7 +27,6 @@ from dodona.query.query import (
     group_numbers,
     weight_range,
 )
-from dodona.schema.attributes import cell_count
 from dodona.schema.partition import Partition
 from dodona.schema.schema import Domain
 
@@ -194,7 +193,7 @@ def atom_codes(domain: Domain, seen: Mapping[str, AttributeUse], *, limit: int) 
     """
     found = {}
     for name, trait in seen.items():
-        number = cell_count(domain[name])
+        number = domain[name].cells
         if trait.values and number > limit:
             return None
         found[name] = np.arange(number, dtype=np.int64) if trait.values else _first_codes(number, trait)
@@ -207,7 +206,7 @@ def extreme_codes(domain: Domain, seen: Mapping[str, AttributeUse]) -> AxisCodes
     Where values are added up, these are the ends of each run of codes that nothing else tells apart, and the codes
     next to the value 0: a power rises, falls or does both around 0.
     """
-    shape = {name: cell_count(domain[name]) for name in seen}
+    shape = {name: domain[name].cells for name in seen}
     if math.prod(shape.values()) <= _FEW_CELLS:  # cheaper than to make fewer of them
         return {name: np.arange(number, dtype=np.int64) for name, number in shape.items()}
     found = {}
@@ -288,6 +287,19 @@ def run_starts(number: int, trait: AttributeUse) -> NDArray[np.int64]:
         flags[list(partition.cuts)] = True
         flags[partition.size :] = True
     return np.flatnonzero(flags).astype(np.int64)
+
+
+def code_runs(block: Block, domain: Domain, *, written_out: int) -> AxisCodes:
+    """Return, for each attribute of a block, the first code of each run in which its weights are one polynomial.
+
+    Of an attribute whose values are added up, and that has at most `written_out` cells, every code is a run.
+    """
+    found = {}
+    for name, trait in attribute_uses(Stack((), (block,))).items():
+        number = domain.by_name[name].cells
+        summed = trait.values and number <= written_out
+        found[name] = np.arange(number, dtype=np.int64) if summed else run_starts(number, trait)
+    return found
 
 
 def _first_codes(number: int, trait: AttributeUse) -> NDArray[np.int64]:

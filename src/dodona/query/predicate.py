@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, NoReturn, assert_never
 import numpy as np
 
 from dodona.errors import InvalidArgument, InvalidRequest
-from dodona.schema.attributes import Attribute, cell_count
+from dodona.schema.attributes import Attribute
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -204,7 +204,7 @@ def among(attribute: Attribute, codes: Iterable[int]) -> Predicate:
 
 def among_mask(attribute: Attribute, codes: int) -> Predicate:
     """Return the rows whose code has its bit set; all or no bits mean everything or nothing."""
-    return _simplify_among(Among(attribute.name, cell_count(attribute), codes))
+    return _simplify_among(Among(attribute.name, attribute.cells, codes))
 
 
 def conjunction(*parts: Predicate) -> Predicate:
@@ -406,7 +406,7 @@ def among_combinations(
 
 def combination_shape(attributes: Sequence[Attribute]) -> tuple[int, ...]:
     """Return how many cells attributes have; refuses one that comes twice, and too many combinations."""
-    names, shape = [attribute.name for attribute in attributes], tuple(map(cell_count, attributes))
+    names, shape = [attribute.name for attribute in attributes], tuple([attribute.cells for attribute in attributes])
     if len(set(names)) < len(names):
         raise InvalidArgument("attributes", names, "write each attribute once")
     if math.prod(shape) > MOST_COMBINATIONS or len(names) > MOST_TOGETHER:

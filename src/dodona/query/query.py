@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from itertools import pairwise
 from typing import TYPE_CHECKING, Self, assert_never
@@ -32,7 +32,7 @@ from dodona.query.predicate import (
     evaluate_predicate,
     predicate_attributes,
 )
-from dodona.schema.attributes import MISSING, OUTSIDE, Attribute, cell_count, numeric_grid, special_cell_count
+from dodona.schema.attributes import MISSING, OUTSIDE, Attribute, numeric_grid
 from dodona.schema.partition import Partition
 from dodona.schema.schema import Domain
 
@@ -198,8 +198,8 @@ class QueryValidator:
 
     def partition(self, partition: Partition) -> None:
         """Refuse groups of another attribute of that name."""
-        name, attribute = partition.attribute, self._domain[partition.attribute]
-        if (partition.size, partition.further) != (attribute.size, special_cell_count(attribute)):
+        name, attribute = partition.attribute, self._domain.by_name[partition.attribute]
+        if partition.size != attribute.size or partition.cells != attribute.cells:
             raise self._other(name, f"groups of {partition.size} values and {partition.further} further cells")
 
     def weight(self, weight: Weight) -> None:
@@ -208,7 +208,7 @@ class QueryValidator:
             case ConstantWeight(number):
                 self._whole(number)
             case ValueWeight(name, size, offset, factor, power):
-                if size != self._domain[name].size:
+                if size != self._domain.by_name[name].size:
                     raise self._other(name, f"{size} values")
                 self._whole(offset, factor, power)
             case PeopleWeight():
@@ -236,11 +236,11 @@ class QueryValidator:
                 raise InvalidArgument(f"blocks[{self.place}].weight", number, accepted)
 
     def _counted(self, name: str) -> int:
-        found = self._cells[name] = cell_count(self._domain[name])
+        found = self._cells[name] = self._domain.by_name[name].cells
         return found
 
     def _other(self, name: str, value: str) -> InvalidArgument:
-        values, number = self._domain[name].size, cell_count(self._domain[name])
+        values, number = self._domain[name].size, self._domain.by_name[name].cells
         accepted = f"{name} has {values} values and {number} cells here; write predicates with this domain's columns"
         return InvalidArgument(f"blocks[{self.place}]", f"{name}: {value}", accepted)
 
@@ -259,11 +259,12 @@ class CaseKey:
 
     branches: tuple[tuple[str, Predicate], ...]
     otherwise: str
+    groups: int = field(init=False, repr=False, compare=False)
+    """How many groups there are."""
 
-    @property
-    def groups(self) -> int:
-        """How many groups there are."""
-        return len(self.branches) + 1
+    def __post_init__(self) -> None:
+        """Count the groups."""
+        object.__setattr__(self, "groups", len(self.branches) + 1)
 
 
 Key = Partition | CaseKey
@@ -276,17 +277,14 @@ class Block:
     where: Predicate = EVERYTHING
     keys: tuple[Key, ...] = ()
     weight: Weight = ONE
-    unit: Fraction = Fraction(1)
-    """What one step is worth in the answer's own unit."""
+    unit: Fraction = field(default=Fraction(1), hash=False)
+    """What one step is worth in the answer's own unit. The weight nearly always decides it, and its hash is slow."""
+    values: int = field(init=False, repr=False, compare=False)
+    """How many answers it has: one for each group, in row-major order of the keys."""
 
-    def __hash__(self) -> int:
-        """Return one without the unit, which the weight nearly always decides: fractions are slow to hash."""
-        return hash((self.where, self.keys, self.weight))
-
-    @property
-    def values(self) -> int:
-        """How many answers it has: one for each group, in row-major order of the keys."""
-        return math.prod([key.groups for key in self.keys])
+    def __post_init__(self) -> None:
+        """Count the answers."""
+        object.__setattr__(self, "values", math.prod([key.groups for key in self.keys]) if self.keys else 1)
 
     @property
     def attributes(self) -> frozenset[str]:
@@ -303,6 +301,8 @@ class Query:
 
     domain: Domain
     blocks: tuple[Block, ...]
+    values: int = field(init=False, repr=False, compare=False)
+    """How many answers there are in all."""
 
     def __post_init__(self) -> None:
         """Refuse what is not over this domain, more answers than anybody reads, and weights that leave the integers."""
@@ -322,9 +322,10 @@ class Query:
         self._hold_together()
 
     def _hold_together(self) -> None:
+        """Refuse more answers than anybody reads, and weights that leave the integers."""
         values = largest = 0
         for block in self.blocks:
-            values += block.values if block.keys else 1
+            values += block.values
             weight = block.weight
             largest += abs(weight.number) if type(weight) is ConstantWeight else max(map(abs, weight_range(weight)))
         if not 0 < values <= MOST_VALUES:
@@ -332,11 +333,7 @@ class Query:
         if largest > LARGEST_WEIGHT:
             accepted = "one row may count for 2^61 steps in all: choose a larger step, or a centre near the values"
             raise InvalidArgument("weights", largest, accepted)
-
-    @property
-    def values(self) -> int:
-        """How many answers there are in all."""
-        return sum([block.values if block.keys else 1 for block in self.blocks])
+        object.__setattr__(self, "values", values)
 
     @classmethod
     def count(cls, domain: Domain, where: Predicate = EVERYTHING) -> Self:
@@ -388,9 +385,23 @@ class Query:
         for query in others:
             if query.domain is not self.domain and query.domain != self.domain:
                 raise InvalidArgument("others", query.domain.names, "ask queries over the same domain together")
-        found = object.__new__(type(self))  # each block was held to the domain before: what is left is all together
+        return self._of_validated(tuple([block for query in (self, *others) for block in query.blocks]))
+
+    def part(self, *places: int, of_all_rows: bool = False) -> Self:
+        """Return the question that asks some of the blocks alone, by their numbers; they need no second validation.
+
+        With `of_all_rows` their conditions are left out.
+        """
+        blocks = [self.blocks[place] for place in places]
+        if of_all_rows:
+            blocks = [Block(EVERYTHING, block.keys, block.weight, block.unit) for block in blocks]
+        return self._of_validated(tuple(blocks))
+
+    def _of_validated(self, blocks: tuple[Block, ...]) -> Self:
+        """Return a query of blocks that were each validated against the domain: what is left is all together."""
+        found = object.__new__(type(self))
         object.__setattr__(found, "domain", self.domain)
-        object.__setattr__(found, "blocks", tuple([block for query in (self, *others) for block in query.blocks]))
+        object.__setattr__(found, "blocks", blocks)
         found._hold_together()
         return found
 
@@ -419,7 +430,7 @@ def group_numbers(keys: Iterable[Key], axes: Axes) -> NDArray[np.int64]:
     found: NDArray[np.int64] = np.asarray(0, dtype=np.int64)
     for key in keys:
         if isinstance(key, Partition):
-            own = key.table()[axes[key.attribute]]
+            own = axes[key.attribute] if key.single else key.table()[axes[key.attribute]]
         else:
             own = np.asarray(len(key.branches), dtype=np.int64)
             for number, (_, predicate) in reversed(tuple(enumerate(key.branches))):
@@ -432,16 +443,14 @@ def product_axes(domain: Domain, names: Iterable[str]) -> dict[str, NDArray[np.i
     """Return the codes of all cells of a product of attributes, in shapes that broadcast to it."""
     ordered = sorted(names)
     return {
-        name: np.arange(cell_count(domain[name]), dtype=np.int64).reshape(
-            [-1 if other == name else 1 for other in ordered]
-        )
+        name: np.arange(domain[name].cells, dtype=np.int64).reshape([-1 if other == name else 1 for other in ordered])
         for name in ordered
     }
 
 
 def product_shape(domain: Domain, names: Iterable[str]) -> tuple[int, ...]:
     """Return the shape of a product of attributes in the order of their names."""
-    return tuple(cell_count(domain[name]) for name in sorted(names))
+    return tuple(domain[name].cells for name in sorted(names))
 
 
 def block_weights(block: Block, axes: Axes) -> NDArray[np.int64]:

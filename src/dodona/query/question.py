@@ -5,15 +5,17 @@ Expressions are post-processing: they cost no privacy budget. A question comes f
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from enum import Enum
 from fractions import Fraction
+from functools import cached_property
 from typing import Literal, assert_never
 
 from dodona.errors import InvalidArgument
 from dodona.query.predicate import EVERYTHING, Predicate
-from dodona.query.query import Key, Query
+from dodona.query.query import Block, Key, Query
 
 # --- Expressions: what is computed from the measured blocks of a question, for each group, as post-processing. ---
 
@@ -143,6 +145,77 @@ def renumber_blocks(expression: Expression, places: Mapping[int, int]) -> Expres
             assert_never(expression)
 
 
+def noise_scales(expression: Expression, query: Query) -> dict[int, float]:  # noqa: PLR0911  one for each kind
+    """Return how wide, in steps, the noise of each block that an expression uses may be beside that of a count.
+
+    With noise of scale s·r on every block, all blocks of an average or a spread add about as much to its error.
+    """
+    match expression:
+        case Total(block):
+            return {block: 1.0}
+        case Mean(total, rows):
+            return _without_zeros({rows: 1.0, total: float(_farthest(expression) / query.blocks[total].unit)})
+        case Variation(squares, mean):
+            far = _farthest(mean)
+            half = float(far / (2 * query.blocks[mean.total].unit))
+            return _without_zeros(
+                {mean.rows: 1.0, mean.total: half, squares: float(far**2 / query.blocks[squares].unit)}
+            )
+        case Quantile(levels):
+            return dict.fromkeys(levels, 1.0)
+        case Arithmetic(_, left, right) | Comparison(_, left, right):
+            return _smallest_scales(noise_scales(left, query), noise_scales(right, query))
+        case Logic(_, parts):
+            return _smallest_scales(*(noise_scales(part, query) for part in parts))
+        case KeyLabel() | LiteralExpression() | PublicValue():
+            return {}
+        case _:
+            assert_never(expression)
+
+
+def _without_zeros(scales: dict[int, float]) -> dict[int, float]:
+    """Return scales in which a block that is always 0 has that of a count: nothing is in proportion to no width."""
+    return {block: scale or 1.0 for block, scale in scales.items()}
+
+
+def _farthest(mean: Mean) -> Fraction:
+    return max(mean.upper - mean.centre, mean.centre - mean.lower)
+
+
+def _smallest_scales(*scales: Mapping[int, float]) -> dict[int, float]:
+    """Return the scales of several operands; where they want different noise on a block, the smaller."""
+    found: dict[int, float] = {}
+    for one in scales:
+        for block, scale in one.items():
+            found[block] = min(scale, found.get(block, math.inf))
+    return found
+
+
+def _is_derivable(expression: Expression) -> bool:
+    """Whether an expression is made of counts, sums and what is known beforehand."""
+    match expression:
+        case Total() | KeyLabel() | LiteralExpression() | PublicValue():
+            return True
+        case Arithmetic(_, left, right) | Comparison(_, left, right):
+            return _is_derivable(left) and _is_derivable(right)
+        case Logic(_, parts):
+            return all(map(_is_derivable, parts))
+        case _:
+            return False
+
+
+def _operands(condition: Expression) -> Iterator[Expression]:
+    """Yield what is compared in a condition."""
+    match condition:
+        case Comparison(_, left, right):
+            yield from (left, right)
+        case Logic(_, parts):
+            for part in parts:
+                yield from _operands(part)
+        case _:
+            yield condition
+
+
 # --- A question: what is measured, and what is then shown of it. It comes from SQL or from a Query. ---
 
 
@@ -169,9 +242,12 @@ class SortKey:
     descending: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Question:
-    """One linear query, and the columns that are computed from it for each group."""
+    """One linear query, and the columns that are computed from it for each group.
+
+    What follows from it and is needed several times on its way is worked out once: it has no slots.
+    """
 
     text: str
     """As it was asked, or a description of it."""
@@ -186,6 +262,48 @@ class Question:
     warnings: tuple[str, ...] = ()
     where: Predicate = EVERYTHING
     """The rows that are meant in all columns: groups that have none of them, whatever the table is, are not shown."""
+
+    @cached_property
+    def single_total(self) -> Block | None:
+        """The block of a question that shows one count or sum and nothing else; None for other questions."""
+        only = len(self.columns) == len(self.query.blocks) == 1 and type(self.columns[0].expression) is Total
+        return self.query.blocks[0] if only else None
+
+    @cached_property
+    def derivable(self) -> bool:
+        """Whether it is made of counts and sums alone, also in what HAVING and ORDER BY read."""
+        read = [*[column.expression for column in self.columns], *[order.expression for order in self.order]]
+        return all(map(_is_derivable, read if self.having is None else [*read, self.having]))
+
+    @cached_property
+    def noisy_columns(self) -> tuple[tuple[AnswerColumn, Mapping[int, float]], ...]:
+        """The columns that noise shows in, each with the relative scales of the noise of its blocks.
+
+        What only HAVING or ORDER BY reads, and needs blocks that no column does, counts as a column of its own.
+        """
+        found = [(column, noise_scales(column.expression, self.query)) for column in self.columns]
+        found = [(column, scales) for column, scales in found if scales]
+        seen = {block for _, scales in found for block in scales}
+        hidden = [AnswerColumn("ORDER BY", order.expression) for order in self.order]
+        if self.having is not None:
+            hidden += [AnswerColumn("HAVING", operand) for operand in _operands(self.having)]
+        for column in hidden:
+            scales = noise_scales(column.expression, self.query)
+            if not scales.keys() <= seen:
+                found.append((column, scales))
+                seen |= scales.keys()
+        rest = [block for block in range(len(self.query.blocks)) if block not in seen]
+        return (*found, *[(AnswerColumn(f"block {block}", Total(block)), {block: 1.0}) for block in rest])
+
+    def column_alone(self, column: AnswerColumn, blocks: tuple[int, ...]) -> Question:
+        """Return a question for one column and its blocks: all that its predicted error depends on.
+
+        Predictions take every group to have its part of the rows, whatever the conditions, so these are left out:
+        columns that differ in nothing else are planned once.
+        """
+        places = {block: place for place, block in enumerate(blocks)}
+        alone = AnswerColumn("", renumber_blocks(column.expression, places))
+        return Question(text="", query=self.query.part(*blocks, of_all_rows=True), keys=self.keys, columns=(alone,))
 
 
 _ONE_VALUE = (AnswerColumn("value", Total(0)),)

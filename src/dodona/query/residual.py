@@ -19,7 +19,7 @@ from dodona.errors import InvalidArgument
 from dodona.query.predicate import Among, Predicate, conjunction, unpack_bits
 from dodona.query.query import MOST_VALUES, ONE, Block, CaseWeight, ConstantWeight, Key, Query
 from dodona.query.query import CaseKey as Labelled
-from dodona.schema.attributes import Attribute, cell_count
+from dodona.schema.attributes import Attribute
 from dodona.schema.partition import Partition
 from dodona.schema.schema import Domain
 
@@ -55,7 +55,7 @@ class Classes:
     @classmethod
     def of(cls, attribute: Attribute) -> Self:
         """Return a class for each cell, `<missing>` and `<outside>` among them where there are any."""
-        return cls(attribute.name, cell_count(attribute), tuple(1 << code for code in range(cell_count(attribute))))
+        return cls(attribute.name, attribute.cells, tuple(1 << code for code in range(attribute.cells)))
 
     @classmethod
     def split(cls, attribute: Attribute, codes: int) -> Self:
@@ -65,7 +65,7 @@ class Classes:
         >>> Classes.split(Boolean("emergency"), 0b10).masks
         (2, 13)
         """
-        number = cell_count(attribute)
+        number = attribute.cells
         return cls(attribute.name, number, (codes, ~codes & ((1 << number) - 1)))
 
     @classmethod
@@ -230,7 +230,7 @@ def _classes_of_key(key: Key, domain: Domain) -> Classes:
     if len(masks) != len(key.branches) or len(names) != 1:
         raise InvalidArgument("block", key, "write keys that class one column each")
     name = names.pop()
-    number = cell_count(domain[name])
+    number = domain[name].cells
     return Classes(name, number, (*masks, ((1 << number) - 1) & ~reduce(or_, masks)))
 
 

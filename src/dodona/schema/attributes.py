@@ -179,7 +179,33 @@ _FINEST_GRID = 2**44  # a double has 53 bits: nine are left to place a value bet
 
 
 @dataclass(frozen=True, slots=True, init=False)
-class Category:
+class _Cells:
+    """The cells of an attribute: its values, then `<missing>` and `<outside>` unless `otherwise` is declared.
+
+    The hash of every attribute is that of its name: labels may be thousands, and attributes are looked up all the time.
+    """
+
+    name: str
+    size: int = field(init=False, repr=False, compare=False)
+    """How many values there are, without `<missing>` and `<outside>`."""
+    cells: int = field(init=False, repr=False, compare=False)
+    """How many cells there are, with `<missing>` and `<outside>`."""
+    landing: int | None = field(init=False, repr=False, compare=False)
+    """The code of `otherwise`; None where there are `<missing>` and `<outside>`."""
+    missing_code: int | None = field(init=False, repr=False, compare=False)
+    """The code of `<missing>`; None where there is no such cell."""
+    outside_code: int | None = field(init=False, repr=False, compare=False)
+    """The code of `<outside>`; None where there is no such cell."""
+
+    def _set_cells(self, size: int, landing: int | None) -> None:
+        """Set the counts of a frozen value that is being made."""
+        special = landing is None
+        _set_fields(self, size=size, landing=landing, cells=size + 2 if special else size)
+        _set_fields(self, missing_code=size if special else None, outside_code=size + 1 if special else None)
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class Category(_Cells):
     """One of some texts; any other text is outside, or counts as `otherwise`.
 
     >>> Category("sex", ["female", "male", "other"]).size
@@ -187,14 +213,11 @@ class Category:
     """
 
     kind: ClassVar[str] = "category"
-    name: str
     labels: tuple[str, ...]
     otherwise: str | None
     """What anything else counts as, NULL too; None where there are `<missing>` and `<outside>`."""
     source: str | None
     """The column's name in the data, where it is another one; `source_column_name` returns it."""
-    landing: int | None = field(init=False, repr=False, compare=False)
-    """The code of `otherwise`."""
 
     def __init__(
         self, name: str, labels: Iterable[str], *, otherwise: str | None = None, source: str | None = None
@@ -208,32 +231,24 @@ class Category:
             )
         for index, wrong in find_label_errors(self.labels):
             raise InvalidArgument(f"labels[{index}]", self.labels[index], wrong)
-        _set_fields(self, landing=label_code(otherwise, labels=self.labels), otherwise=otherwise)
+        self._set_cells(len(self.labels), label_code(otherwise, labels=self.labels))
+        _set_fields(self, otherwise=otherwise)
         _set_fields(self, source=validate_source_name(source, name=self.name))
 
-    def __hash__(self) -> int:
-        """Return that of the name: labels may be thousands, and attributes are looked up all the time."""
-        return hash(self.name)
-
-    @property
-    def size(self) -> int:
-        """How many values there are, without `<missing>` and `<outside>`."""
-        return len(self.labels)
+    __hash__ = _Cells.__hash__
 
 
 @dataclass(frozen=True, slots=True, init=False)
-class Integer:
+class Integer(_Cells):
     """A whole number, drawn into its bounds; what is no number is outside, or counts as `otherwise`."""
 
     kind: ClassVar[str] = "integer"
-    name: str
     lower: int
     upper: int
     bins: tuple[int, ...] | None = field(compare=False)
     """The edges of the declared groups, from lower to upper."""
     otherwise: int | None
     source: str | None
-    landing: int | None = field(init=False, repr=False, compare=False)
     starts: tuple[int, ...] | None = field(init=False, repr=False)
     """The first code of each bin."""
 
@@ -257,25 +272,20 @@ class Integer:
         _set_fields(self, name=validate_name(name, argument="name"), lower=least, upper=most)
         if most <= least:
             raise InvalidArgument("upper", upper, f"write a whole number above lower = {least}")
-        if self.size > MOST_VALUES:
+        size = most - least + 1
+        if size > MOST_VALUES:
             raise InvalidArgument("upper", upper, f"write at most {least + MOST_VALUES - 1}: 2^24 values are allowed")
-        code = number_code(otherwise, lower=Fraction(least), step=Fraction(1), size=self.size)
-        _set_fields(self, landing=code, otherwise=None if code is None else least + code)
+        code = number_code(otherwise, lower=Fraction(least), step=Fraction(1), size=size)
+        self._set_cells(size, code)
+        _set_fields(self, otherwise=None if code is None else least + code)
         _set_bins(self, bins)
         _set_fields(self, source=validate_source_name(source, name=self.name))
 
-    def __hash__(self) -> int:
-        """Return that of the name."""
-        return hash(self.name)
-
-    @property
-    def size(self) -> int:
-        """How many values there are."""
-        return self.upper - self.lower + 1
+    __hash__ = _Cells.__hash__
 
 
 @dataclass(frozen=True, slots=True, init=False)
-class Number:
+class Number(_Cells):
     """A number on a grid: code = floor((x - lower)/step) in IEEE doubles, drawn into its bounds, or outside.
 
     Both bounds are on the grid. A grid whose points are no doubles puts some of them into the cell before theirs:
@@ -286,7 +296,6 @@ class Number:
     """
 
     kind: ClassVar[str] = "number"
-    name: str
     lower: Fraction
     upper: Fraction
     step: Fraction
@@ -294,7 +303,6 @@ class Number:
     """The edges of the declared groups, from lower to upper."""
     otherwise: Fraction | None
     source: str | None
-    landing: int | None = field(init=False, repr=False, compare=False)
     starts: tuple[int, ...] | None = field(init=False, repr=False)
     """The first code of each bin."""
 
@@ -328,34 +336,26 @@ class Number:
                 f"lower and upper must be whole steps of {format_decimal(width)} apart; the nearest upper is {nearest}"
             )
             raise InvalidArgument("upper", upper, accepted)
-        code = number_code(otherwise, lower=least, step=width, size=self.size)
-        _set_fields(self, landing=code, otherwise=None if code is None else least + code * width)
+        code = number_code(otherwise, lower=least, step=width, size=int(steps) + 1)
+        self._set_cells(int(steps) + 1, code)
+        _set_fields(self, otherwise=None if code is None else least + code * width)
         _set_bins(self, bins)
         _set_fields(self, source=validate_source_name(source, name=self.name))
 
-    def __hash__(self) -> int:
-        """Return that of the name."""
-        return hash(self.name)
-
-    @property
-    def size(self) -> int:
-        """How many points the grid has from lower to upper."""
-        return int((self.upper - self.lower) / self.step) + 1
+    __hash__ = _Cells.__hash__
 
 
 @dataclass(frozen=True, slots=True, init=False)
-class Date:
+class Date(_Cells):
     """A day; one before `lower` or after `upper` is outside, or counts as `otherwise`."""
 
     kind: ClassVar[str] = "date"
-    name: str
     lower: dt.date
     upper: dt.date
     bins: str | tuple[dt.date, ...] | None = field(compare=False)
     """The edges of the declared groups, from lower to upper, or their name: `month`."""
     otherwise: dt.date | None
     source: str | None
-    landing: int | None = field(init=False, repr=False, compare=False)
     starts: tuple[int, ...] | None = field(init=False, repr=False)
     """The first code of each bin."""
 
@@ -375,50 +375,34 @@ class Date:
         if last <= first:
             raise InvalidArgument("upper", upper, f"write a day after lower = {first}")
         code = date_code(otherwise, lower=first, upper=last)
-        _set_fields(self, landing=code, otherwise=None if code is None else first + code * _DAY)
+        self._set_cells((last - first).days + 1, code)
+        _set_fields(self, otherwise=None if code is None else first + code * _DAY)
         _set_bins(self, bins)
         _set_fields(self, source=validate_source_name(source, name=self.name))
 
-    def __hash__(self) -> int:
-        """Return that of the name."""
-        return hash(self.name)
-
-    @property
-    def size(self) -> int:
-        """How many days there are."""
-        return (self.upper - self.lower).days + 1
+    __hash__ = _Cells.__hash__
 
 
 @dataclass(frozen=True, slots=True, init=False)
-class Boolean:
+class Boolean(_Cells):
     """False or true, in this order; what is neither is outside, or counts as `otherwise`.
 
-    >>> cell_count(Boolean("urgent")), cell_count(Boolean("urgent", otherwise=False))
+    >>> Boolean("urgent").cells, Boolean("urgent", otherwise=False).cells
     (4, 2)
     """
 
     kind: ClassVar[str] = "boolean"
-    name: str
     otherwise: bool | None
     source: str | None
-    landing: int | None = field(init=False, repr=False, compare=False)
 
     def __init__(self, name: str, *, otherwise: bool | None = None, source: str | None = None) -> None:
         """Take a name."""
         code = boolean_code(otherwise)
-        _set_fields(
-            self, name=validate_name(name, argument="name"), landing=code, otherwise=None if code is None else code == 1
-        )
+        _set_fields(self, name=validate_name(name, argument="name"), otherwise=None if code is None else code == 1)
+        self._set_cells(2, code)
         _set_fields(self, source=validate_source_name(source, name=self.name))
 
-    def __hash__(self) -> int:
-        """Return that of the name."""
-        return hash(self.name)
-
-    @property
-    def size(self) -> int:
-        """Two."""
-        return 2
+    __hash__ = _Cells.__hash__
 
 
 Attribute = Category | Integer | Number | Date | Boolean
@@ -433,34 +417,14 @@ def source_column_name(attribute: Attribute) -> str:
     return attribute.name if attribute.source is None else attribute.source
 
 
-def special_cell_count(attribute: Attribute) -> int:
-    """Return how many cells there are beyond the values: `<missing>` and `<outside>`, or none."""
-    return 2 if attribute.landing is None else 0
-
-
-def cell_count(attribute: Attribute) -> int:
-    """Return how many cells an attribute has; `<missing>` and `<outside>` are the last two where there are any."""
-    return attribute.size + 2 if attribute.landing is None else attribute.size
-
-
-def missing_code(attribute: Attribute) -> int | None:
-    """Return the code of `<missing>`; None where there is no such cell."""
-    return attribute.size if attribute.landing is None else None
-
-
-def outside_code(attribute: Attribute) -> int | None:
-    """Return the code of `<outside>`; None where there is no such cell."""
-    return attribute.size + 1 if attribute.landing is None else None
-
-
 def code_label(attribute: Attribute, code: int) -> Label:
     """Return what a code stands for.
 
     >>> code_label(Integer("age", 0, 110), 65), code_label(Boolean("emergency"), 2)
     (65, '<missing>')
     """
-    if not 0 <= code < cell_count(attribute):
-        raise InvalidArgument("code", code, f"write a code of {attribute.name}, from 0 to {cell_count(attribute) - 1}")
+    if not 0 <= code < attribute.cells:
+        raise InvalidArgument("code", code, f"write a code of {attribute.name}, from 0 to {attribute.cells - 1}")
     if code >= attribute.size:
         return MISSING if code == attribute.size else OUTSIDE
     match attribute:
@@ -513,7 +477,7 @@ def _set_bins(attribute: Integer | Number | Date, bins: str | Iterable[object] |
     _set_fields(attribute, starts=starts, bins=shown_as)
 
 
-def _set_fields(attribute: Attribute, **fields: object) -> None:
+def _set_fields(attribute: _Cells, **fields: object) -> None:
     """Set fields of a frozen value that is being made."""
     for name, value in fields.items():
         object.__setattr__(attribute, name, value)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import calendar
 import datetime as dt
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import TYPE_CHECKING, Self
 
@@ -23,7 +23,6 @@ from dodona.schema.attributes import (
     Category,
     Label,
     code_label,
-    special_cell_count,
 )
 
 if TYPE_CHECKING:
@@ -37,10 +36,16 @@ class Partition:
     attribute: str
     size: int
     """How many values the attribute has."""
-    cuts: tuple[int, ...]
-    """The first code of each group, beginning with 0 and rising."""
-    further: int = 2
+    cuts: tuple[int, ...] = field(hash=False)
+    """The first code of each group, beginning with 0 and rising; may be millions, so the hash does not read them."""
+    further: int = field(default=2, hash=False)
     """How many groups there are beyond those: `<missing>` and `<outside>`, or none."""
+    groups: int = field(init=False, repr=False, compare=False, hash=True)
+    """How many groups there are, with `<missing>` and `<outside>` where the attribute has them."""
+    cells: int = field(init=False, repr=False, compare=False)
+    """How many cells the attribute has."""
+    single: bool = field(init=False, repr=False, compare=False)
+    """Whether each value is a group of its own, so that a group's number is its code."""
 
     def __post_init__(self) -> None:
         """Refuse groups that leave a value out, or take one twice."""
@@ -50,11 +55,10 @@ class Partition:
                 "cuts", self.cuts, f"write the first code of each group: 0, then rising, < {self.size}"
             )
         if self.further not in {0, 2}:
-            raise InvalidArgument("further", self.further, "write further(attribute): 2, or 0 where there are none")
-
-    def __hash__(self) -> int:
-        """Return one that does not read the groups, which may be millions: they are compared where it is the same."""
-        return hash((self.attribute, self.size, len(self.cuts)))
+            raise InvalidArgument("further", self.further, "write 2, or 0 where the attribute has no such cells")
+        object.__setattr__(self, "groups", len(self.cuts) + self.further)
+        object.__setattr__(self, "cells", self.size + self.further)
+        object.__setattr__(self, "single", len(self.cuts) == self.size)
 
     @classmethod
     def of(cls, attribute: Attribute) -> Self:
@@ -73,22 +77,7 @@ class Partition:
     @classmethod
     def cut(cls, attribute: Attribute, cuts: tuple[int, ...]) -> Self:
         """Return the groups that begin with these codes."""
-        return cls(attribute.name, attribute.size, cuts, special_cell_count(attribute))
-
-    @property
-    def groups(self) -> int:
-        """How many groups there are, with `<missing>` and `<outside>` where the attribute has them."""
-        return len(self.cuts) + self.further
-
-    @property
-    def cells(self) -> int:
-        """How many cells the attribute has."""
-        return self.size + self.further
-
-    @property
-    def single(self) -> bool:
-        """Whether each value is a group of its own, so that a group's number is its code."""
-        return len(self.cuts) == self.size
+        return cls(attribute.name, attribute.size, cuts, attribute.cells - attribute.size)
 
     def table(self) -> NDArray[np.int64]:
         """Return the group of each cell."""
@@ -132,7 +121,8 @@ def group_label(partition: Partition, attribute: Attribute, group: int) -> Label
 
 def _interval_label(low: Fraction, high: Label, *, closed: bool) -> str:
     """Return the interval; the last one takes its upper end in, as values above it are drawn there."""
-    return f"[{format_decimal(low)}, {format_decimal(high) if isinstance(high, Fraction) else high}{']' if closed else ')'}"
+    end = format_decimal(high) if isinstance(high, Fraction) else high
+    return f"[{format_decimal(low)}, {end}{']' if closed else ')'}"
 
 
 def _date_span_label(first: dt.date, last: dt.date) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Self, assert_never
@@ -23,7 +23,6 @@ from dodona.schema.attributes import (
     Date,
     Integer,
     Number,
-    cell_count,
     source_column_name,
     validate_table_name,
 )
@@ -31,66 +30,62 @@ from dodona.schema.attributes import (
 # --- The domain: all attributes of a table, in the order of their declaration, and their algebra. ---
 
 
+class _ByName(dict[str, Attribute]):
+    """Attributes by name; an unknown name is an error that lists the known ones."""
+
+    def __missing__(self, name: str) -> Attribute:
+        raise InvalidArgument("attribute", name, f"write one of {', '.join(self)}")
+
+
 @dataclass(frozen=True, slots=True)
 class Domain:
     """Attributes with names that differ, and not only in capitals. Its cells are the product of theirs."""
 
-    attributes: tuple[Attribute, ...]
-    _by_name: dict[str, Attribute] = field(init=False, repr=False, compare=False, hash=False)
+    attributes: tuple[Attribute, ...] = field(hash=False)
+    names: tuple[str, ...] = field(init=False, repr=False, compare=False, hash=True)
+    """The names, in order; the hash is theirs alone, as domains are looked up all the time."""
+    shape: tuple[int, ...] = field(init=False, repr=False, compare=False)
+    """How many cells each attribute has."""
+    size: int = field(init=False, repr=False, compare=False)
+    """How many cells there are in all."""
+    by_name: Mapping[str, Attribute] = field(init=False, repr=False, compare=False)
+    """The attribute of each name; an unknown name is an `InvalidArgument`."""
 
     def __post_init__(self) -> None:
         """Refuse two attributes of one name."""
-        object.__setattr__(self, "attributes", tuple(self.attributes))
-        object.__setattr__(self, "_by_name", {attribute.name: attribute for attribute in self.attributes})
-        if len({name.casefold() for name in self._by_name}) != len(self.attributes):
+        listed = tuple(self.attributes)
+        object.__setattr__(self, "attributes", listed)
+        object.__setattr__(self, "names", tuple([attribute.name for attribute in listed]))
+        object.__setattr__(self, "shape", tuple([attribute.cells for attribute in listed]))
+        object.__setattr__(self, "size", math.prod(self.shape))
+        object.__setattr__(self, "by_name", _ByName(zip(self.names, listed, strict=True)))
+        if len({name.casefold() for name in self.names}) != len(listed):
             raise InvalidArgument("attributes", self.names, "write each name once; capitals make no difference")
-
-    def __hash__(self) -> int:
-        """Return that of the names: every query has a domain, and it is looked up all the time."""
-        return hash(tuple(self._by_name))
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The names, in order."""
-        return tuple(attribute.name for attribute in self.attributes)
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """How many cells each attribute has."""
-        return tuple(map(cell_count, self.attributes))
-
-    @property
-    def size(self) -> int:
-        """How many cells there are in all."""
-        return math.prod(self.shape)
 
     def project(self, names: Iterable[str]) -> Self:
         """Return the domain of some attributes, in this domain's order."""
         kept = set(names)
         for name in kept:
-            self[name]  # an unknown name is an error
+            self.by_name[name]  # an unknown name is an error
         return type(self)(tuple(attribute for attribute in self.attributes if attribute.name in kept))
 
     def merge(self, other: Self) -> Self:
         """Return the domain with the attributes of both; one that is in both must be the same."""
         for attribute in other.attributes:
-            if attribute.name in self._by_name and self._by_name[attribute.name] != attribute:
+            if attribute.name in self.by_name and self.by_name[attribute.name] != attribute:
                 raise InvalidArgument("other", attribute.name, "the two domains declare it differently")
-        new = (attribute for attribute in other.attributes if attribute.name not in self._by_name)
+        new = (attribute for attribute in other.attributes if attribute.name not in self.by_name)
         return type(self)((*self.attributes, *new))
 
     def __contains__(self, name: object) -> bool:
-        return name in self._by_name
+        return name in self.by_name
 
     def __iter__(self) -> Iterator[Attribute]:
         return iter(self.attributes)
 
     def __getitem__(self, name: str) -> Attribute:
         """Return the attribute of a name."""
-        found = self._by_name.get(name)
-        if found is None:
-            raise InvalidArgument("attribute", name, f"write one of {', '.join(self.names)}")
-        return found
+        return self.by_name[name]
 
 
 # --- Which two tables must look alike. ---
@@ -117,8 +112,8 @@ _LONGEST_ID = 200
 class Unit:
     """A row, or a person with at most `rows` rows, under one neighbour relation.
 
-    >>> Unit(neighbours="add-remove", size=200_000, id="patient_id", rows=4).neighbours
-    <Neighbours.ADD_REMOVE: 'add-remove'>
+    >>> Unit(neighbours="add-remove", size=200_000, id="patient_id", rows=4).about
+    'Of each person at most 4 rows count.'
     """
 
     neighbours: Neighbours
@@ -128,6 +123,13 @@ class Unit:
     """The column that tells people apart; None where each row is protected by itself."""
     rows: int
     """How many rows of a person count."""
+    about: str = field(init=False, repr=False, compare=False)
+    """What answers are about, in words, where not all rows may count; else nothing."""
+    fixed: bool = field(init=False, repr=False, compare=False)
+    """Whether all neighbours have as many rows, so that their number is public.
+
+    A person who is replaced may have had more rows, or fewer, than the one who comes.
+    """
 
     def __init__(self, *, neighbours: Neighbours | str, size: int, id: str | None = None, rows: int = 1) -> None:  # noqa: A002
         """Take a cap on rows only with the column of people."""
@@ -139,32 +141,14 @@ class Unit:
             raise InvalidArgument("rows", rows, "leave it out, or name the column of people as id")
         if id is not None and (type(id) is not str or not id.isprintable() or not 0 < len(id) <= _LONGEST_ID):
             raise InvalidArgument("id", id, "write the name of the column that tells people apart")
+        counted = f"at most {self.rows:,} rows count" if self.rows > 1 else "one row counts"
+        object.__setattr__(self, "about", "" if id is None else f"Of each person {counted}.")
+        object.__setattr__(self, "fixed", self.neighbours is Neighbours.REPLACE and id is None)
 
     @classmethod
     def each_row(cls, neighbours: Neighbours | str, *, size: int = 1) -> Self:
         """Return the unit that protects each row by itself; prices do not depend on the size."""
         return cls(neighbours=neighbours, size=size)
-
-    @property
-    def about(self) -> str:
-        """What answers are about, in words, where not all rows may count; else nothing.
-
-        >>> Unit(neighbours="add-remove", size=200_000, id="patient_id", rows=4).about
-        'Of each person at most 4 rows count.'
-        """
-        if self.id is None:
-            return ""
-        return (
-            f"Of each person at most {self.rows:,} rows count." if self.rows > 1 else "Of each person one row counts."
-        )
-
-    @property
-    def fixed(self) -> bool:
-        """Whether all neighbours have as many rows, so that their number is public.
-
-        A person who is replaced may have had more rows, or fewer, than the one who comes.
-        """
-        return self.neighbours is Neighbours.REPLACE and self.id is None
 
 
 def _parse_neighbours(value: Neighbours | str) -> Neighbours:

@@ -18,9 +18,9 @@ import numpy as np
 from sqlglot import exp
 
 from dodona.errors import InvalidArgument
-from dodona.query.column import comparison_mask, null_comparison_mask, require_special_cell, special_cell_mask
+from dodona.query.column import comparison_mask, comparison_truth, require_special_cell, special_cell_mask
 from dodona.query.predicate import EVERYTHING, NOTHING, Predicate, among_mask, conjunction, disjunction
-from dodona.schema.attributes import MISSING, OUTSIDE, Attribute, Category, Date, cell_count
+from dodona.schema.attributes import MISSING, OUTSIDE, Attribute, Category, Date
 from dodona.sql.scalar import Constant, Leaf, Scalar, Subject, constant_number, date_part_values, scalar_from_leaf
 from dodona.sql.scope import Scope
 
@@ -61,8 +61,7 @@ def compare_leaf(leaf: Leaf, relation: str, constant: Constant) -> Truth:
     attribute = leaf.attribute
     if isinstance(constant, str) and constant in _CELLS:
         return _compare_special_cell(attribute, relation, constant)
-    true = _true_mask(leaf, relation, constant)
-    return among_mask(attribute, true), among_mask(attribute, _comparable_mask(attribute) & ~true)
+    return comparison_truth(attribute, _true_mask(leaf, relation, constant))
 
 
 def compare_any(leaf: Leaf, constants: Iterable[Constant]) -> Truth:
@@ -77,8 +76,8 @@ def compare_any(leaf: Leaf, constants: Iterable[Constant]) -> Truth:
             one = compare_leaf(leaf, "=", constant)
             true, false = disjunction(true, one[0]), conjunction(false, one[1])
     if isinstance(leaf, Subject):
-        true = disjunction(true, among_mask(leaf.attribute, codes))
-        false = conjunction(false, among_mask(leaf.attribute, _comparable_mask(leaf.attribute) & ~codes))
+        one = comparison_truth(leaf.attribute, codes)
+        true, false = disjunction(true, one[0]), conjunction(false, one[1])
     return true, false
 
 
@@ -121,11 +120,6 @@ def null_predicate(attribute: Attribute) -> Predicate:
     return among_mask(attribute, special_cell_mask(attribute, MISSING))
 
 
-def _comparable_mask(attribute: Attribute) -> int:
-    """Return the cells in which a comparison with a column is true or false; elsewhere it is NULL."""
-    return ((1 << cell_count(attribute)) - 1) & ~null_comparison_mask(attribute)
-
-
 def parse_date(text: str) -> dt.date:
     """Return the day that a text writes down."""
     try:
@@ -158,7 +152,7 @@ def _compare_special_cell(attribute: Attribute, relation: str, cell: str) -> Tru
         true = require_special_cell(attribute, cell)
     except InvalidArgument as fault:
         raise Mismatch(f"`{attribute.name}` is not compared with this:", f"{fault.accepted}.") from None
-    everything = (1 << cell_count(attribute)) - 1
+    everything = (1 << attribute.cells) - 1
     false = everything & ~true & ~(0 if cell == MISSING else special_cell_mask(attribute, MISSING))
     pair = among_mask(attribute, true), among_mask(attribute, false)
     return pair if relation == "=" else (pair[1], pair[0])

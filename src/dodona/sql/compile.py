@@ -6,8 +6,9 @@ Only the text and the public schema are read, never the data. All groups are pub
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import lru_cache
 
 from sqlglot import exp
 
@@ -31,7 +32,7 @@ from dodona.schema.schema import Schema
 from dodona.sql.aggregate import Blocks, aggregate_name, compile_aggregate, weight_guards
 from dodona.sql.comparison import literal_constant, type_kind
 from dodona.sql.condition import compile_condition
-from dodona.sql.keys import compile_key, default_key_name, key_rank, key_read_as
+from dodona.sql.keys import CompiledKey, compile_key, default_key_name, key_rank
 from dodona.sql.parse import RELATIONS, flatten_chain, parse
 from dodona.sql.scope import InvalidSql, Scope
 
@@ -51,6 +52,8 @@ class SelectContext:
 
     scope: Scope
     keys: tuple[Key, ...]
+    compiled: dict[exp.Expr, CompiledKey]
+    """The keys by the expressions that they were compiled from; what is written in the same way is compiled once."""
     blocks: Blocks
     aliases: Mapping[str, Expression]
 
@@ -110,7 +113,9 @@ def find_key(show: SelectContext, node: exp.Expr) -> KeyLabel:
             "Rows are never shown, so this column has no single value.",
             "Write an aggregate, such as count(*) or avg(...), or name it in GROUP BY.",
         )
-    found = compile_key(show.scope, node)
+    if node not in show.compiled:
+        show.compiled[node] = compile_key(show.scope, node)
+    found = show.compiled[node].key
     if found not in show.keys:
         instead = "Name it in GROUP BY just as in SELECT, or write an aggregate of it."
         raise show.scope.fault(node, "This is not what the statement groups by.", instead)
@@ -170,13 +175,16 @@ def _column(show: SelectContext, node: exp.Column) -> Expression:
 
 
 LARGEST_LIMIT = 1 << 31
+_KEPT = 128
+_LONGEST_KEPT = _WIDEST_KEPT = 1 << 12
+"""The last questions are kept, unless the text is longer or a column of the table wider: they would be large."""
 _DECLARED = (
     "These are the declared values, which are public: nothing was counted, and whether any row has them is not said."
 )
 
 
 def compile_sql(text: str, schema: Schema) -> Question:
-    """Return the question that a text asks of a table.
+    """Return the question that a text asks of a table; one that was asked lately is not compiled again.
 
     >>> from dodona.schema.attributes import Boolean, Integer
     >>> schema = Schema.of("stays", Integer("age", 0, 110), Boolean("emergency"), size=200_000)
@@ -186,8 +194,9 @@ def compile_sql(text: str, schema: Schema) -> Question:
     """
     if not isinstance(text, str):
         raise InvalidArgument("question", text, "write SQL as a text")
+    small = len(text) <= _LONGEST_KEPT and max(schema.domain.shape, default=0) <= _WIDEST_KEPT
     try:
-        return _compile(text, schema)
+        return _compile_once(text, schema) if small else _compile(text, schema)
     except RecursionError:  # the depth is limited, but the stack may have been deep already
         raise InvalidSql(text, 0, "This is nested too deeply.", "Write it in fewer levels.") from None
 
@@ -201,10 +210,12 @@ def _compile(text: str, schema: Schema) -> Question:
         scope.warn("No row can meet WHERE: every count and sum is 0.")
     items = [_Item.of(scope, node) for node in tree.expressions]
     distinct = _distinct(scope, tree, items)
-    keys = _keys(scope, tree, items)
+    compiled: dict[exp.Expr, CompiledKey] = {}
+    keys = _keys(scope, tree, items, compiled)
     blocks = Blocks(where, keys)
-    columns = _columns(SelectContext(scope, keys, blocks, {}), items)
-    show = SelectContext(scope, keys, blocks, {column.name.casefold(): column.expression for column in columns})
+    show = SelectContext(scope, keys, compiled, blocks, {})
+    columns = _columns(show, items)
+    show = replace(show, aliases={column.name.casefold(): column.expression for column in columns})
     filtered = tree.args.get("having")
     kept = None if filtered is None else compile_having(show, filtered.this)
     order = _order(show, tree, columns)
@@ -239,23 +250,25 @@ def _compile(text: str, schema: Schema) -> Question:
     )
 
 
+_compile_once = lru_cache(maxsize=_KEPT)(_compile)
+
+
 @dataclass(frozen=True, slots=True)
 class _Item:
-    """One thing that is selected: its name, where one was written, and its expression."""
+    """One thing that is selected: its name, where one was written, its expression, and whether that aggregates."""
 
     alias: str | None
     node: exp.Expr
+    aggregates: bool
 
     @classmethod
     def of(cls, scope: Scope, node: exp.Expr) -> _Item:
-        item = cls(node.alias, node.this) if isinstance(node, exp.Alias) else cls(None, node)
-        if isinstance(item.node, exp.Star) or (
-            isinstance(item.node, exp.Column) and isinstance(item.node.this, exp.Star)
-        ):
+        alias, inner = (node.alias, node.this) if isinstance(node, exp.Alias) else (None, node)
+        if isinstance(inner, exp.Star) or (isinstance(inner, exp.Column) and isinstance(inner.this, exp.Star)):
             raise scope.fault(
                 node, "`*` would show rows, and rows are never shown.", "Write count(*), or name columns in GROUP BY."
             )
-        return item
+        return cls(alias, inner, has_aggregate(inner))
 
 
 def _scope(text: str, schema: Schema, tree: exp.Select) -> Scope:
@@ -282,12 +295,12 @@ def _distinct(scope: Scope, tree: exp.Select, items: list[_Item]) -> bool:
     node = tree.args.get("distinct")
     if node is None:
         return False
-    if tree.args.get("group") is not None or any(has_aggregate(item.node) for item in items):
+    if tree.args.get("group") is not None or any(item.aggregates for item in items):
         raise scope.fault(node, "DISTINCT stands beside an aggregate or GROUP BY.", "Leave DISTINCT out.")
     return True
 
 
-def _keys(scope: Scope, tree: exp.Select, items: list[_Item]) -> tuple[Key, ...]:
+def _keys(scope: Scope, tree: exp.Select, items: list[_Item], compiled: dict[exp.Expr, CompiledKey]) -> tuple[Key, ...]:
     """Return what is grouped by, each once, in an order that does not depend on how it was written."""
     group = tree.args.get("group")
     if tree.args.get("distinct") is not None:
@@ -295,7 +308,7 @@ def _keys(scope: Scope, tree: exp.Select, items: list[_Item]) -> tuple[Key, ...]
     if group is None:
         return ()
     if group.args.get("all"):
-        nodes = [item.node for item in items if not has_aggregate(item.node) and not _is_constant(item.node)]
+        nodes = [item.node for item in items if not item.aggregates and not _is_constant(item.node)]
     else:
         nodes = [_resolve_group(scope, node, items) for node in group.expressions]
     if not nodes and not group.args.get("all"):
@@ -305,7 +318,8 @@ def _keys(scope: Scope, tree: exp.Select, items: list[_Item]) -> tuple[Key, ...]
     found: dict[Key, None] = {}
     groups = 1
     for node in nodes:
-        one = compile_key(scope, node)
+        compiled[node] = compile_key(scope, node)
+        one = compiled[node].key
         if one not in found:
             groups *= one.groups
             found[one] = None
@@ -320,51 +334,47 @@ def _keys(scope: Scope, tree: exp.Select, items: list[_Item]) -> tuple[Key, ...]
 
 def _resolve_group(scope: Scope, node: exp.Expr, items: list[_Item]) -> exp.Expr:
     """Return the expression that is grouped by: an ordinal or an alias stands for what is selected."""
+    meant = None
     if isinstance(node, exp.Literal) and not node.is_string:
-        return _refuse_aggregate(scope, node, _ordinal(scope, node, items).node)
-    if isinstance(node, exp.Column) and node.args.get("table") is None:
-        for item in items:
-            if item.alias is not None and item.alias.casefold() == node.name.casefold():
-                return _refuse_aggregate(scope, node, item.node)
-    return _refuse_aggregate(scope, node, node)
+        meant = items[_ordinal(scope, node, len(items))]
+    elif isinstance(node, exp.Column) and node.args.get("table") is None:
+        named = node.name.casefold()
+        meant = next((item for item in items if item.alias is not None and item.alias.casefold() == named), None)
+    if has_aggregate(node) if meant is None else meant.aggregates:
+        instead = "Group by columns; write conditions on answers into HAVING."
+        raise scope.fault(node, "An aggregate is no key.", instead)
+    return node if meant is None else meant.node
 
 
-def _refuse_aggregate(scope: Scope, place: exp.Expr, node: exp.Expr) -> exp.Expr:
-    if has_aggregate(node):
-        raise scope.fault(
-            place, "An aggregate is no key.", "Group by columns; write conditions on answers into HAVING."
-        )
-    return node
-
-
-def _ordinal(scope: Scope, node: exp.Literal, items: list[_Item]) -> _Item:
+def _ordinal(scope: Scope, node: exp.Literal, columns: int) -> int:
+    """Return the place of the column that a number means, from 0."""
     number = int(node.this) if str(node.this).isdecimal() and len(str(node.this)) < 9 else 0  # noqa: PLR2004
-    if not 1 <= number <= len(items):
+    if not 1 <= number <= columns:
         raise scope.fault(
-            node, f"There is no column number {str(node.this)[:20]}.", f"Write 1 to {len(items)}, or a name."
+            node, f"There is no column number {str(node.this)[:20]}.", f"Write 1 to {columns}, or a name."
         )
-    return items[number - 1]
+    return number - 1
 
 
 def _columns(show: SelectContext, items: list[_Item]) -> tuple[AnswerColumn, ...]:
     found: list[AnswerColumn] = []
     seen: dict[str, int] = {}
     for item in items:
-        expression = _compile_item(show, item.node)
+        expression = _compile_item(show, item)
         name = item.alias or _column_name(show, item.node, expression)
         seen[name.casefold()] = seen.get(name.casefold(), 0) + 1
         number = seen[name.casefold()]
-        kind = key_read_as(show.scope, item.node) if isinstance(expression, KeyLabel) else "value"
+        kind = show.compiled[item.node].read_as if isinstance(expression, KeyLabel) else "value"
         found.append(AnswerColumn(name if number == 1 else f"{name}_{number}", expression, kind))
     return tuple(found)
 
 
-def _compile_item(show: SelectContext, node: exp.Expr) -> Expression:
-    if isinstance(node, exp.Literal) and node.is_string:
-        return LiteralExpression(str(node.this))
-    if has_aggregate(node) or _is_constant(node):
-        return compile_value(show, node)
-    return find_key(show, node)
+def _compile_item(show: SelectContext, item: _Item) -> Expression:
+    if isinstance(item.node, exp.Literal) and item.node.is_string:
+        return LiteralExpression(str(item.node.this))
+    if item.aggregates or _is_constant(item.node):
+        return compile_value(show, item.node)
+    return find_key(show, item.node)
 
 
 def _is_constant(node: exp.Expr) -> bool:
@@ -387,8 +397,7 @@ def _order(show: SelectContext, tree: exp.Select, columns: tuple[AnswerColumn, .
     for one in () if order is None else order.expressions:
         node = one.this
         if isinstance(node, exp.Literal) and not node.is_string:
-            items = [_Item(column.name, node) for column in columns]
-            expression = columns[items.index(_ordinal(show.scope, node, items))].expression
+            expression = columns[_ordinal(show.scope, node, len(columns))].expression
         elif has_aggregate(node) or isinstance(node, exp.Column | exp.Add | exp.Sub | exp.Mul | exp.Div | exp.Neg):
             expression = compile_value(show, node)
         else:

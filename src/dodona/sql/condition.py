@@ -21,7 +21,7 @@ from dodona.query.predicate import (
     disjunction,
     evaluate_predicate,
 )
-from dodona.schema.attributes import Attribute, Date, cell_count
+from dodona.schema.attributes import Attribute, Date
 from dodona.sql.comparison import (
     ALWAYS_NULL,
     MIRRORED,
@@ -121,12 +121,12 @@ def _tuple_in_list(scope: Scope, node: exp.Expr, members: Sequence[exp.Expr], re
                 scope.warn("A comparison with NULL is never true: IS NULL asks for missing values.")
             seen = place, type(one), one
             if seen not in known:
-                scope.work(part, cell_count(subject.attribute))
+                scope.work(part, subject.attribute.cells)
                 known[seen] = locate_mismatch(scope, part, partial(compare_leaf, subject, "=", one))
             pair.append(known[seen])
         pairs.append(pair)
     attributes = {subject.attribute.name: subject.attribute for subject in subjects}
-    combinations = math.prod(map(cell_count, attributes.values()))
+    combinations = math.prod([attribute.cells for attribute in attributes.values()])
     if combinations > MOST_COMBINATIONS:
         true = disjunction(*(conjunction(*(one for one, _ in pair)) for pair in pairs))
         return true, conjunction(*(disjunction(*(other for _, other in pair)) for pair in pairs))
@@ -138,10 +138,10 @@ def _combinations_truth(
     subjects: Sequence[Subject], attributes: Sequence[Attribute], pairs: Sequence[Sequence[Truth]]
 ) -> Truth:
     """Return the rows by all combinations of cells: those that are equal, and those that differ."""
-    shape = [cell_count(attribute) for attribute in attributes]
+    shape = [attribute.cells for attribute in attributes]
     equal, perhaps = np.zeros(shape, dtype=np.bool_), np.zeros(shape, dtype=np.bool_)
     for pair in pairs:
-        true = {own.name: np.ones(cell_count(own), dtype=np.bool_) for own in attributes}
+        true = {own.name: np.ones(own.cells, dtype=np.bool_) for own in attributes}
         other = {name: own.copy() for name, own in true.items()}
         for subject, (one, differs) in zip(subjects, pair, strict=True):
             true[subject.attribute.name] &= _cells(one, subject.attribute)
@@ -152,7 +152,7 @@ def _combinations_truth(
 
 
 def _cells(predicate: Predicate, attribute: Attribute) -> NDArray[np.bool_]:
-    return evaluate_predicate(predicate, {attribute.name: np.arange(cell_count(attribute), dtype=np.int64)})
+    return evaluate_predicate(predicate, {attribute.name: np.arange(attribute.cells, dtype=np.int64)})
 
 
 def _subject(scope: Scope, node: exp.Expr, read: ScalarCompiler) -> Subject:

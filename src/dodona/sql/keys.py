@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import math
+from dataclasses import dataclass
 from fractions import Fraction
 
 from sqlglot import exp
@@ -27,39 +28,33 @@ _TRUNCATED_AS: dict[str, ReadAs] = {
     "trunc week": "week",
     "trunc day": "day",
 }
-_KINDS: tuple[tuple[type, ReadAs], ...] = ((Fraction, "number"), (bool, "boolean"), (dt.date, "date"))
+_READ_AS: dict[type, ReadAs] = {Fraction: "number", bool: "boolean", dt.date: "date"}
 
 
-def compile_key(scope: Scope, node: exp.Expr) -> Key:
-    """Return the groups that an expression makes."""
+@dataclass(frozen=True, slots=True)
+class CompiledKey:
+    """The groups that an expression makes, and what they are to a program."""
+
+    key: Key
+    read_as: ReadAs = "value"
+
+
+def compile_key(scope: Scope, node: exp.Expr) -> CompiledKey:
+    """Return the groups that an expression makes: numbers may be extracted, and dates cut to their first day."""
     while isinstance(node, exp.Paren):
         node = node.this
     if isinstance(node, exp.Anonymous) and node.name.lower() == _BIN:
-        return _bin_key(scope, node)
+        return CompiledKey(_bin_key(scope, node))
     found = compile_scalar(scope, node)
     if not found.branches and isinstance(found.otherwise, Subject):
-        return _subject_key(scope, node, found.otherwise)
+        part = found.otherwise.part
+        read_as = "value" if part is None else _TRUNCATED_AS.get(part, "number")
+        return CompiledKey(_subject_key(scope, node, found.otherwise), read_as)
     if not found.branches or any(isinstance(leaf, Subject) for leaf in found.leaves):
         instead = "Group by a column, bin(column, width), date_trunc(...), or a CASE whose results are texts."
         raise scope.fault(node, "This makes no groups.", instead)
-    return _case_key(found)
-
-
-def key_read_as(scope: Scope, node: exp.Expr) -> ReadAs:
-    """Return what the groups of a key are to a program: numbers that were extracted, days that a date was cut to."""
-    while isinstance(node, exp.Paren):
-        node = node.this
-    if isinstance(node, exp.Anonymous) and node.name.lower() == _BIN:
-        return "value"
-    found = compile_scalar(scope, node)
-    leaves = [leaf for leaf in found.leaves if leaf is not None]
-    if not found.branches and isinstance(found.otherwise, Subject):
-        part = found.otherwise.part
-        return "value" if part is None else _TRUNCATED_AS.get(part, "number")
-    for kind, name in _KINDS:
-        if leaves and all(type(leaf) is kind for leaf in leaves):
-            return name
-    return "value"
+    kinds = {type(leaf) for leaf in found.leaves if leaf is not None}
+    return CompiledKey(_case_key(found), _READ_AS.get(kinds.pop(), "value") if len(kinds) == 1 else "value")
 
 
 def default_key_name(scope: Scope, node: exp.Expr) -> str:

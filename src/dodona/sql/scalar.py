@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dodona.query.predicate import EVERYTHING, NOTHING, Predicate, among_mask, complement, conjunction, disjunction
-from dodona.schema.attributes import Attribute, Boolean, Category, Date, cell_count
+from dodona.schema.attributes import Attribute, Boolean, Category, Date
 from dodona.schema.partition import Partition
 
 # --- Scalars: the value of an expression in one row, as a rule that the row's cell alone decides. ---
@@ -64,7 +64,7 @@ class Scalar:
     @property
     def width(self) -> int:
         """How many cells the widest column has that it may be; 0 where it is always a constant."""
-        return max((cell_count(leaf.attribute) for leaf in self.leaves if isinstance(leaf, Subject)), default=0)
+        return max((leaf.attribute.cells for leaf in self.leaves if isinstance(leaf, Subject)), default=0)
 
     def mapped(self, change: Callable[[Leaf], Leaf]) -> Scalar:
         """Return the scalar with each leaf changed."""

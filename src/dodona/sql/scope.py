@@ -153,8 +153,9 @@ class Scope:
 
     def find(self, name: str) -> Attribute | None:
         """Return the attribute of a name, None where there is none."""
-        if name in self.schema.domain:
-            return self.schema.domain[name]
+        known = self.schema.domain.by_name
+        if name in known:
+            return known[name]
         folded = name.casefold()
         return next((attribute for attribute in self.schema.domain if attribute.name.casefold() == folded), None)
 

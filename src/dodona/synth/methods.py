@@ -5,25 +5,22 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from itertools import accumulate, combinations
-from typing import TYPE_CHECKING, Literal, assert_never
+from typing import Literal, assert_never
 
 import numpy as np
 
 from dodona.errors import InvalidArgument
 from dodona.knowledge.dense import DenseBelief
+from dodona.knowledge.fit import Belief, FitState, ObservedBlock
 from dodona.numbers import to_integer
 from dodona.privacy.accuracy import to_failure_probability, validate_count
 from dodona.privacy.additive_noise import Gaussian
 from dodona.privacy.measurement import Noise
 from dodona.privacy.scores import DistanceScores, ExcessScores, distance_sensitivity, excess_sensitivity
 from dodona.query.query import Block
-from dodona.synth.fit import FitState, Mixture, MixtureBuilder, ObservedBlock
+from dodona.synth.mixture import Mixture, MixtureBuilder
 from dodona.synth.run import SynthesisRun
 from dodona.synth.workload import InvalidWorkload, marginal_block, marginal_columns
-
-if TYPE_CHECKING:
-    from dodona.knowledge.fit import Belief
-
 
 # --- What multiplicative weights with the exponential mechanism (MWEM) promise for questions that are all declared. ---
 

@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING
 
 from dodona.knowledge.components import ComponentBelief
 from dodona.knowledge.dense import DenseBelief
+from dodona.knowledge.fit import ObservedBlock
 from dodona.numbers import format_percent
 from dodona.query.query import Block, Query
 from dodona.schema.schema import Schema
-from dodona.synth.fit import Mixture, ObservedBlock
 from dodona.synth.methods import ErrorGuarantee
+from dodona.synth.mixture import Mixture
 from dodona.synth.rows import SyntheticRows, round_rows, sample_rows, weight_cells
 from dodona.synth.run import RunStep
 from dodona.synth.workload import Workload

@@ -17,13 +17,13 @@ import numpy as np
 
 from dodona.engines.answers import answer_block
 from dodona.errors import InvalidRequest
+from dodona.knowledge.fit import ObservedBlock
 from dodona.numbers import format_percent
 from dodona.query.query import Block, block_weights, group_numbers
 from dodona.schema.attributes import code_label
 from dodona.schema.encoding import encode
 from dodona.schema.partition import Partition, group_label
 from dodona.schema.schema import Domain, Schema
-from dodona.synth.fit import ObservedBlock
 from dodona.synth.model import SyntheticModel
 from dodona.synth.rows import SyntheticRows
 from dodona.synth.run import describe_block

@@ -25,11 +25,10 @@ from dodona.schema.attributes import (
     Date,
     Integer,
     Number,
-    cell_count,
     code_label,
 )
 from dodona.schema.schema import Domain
-from dodona.synth.fit import Mixture
+from dodona.synth.mixture import Mixture
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -59,7 +58,7 @@ class SyntheticRows:
         """
         columns: dict[str, pa.Array] = {}
         for attribute in self.domain:
-            values = pa.array([_value(attribute, code) for code in range(cell_count(attribute))], type=_kind(attribute))
+            values = pa.array([_value(attribute, code) for code in range(attribute.cells)], type=_kind(attribute))
             columns[attribute.name] = values.take(pa.array(self.codes[attribute.name]))
         if self.weights is not None:
             columns[weight_column_name(self.domain)] = pa.array(self.weights)

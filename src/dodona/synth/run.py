@@ -20,8 +20,10 @@ import numpy as np
 from dodona.curator.desk import WHOLE_BUDGET, Desk, Purchase
 from dodona.curator.request import Dataset
 from dodona.knowledge.components import ComponentBelief
+from dodona.knowledge.fit import ObservedBlock
 from dodona.ledger.entries import Release
 from dodona.ledger.errors import AnswerInterrupted, KeyReused
+from dodona.numbers import smallest_number
 from dodona.privacy.additive_noise import SMALLEST_SCALE, Gaussian, Laplace, round_scale_up
 from dodona.privacy.events import Event
 from dodona.privacy.measurement import Measurement, Noise, noises_from_text
@@ -30,7 +32,6 @@ from dodona.query.canonical import to_json
 from dodona.query.query import Block, Query
 from dodona.query.sensitivity import Sensitivity, unit_sensitivity
 from dodona.schema.schema import Unit
-from dodona.synth.fit import ObservedBlock
 from dodona.synth.workload import InvalidWorkload, Workload, marginal_columns
 from dodona.trusted.gate import release_choice, release_measurement
 
@@ -84,12 +85,11 @@ class RhoByLaplace:
 
     def noise(self, part: float, sensitivity: Sensitivity) -> Noise:
         """Return the Laplace noise whose zCDP price is the part: the price falls as the scale grows."""
-        low, high = 1e-3, 1e12
-        while high / low > 1 + 1e-7:
-            middle = math.sqrt(low * high)
-            found = Laplace(scale=round_scale_up(middle)).event(sensitivity)
-            low, high = (middle, high) if self.cost(found) > part else (low, middle)
-        return Laplace(scale=round_scale_up(high))
+
+        def affordable(scale: float) -> bool:
+            return self.cost(Laplace(scale=round_scale_up(scale)).event(sensitivity)) <= part
+
+        return Laplace(scale=round_scale_up(smallest_number(affordable, 1e-3, 1e12, near=1e-7, geometric=True)))
 
     def choice(self, part: float, sensitivity: Sensitivity) -> ChoiceMechanism:
         """Return the exponential mechanism with ε = √(8ρ)."""
@@ -230,7 +230,7 @@ class KeyedSteps:
 
 
 ProgressCallback = Callable[[float, str], None]
-"""Is told which part of the run is done, from 0 to 1, and what is being done."""
+"""Called with the part of the run that is done, from 0 to 1, and what is being done."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,7 +255,7 @@ class SynthesisRun:
     """What all steps may cost, in the currency."""
     cells: int
     """How many cells a belief, or a component of one, may have."""
-    told: ProgressCallback
+    progress: ProgressCallback
     spent: float = 0.0
     steps: list[RunStep] = field(default_factory=list)
 
@@ -300,8 +300,8 @@ class SynthesisRun:
         for block in self.workload.query.blocks:
             if math.prod(support.shape[place] for place in support.places(block.attributes)) > self.cells:
                 raise InvalidWorkload(
-                    f"{describe_block(block)} looks at more than {self.cells} cells, and no belief here holds them. Ask for "
-                    "fewer columns together, or coarser ones."
+                    f"{describe_block(block)} looks at more than {self.cells} cells, and no model here holds them. Ask "
+                    "for fewer columns together, or coarser ones."
                 )
 
     def measure(self, step: str, blocks: Sequence[Block], part: float) -> tuple[ObservedBlock, ...]:
@@ -331,7 +331,7 @@ class SynthesisRun:
         self.spent += price
         mechanism = "" if bought.release is None else bought.release.mechanism
         self.steps.append(RunStep(bought.step, about, mechanism, price, bought.how))
-        self.told(min(1.0, self.spent / self.total), about)
+        self.progress(min(1.0, self.spent / self.total), about)
 
 
 def describe_block(block: Block) -> str:

@@ -1,7 +1,8 @@
 """The gate: the only place where exact answers become public releases.
 
-The price is computed again from the query and the unit, the receipt must match and is redeemed, then the data is read
-and noise is added. Choices, alerts and checks of predictions pass here too. No exception carries an exact value out.
+Event and purpose are computed here from the mechanism and the unit. The receipt must match them and is used durably;
+only then is the source read, and noise is added before anything leaves. Measurements, choices, watches and checks of
+estimates and predictions all pass through `_Gate`. No exception carries an exact value out.
 """
 
 from __future__ import annotations
@@ -9,7 +10,6 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import groupby
@@ -39,12 +39,106 @@ if TYPE_CHECKING:
 
     from dodona.privacy.selection import Whole
 
-
-# --- Releases: exact answers from the source, noise upon them, and nothing before the receipt is used. ---
-
+    Exact = NDArray[np.int64] | list[int]
 
 Result = TypeVar("Result")
 _LARGEST = 1 << 62  # integers up to this cannot wrap when noise is added
+
+
+# --- The one way to exact answers. ---
+
+
+class _Gate:
+    """A receipt that was checked, and the source that it opens once it has been used.
+
+    Theorem: release
+    """
+
+    def __init__(self, receipt: Receipt, event: Event, purpose: str, *, ledger: Ledger, source: Source) -> None:
+        """Raise Unpaid unless the receipt is for this event, this purpose and this version of the data."""
+        if (receipt.event, receipt.purpose, receipt.version) != (event, purpose, source.version):
+            raise Unpaid
+        self._receipt, self._ledger, self._source = receipt, ledger, source
+        self.open = False
+
+    def redeem(self) -> None:
+        """Use up the receipt: durably, and before anything is read."""
+        self._ledger.redeem(self._receipt)
+        self.open = True
+
+    def arm(self, *, fresh: bool, paid: Callable[[WatchUsage], bool]) -> None:
+        """Use the receipt of a watch for one more alert, likewise; it opens if all that was used was paid for."""
+        self.open = paid(self._ledger.arm(self._receipt, fresh=fresh))
+
+    def usage(self) -> WatchUsage:
+        """Return what a watch has used, in any process."""
+        return self._ledger.armings(self._receipt)
+
+    def read(self, query: Query, add: Callable[[Exact], Result]) -> Result:
+        """Return what `add` makes of the exact answers by adding noise. Of an error no frame is left that holds them.
+
+        An interrupt, or a lack of memory, may come at any moment, also between the read and the noise.
+        """
+        if not self.open:
+            raise Unpaid
+        try:
+            return add(read_exact(self._source, query))
+        except BaseException as fault:  # noqa: BLE001  whatever it is
+            fault.__context__ = fault.__cause__ = None
+            raise fault.with_traceback(None)  # noqa: B904  it is the same one
+
+    def release(
+        self, query: Query, add: Callable[[Exact], tuple[int, ...]], *, mechanism: str, text: str | None
+    ) -> Release:
+        """Return one recorded release. Where the table could not be read, the receipt may be used again.
+
+        Then nothing was drawn, and the charge stands: the same key asks again.
+        """
+        question = to_json(query)
+        self.redeem()
+        try:
+            values = self.read(query, add)
+        except SourceFailed:
+            self._ledger.unanswered(self._receipt)
+            raise
+        released = Release(receipt=self._receipt.id, values=values, mechanism=mechanism, question=question, text=text)
+        self._ledger.record(released)
+        return released
+
+
+def read_exact(source: Source, query: Query) -> Exact:
+    """Return exact answers, or raise SourceFailed; no other error leaves, as it may quote a row."""
+    values = _read_values(source, query)
+    if values is None:  # raised here, so that neither what went wrong nor any value travels with it
+        raise SourceFailed
+    return values
+
+
+def _read_values(source: Source, query: Query) -> Exact | None:
+    try:
+        values = unseal(source.exact(query))
+        if len(values) != query.values:
+            return None
+        if isinstance(values, np.ndarray) and values.dtype == np.int64 and (abs(values // 2) < _LARGEST // 2).all():
+            return values  # halved before abs, as -2^63 has no opposite in 64 bits
+        return [index(value) for value in values]
+    except Exception:  # noqa: BLE001  whatever it is
+        return None
+
+
+def read_public_rows(source: Source, domain: Domain, unit: Unit) -> int | None:
+    """Return the number of rows where it is public, as all neighbours have as many; else None, and nothing is read.
+
+    It needs no receipt.
+
+    Theorem: public-rows
+    """
+    if not unit.fixed:
+        return None
+    return int(read_exact(source, Query.count(domain))[0])
+
+
+# --- Measurements: values with noise. ---
 
 
 def release_measurement(  # noqa: PLR0913  everything that meets here is named
@@ -62,70 +156,10 @@ def release_measurement(  # noqa: PLR0913  everything that meets here is named
 
     Theorem: release
     """
-    query = measurement.query
-    check_receipt(receipt, measurement.event(unit), measurement.purpose, source)
-    question, mechanism = to_json(query), measurement.mechanism
-    values = run_without_traceback(
-        lambda: add_noise(redeem_and_read(receipt, query, ledger=ledger, source=source), measurement)
+    gate = _Gate(receipt, measurement.event(unit), measurement.purpose, ledger=ledger, source=source)
+    return gate.release(
+        measurement.query, lambda values: add_noise(values, measurement), mechanism=measurement.mechanism, text=text
     )
-    released = Release(receipt=receipt.id, values=values, mechanism=mechanism, question=question, text=text)
-    ledger.record(released)
-    return released
-
-
-def run_without_traceback(work: Callable[[], Result]) -> Result:
-    """Return what the work returns; of whatever it raises no frame is left, as they hold exact values.
-
-    An interrupt, or a lack of memory, may come at any moment, also between a look and its noise.
-
-    Theorem: release
-    """
-    try:
-        return work()
-    except BaseException as fault:  # noqa: BLE001  whatever it is
-        fault.__context__ = fault.__cause__ = None
-        raise fault.with_traceback(None)  # noqa: B904  it is the same one
-
-
-def check_receipt(receipt: Receipt, event: Event, purpose: str, source: Source) -> None:
-    """Raise Unpaid unless the receipt is for this event, this question and this version of the data."""
-    if (receipt.event, receipt.purpose, receipt.version) != (event, purpose, source.version):
-        raise Unpaid
-
-
-def redeem_and_read(receipt: Receipt, query: Query, *, ledger: Ledger, source: Source) -> NDArray[np.int64] | list[int]:
-    """Return exact answers under a receipt that is used up; where the table could not be read, it may be used again.
-
-    Then nothing was drawn, and the charge stands: the same key asks again.
-
-    Theorem: release
-    """
-    ledger.redeem(receipt)
-    try:
-        return read_exact(source, query)
-    except SourceFailed:
-        ledger.unanswered(receipt)
-        raise
-
-
-def read_exact(source: Source, query: Query) -> NDArray[np.int64] | list[int]:
-    """Return exact answers, or raise SourceFailed; no other error leaves, as it may quote a row."""
-    values = _read_values(source, query)
-    if values is None:  # raised here, so that neither what went wrong nor any value travels with it
-        raise SourceFailed
-    return values
-
-
-def _read_values(source: Source, query: Query) -> NDArray[np.int64] | list[int] | None:
-    try:
-        values = unseal(source.exact(query))
-        if len(values) != query.values:
-            return None
-        if isinstance(values, np.ndarray) and values.dtype == np.int64 and (abs(values // 2) < _LARGEST // 2).all():
-            return values  # halved before abs, as -2^63 has no opposite in 64 bits
-        return [index(value) for value in values]
-    except Exception:  # noqa: BLE001  whatever it is
-        return None
 
 
 def add_noise(
@@ -149,20 +183,7 @@ def _noise_runs(measurement: Measurement | ResidualMeasurement) -> list[tuple[No
     return [(law, sum(block.values for _, block in run)) for law, run in grouped]
 
 
-# --- The number of rows: public where a neighbour has one row replaced, as then all neighbours have as many. ---
-
-
-def read_public_rows(source: Source, domain: Domain, unit: Unit) -> int | None:
-    """Return how many rows there are, where that is the same for all neighbours; else None, and nothing is read.
-
-    Theorem: public-rows
-    """
-    if not unit.fixed:
-        return None
-    return int(read_exact(source, Query.count(domain))[0])
-
-
-# --- Choices: which answers are largest, told without their values. ---
+# --- Choices: which answers are largest, without their values. ---
 
 
 _DRAWS = {Exponential: samplers.ContestLaw.GUMBEL, PermuteAndFlip: samplers.ContestLaw.EXPONENTIAL}
@@ -183,14 +204,10 @@ def release_choice(  # noqa: PLR0913  everything that meets here is named
 
     Theorem: choice-privacy
     """
-    check_receipt(receipt, selection.event(unit), selection.purpose, source)
-    question, mechanism = to_json(selection.query), selection.spelled
-    values = run_without_traceback(
-        lambda: _choose_all(selection, redeem_and_read(receipt, selection.query, ledger=ledger, source=source))
+    gate = _Gate(receipt, selection.event(unit), selection.purpose, ledger=ledger, source=source)
+    return gate.release(
+        selection.query, lambda values: _choose_all(selection, values), mechanism=selection.spelled, text=text
     )
-    released = Release(receipt=receipt.id, values=values, mechanism=mechanism, question=question, text=text)
-    ledger.record(released)
-    return released
 
 
 def _choose_all(selection: ScoredCandidates, values: Whole) -> tuple[int, ...]:
@@ -205,7 +222,7 @@ def _choose_all(selection: ScoredCandidates, values: Whole) -> tuple[int, ...]:
 
 
 def _choose_one(selection: ScoredCandidates, scores: list[int]) -> int:
-    """Return the place of one choice; gaps beyond 2^62 are never chosen apart, so scores are drawn in to that."""
+    """Return the place of one choice. Gaps beyond 2^62 are cut to that: scores so far apart are never chosen."""
     best = max(scores)
     gaps = np.array([-min(best - score, samplers.LARGEST_VALUE) for score in scores], dtype=np.int64)
     unit, draw = 1 / selection.choice.scale, _DRAWS[type(selection.choice)]
@@ -215,22 +232,22 @@ def _choose_one(selection: ScoredCandidates, scores: list[int]) -> int:
 def draw_candidate(scores: Sequence[int], rarities: Sequence[int], *, scale: Fraction) -> int:
     """Return the place of one candidate, with a chance in proportion to exp(score/scale)/rarity.
 
-    It is for drafts, which an owner makes before there is a ledger: the draft says what it costs, and the ledger that
-    is made for it begins with that. Rarities are public.
+    For drafts, which an owner makes before there is a ledger: the draft states its cost, and the ledger that is created
+    for it begins with that charge. Rarities are public.
 
     Theorem: choice-privacy
     """
-    found = samplers.contests(
+    chosen = samplers.contests(
         np.array(scores, dtype=np.int64),
         1,
         unit=1 / scale,
         draw=samplers.ContestLaw.GUMBEL,
         rare=[*map(Fraction, rarities)],
     )
-    return int(found[0])
+    return int(chosen[0])
 
 
-# --- The open threshold: which questions are above, until the last positive. Its noise is drawn here and never shown.
+# --- Sparse vector: which questions are above a threshold, until the last positive. ---
 
 
 DrawNoise = Callable[[Fraction], int]
@@ -239,7 +256,7 @@ DrawNoise = Callable[[Fraction], int]
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What is told of one question."""
+    """What is released of one question."""
 
     above: bool
     gap: int | None = None
@@ -264,7 +281,7 @@ class OpenSparseVector:
 
     @property
     def positives_left(self) -> int:
-        """How many positives it may still tell before it halts; none in a process that was forked from its own."""
+        """How many positives are left before it halts; none in a forked process, which has the same noise."""
         return self._left if self._owner == os.getpid() else 0
 
     def ask(self, value: int, threshold: int) -> Verdict:
@@ -286,106 +303,8 @@ class OpenSparseVector:
             return Verdict(above=True, gap=gap, answer=None if scale is None else value + self._noise(scale))
 
 
-# --- Alerts and checks: open thresholds over a source. They were paid for in full before the first question. ---
-
-
-WATCHING, CHECKING = "above", "weights"
-
-
-def watch_purpose(mechanism: SparseVector) -> str:
-    """Return what a watch's receipt is for: all its numbers, as what was used of it is counted in them.
-
-    Theorem: reopened-watch
-    """
-    again = "again after each" if mechanism.restarts else "once"
-    scales = f"threshold {mechanism.threshold_scale} {again}, question {mechanism.question_scale}"
-    return f"{WATCHING} {scales}, answer {mechanism.answer_scale}, alerts {mechanism.positives}"
-
-
-class Alerts:
-    """Tells which counts are above a threshold, until the last alert that was paid for.
-
-    It is armed for one alert at a time, in the ledger, before the first count that is compared for it is read. The
-    threshold's noise stays in this process. So whoever opens it again, here or after a crash, draws noise anew, and
-    what that costs is given up in alerts.
-
-    Theorem: reopened-watch
-    """
-
-    def __init__(
-        self, mechanism: SparseVector, receipt: Receipt, *, ledger: Ledger, source: Source, unit: Unit
-    ) -> None:
-        """Take the receipt, which must be for the whole run; others may have used a part of it."""
-        self._mechanism, self._receipt, self._ledger = mechanism, receipt, ledger
-        self._unit, self._source, self._moved = unit, source, row_count_sensitivity(unit)
-        self._watch: OpenSparseVector | None = None
-        self._armed = False
-        self._lock = threading.Lock()
-        check_receipt(receipt, mechanism.event(self._moved), watch_purpose(mechanism), source)
-
-    @property
-    def left(self) -> int:
-        """How many alerts it may still tell; none in a process that was forked from its own."""
-        if self._watch is not None and self._watch.positives_left == 0:
-            return 0
-        return self._armed + self._left(self._ledger.armings(self._receipt))
-
-    def ask(self, query: Query, threshold: int) -> Verdict:
-        """Return whether one count, with noise, is at or above the threshold, with noise."""
-        validate_count_query(query, self._moved, self._unit)
-        with self._lock, suppress(Halted):
-            watch = self._ready()
-            verdict = run_without_traceback(lambda: watch.ask(int(read_exact(self._source, query)[0]), threshold))
-            self._armed = not verdict.above
-            return verdict
-        raise Halted(self._mechanism.positives)  # here, so that no exact count travels in the frames of an error
-
-    def _ready(self) -> OpenSparseVector:
-        """Return the open threshold, armed: paid for and durable before anything is read or drawn."""
-        if not self._armed:
-            fresh = self._watch is None or self._mechanism.restarts
-            if self._left(self._ledger.armings(self._receipt)) == 0 or self._over(self._arm(fresh=fresh)):
-                raise Halted(self._mechanism.positives)
-            self._armed = True
-        if self._watch is None:
-            self._watch = OpenSparseVector(self._mechanism, lambda scale: draw_one(Laplace(scale=scale)))
-        return self._watch
-
-    def _arm(self, *, fresh: bool) -> WatchUsage:
-        return self._ledger.arm(self._receipt, fresh=fresh)
-
-    def _left(self, used: WatchUsage) -> int:
-        kept = self._watch is not None
-        return self._mechanism.alerts_left(self._moved, armed=used.alerts, thresholds=used.thresholds, kept=kept)
-
-    def _over(self, used: WatchUsage) -> bool:
-        """Return whether more was used than paid for, as another process took the last of it at the same moment."""
-        before = WatchUsage(used.alerts - 1, used.thresholds - (self._watch is None or self._mechanism.restarts))
-        return self._left(before) == 0
-
-
-def open_estimate_check(
-    checker: EstimateChecker, receipt: Receipt, *, ledger: Ledger, source: Source, unit: Unit
-) -> Callable[[Query, int], int | None]:
-    """Return what tells one count anew, with fresh noise, where an estimate of it seems far off, and else None.
-
-    The receipt must be for the whole run, until the last update, and is used up. It lives in this process alone.
-
-    Theorem: private-multiplicative-weights
-    """
-    check_receipt(receipt, checker.event(unit), CHECKING, source)
-    ledger.redeem(receipt)
-    watch = OpenSparseVector(checker.test, lambda scale: draw_one(Laplace(scale=scale)))
-
-    def check(query: Query, estimate: int) -> int | None:
-        validate_count_query(query, score_sensitivity(unit), unit)
-        with suppress(Halted):
-            return run_without_traceback(
-                lambda: checker.fresh(int(read_exact(source, query)[0]), estimate, watch=watch, draw=draw_one)
-            )
-        raise Halted(checker.test.positives)  # here, so that no exact count travels in the frames of an error
-
-    return check
+def _draw_laplace(scale: Fraction) -> int:
+    return draw_one(Laplace(scale=scale))
 
 
 def validate_count_query(query: Query, paid: Sensitivity, unit: Unit) -> None:
@@ -395,17 +314,105 @@ def validate_count_query(query: Query, paid: Sensitivity, unit: Unit) -> None:
         raise InvalidArgument("query", f"{query.values} answers", "ask for one count of rows")
 
 
-# --- Checks of predictions: whether a count is near what a model says. Paid for in full before the first one. ---
+# --- Watches and checks: sparse vectors over a source, paid for in full before the first question. ---
 
 
-CONFIRMING = "confirm"
+WATCHING, CHECKING, CONFIRMING = "above", "weights", "confirm"
+
+
+def watch_purpose(mechanism: SparseVector) -> str:
+    """Return the purpose of a watch's receipt: all its numbers, as what was used of it is counted in them.
+
+    Theorem: reopened-watch
+    """
+    again = "again after each" if mechanism.restarts else "once"
+    scales = f"threshold {mechanism.threshold_scale} {again}, question {mechanism.question_scale}"
+    return f"{WATCHING} {scales}, answer {mechanism.answer_scale}, alerts {mechanism.positives}"
+
+
+class Alerts:
+    """Reports which counts are above a threshold, until the last alert that was paid for.
+
+    It is armed for one alert at a time, in the ledger, before the first count that is compared for it is read. The
+    noise of the threshold stays in this process. So a watch that is opened again, here or after a crash, draws new
+    noise, and what that costs is given up in alerts.
+
+    Theorem: reopened-watch
+    """
+
+    def __init__(
+        self, mechanism: SparseVector, receipt: Receipt, *, ledger: Ledger, source: Source, unit: Unit
+    ) -> None:
+        """Take the receipt, which must be for the whole run; others may have used a part of it."""
+        self._mechanism, self._unit, self._moved = mechanism, unit, row_count_sensitivity(unit)
+        self._watch: OpenSparseVector | None = None
+        self._lock = threading.Lock()
+        event, purpose = mechanism.event(self._moved), watch_purpose(mechanism)
+        self._gate = _Gate(receipt, event, purpose, ledger=ledger, source=source)
+
+    @property
+    def left(self) -> int:
+        """How many alerts are left; none in a forked process."""
+        if self._watch is not None and self._watch.positives_left == 0:
+            return 0
+        return self._gate.open + self._left(self._gate.usage())
+
+    def ask(self, query: Query, threshold: int) -> Verdict:
+        """Return whether one count, with noise, is at or above the threshold, with noise."""
+        validate_count_query(query, self._moved, self._unit)
+        with self._lock:
+            watch = self._ready()
+            verdict = self._gate.read(query, lambda values: watch.ask(int(values[0]), threshold))
+            self._gate.open = not verdict.above
+            return verdict
+
+    def _ready(self) -> OpenSparseVector:
+        """Return the open threshold, armed: paid for and durable before anything is read or drawn."""
+        if not self._gate.open:
+            fresh = self._watch is None or self._mechanism.restarts
+            if self._left(self._gate.usage()) > 0:
+                self._gate.arm(fresh=fresh, paid=self._paid)
+            if not self._gate.open:
+                raise Halted(self._mechanism.positives)
+        if self._watch is None:
+            self._watch = OpenSparseVector(self._mechanism, _draw_laplace)
+        return self._watch
+
+    def _left(self, used: WatchUsage) -> int:
+        kept = self._watch is not None
+        return self._mechanism.alerts_left(self._moved, armed=used.alerts, thresholds=used.thresholds, kept=kept)
+
+    def _paid(self, used: WatchUsage) -> bool:
+        """Return whether the last arming was paid for; another process may have taken the rest at the same moment."""
+        before = WatchUsage(used.alerts - 1, used.thresholds - (self._watch is None or self._mechanism.restarts))
+        return self._left(before) > 0
+
+
+def open_estimate_check(
+    checker: EstimateChecker, receipt: Receipt, *, ledger: Ledger, source: Source, unit: Unit
+) -> Callable[[Query, int], int | None]:
+    """Return a function that gives one count with fresh noise where an estimate of it seems far off, and else None.
+
+    The receipt must be for the whole run, until the last update, and is used up. The check ends with this process.
+
+    Theorem: private-multiplicative-weights
+    """
+    gate = _Gate(receipt, checker.event(unit), CHECKING, ledger=ledger, source=source)
+    gate.redeem()
+    watch = OpenSparseVector(checker.test, _draw_laplace)
+
+    def check(query: Query, estimate: int) -> int | None:
+        validate_count_query(query, score_sensitivity(unit), unit)
+        return gate.read(query, lambda values: checker.fresh(int(values[0]), estimate, watch=watch, draw=draw_one))
+
+    return check
 
 
 class PredictionCheck:
-    """Tells whether counts are near predictions, until the first that is not. It lives in this process alone.
+    """Reports whether counts are near predictions, until the first that is not. It ends with this process.
 
-    A distance moves both ways with a count, so there is no discount for monotone answers. Nothing but the verdict is
-    told: neither the gap nor a value.
+    A distance moves both ways with a count, so there is no discount for monotone answers. Only the verdict is
+    released: neither the gap nor a value.
 
     Theorem: sparse-vector-privacy
     """
@@ -416,14 +423,14 @@ class PredictionCheck:
         """Use the receipt, which must be for the whole run, and draw the threshold's noise."""
         if mechanism.positives != 1 or mechanism.answer_scale is not None:
             raise InvalidArgument("mechanism", mechanism, "write a sparse vector of one positive, without answers")
-        self._moved, self._source, self._unit = score_sensitivity(unit), source, unit
-        check_receipt(receipt, mechanism.event(self._moved), CONFIRMING, source)
-        ledger.redeem(receipt)
-        self._watch = OpenSparseVector(mechanism, lambda scale: draw_one(Laplace(scale=scale)))
+        self._moved, self._unit = score_sensitivity(unit), unit
+        self._gate = _Gate(receipt, mechanism.event(self._moved), CONFIRMING, ledger=ledger, source=source)
+        self._gate.redeem()
+        self._watch = OpenSparseVector(mechanism, _draw_laplace)
 
     @property
     def open(self) -> bool:
-        """Whether it may still tell."""
+        """Whether another prediction may be checked."""
         return self._watch.positives_left > 0
 
     def near(self, query: Query, prediction: int, threshold: int) -> bool:
@@ -433,10 +440,6 @@ class PredictionCheck:
         """
         if type(prediction) is not int:  # a fraction would be compared as one
             raise InvalidArgument("prediction", type(prediction), "write an integer")
-        if query.values != 1 or unit_sensitivity(query, self._unit).linf > self._moved.linf:
-            raise InvalidArgument("query", f"{query.values} answers", "ask for one count of rows")
-        with suppress(Halted):
-            return not run_without_traceback(
-                lambda: self._watch.ask(abs(int(read_exact(self._source, query)[0]) - prediction), threshold)
-            ).above
-        raise Halted(1)  # here, so that no exact count travels in the frames of an error
+        validate_count_query(query, self._moved, self._unit)
+        ask = self._watch.ask
+        return not self._gate.read(query, lambda values: ask(abs(int(values[0]) - prediction), threshold)).above

@@ -12,6 +12,8 @@ from tests.lab.plan import brute
 POINTS = 100
 QUICK = 6
 """So many of them are in the quick check."""
+SOAK = 30
+"""Those from here on are left to the soak."""
 
 
 def settings() -> list[Setting]:
@@ -31,12 +33,13 @@ def settings() -> list[Setting]:
     ]
 
 
+def _marks(number: int) -> list[pytest.MarkDecorator]:
+    return [pytest.mark.slow] * (number >= QUICK) + [pytest.mark.soak] * (number >= SOAK)
+
+
 POINT = pytest.mark.parametrize(
     "setting",
-    [
-        pytest.param(one, id=str(number), marks=() if number < QUICK else pytest.mark.slow)
-        for number, one in enumerate(settings())
-    ],
+    [pytest.param(one, id=str(number), marks=_marks(number)) for number, one in enumerate(settings())],
 )
 
 

@@ -71,8 +71,8 @@ def test_contests_with_near_ties_are_won_by_the_true_arg_max():
 
 @pytest.mark.slow
 def test_many_more_contests_with_near_ties_are_won_by_the_true_arg_max():
-    deep, _ = agree(np.random.default_rng(22), 2_000)
-    assert deep >= 333
+    deep, _ = agree(np.random.default_rng(22), 900)
+    assert deep >= 150
 
 
 @pytest.mark.soak

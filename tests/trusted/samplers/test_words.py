@@ -88,10 +88,10 @@ def many(part: int, sequences: int) -> Count:
 @pytest.mark.slow
 @pytest.mark.parametrize("part", range(2))
 def test_kernels_and_oracle_agree_on_many_word_sequences(part: int):
-    """Two parts of 50,000 and more make 10^5 word sequences, none of them drawn blindly."""
-    total = many(part, 50_000)
-    assert total.exact >= 30_000
-    assert total.more >= 3_000
+    """Two parts of 5,000 and more make 10^4 word sequences, none of them drawn blindly."""
+    total = many(part, 5_000)
+    assert total.exact >= 3_000
+    assert total.more >= 300
 
 
 @pytest.mark.soak

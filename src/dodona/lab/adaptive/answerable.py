@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dodona.lab.adaptive.certificate import Certificate, Route, Values
 from dodona.lab.adaptive.quantity import MOST_QUERIES, MOST_ROWS, chance
 from dodona.lab.adaptive.routes import certificate
-from dodona.lab.adaptive.search import most
+from dodona.numbers import largest_integer
 
 SERVED = (Route.SPLITTING, Route.ROUNDING, Route.GAUSSIAN, Route.CONCENTRATED, Route.LAPLACE)
 """The routes that can be best; each other one is never better than one of these."""
@@ -38,7 +38,7 @@ def answerable(
     def met(queries: int) -> bool:
         return certificate(route, rows=rows, queries=queries, confidence=confidence, values=values).within <= wanted
 
-    return most(met, upper=MOST_QUERIES)
+    return largest_integer(met, 0, MOST_QUERIES)
 
 
 def rows_needed(

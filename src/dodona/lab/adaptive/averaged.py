@@ -10,7 +10,7 @@ import math
 from statistics import NormalDist
 
 from dodona.lab.adaptive.quantity import chance, positive, queries_of
-from dodona.lab.adaptive.search import lowest
+from dodona.numbers import minimize_unimodal, smallest_number
 from dodona.privacy.bounds import add_rounding_margin
 
 _NORMAL = NormalDist()
@@ -51,7 +51,7 @@ def averaged_verdicts(*, threshold: float, question: float, thresholds: int, que
 
     reach = max(first, second)
     return add_rounding_margin(
-        base + bound(lowest(bound, 0.0, 50 * reach + reach * -math.log(often), near=1e-6 * reach))
+        base + bound(minimize_unimodal(bound, 0.0, 50 * reach + reach * -math.log(often), near=1e-6 * reach))
     )
 
 
@@ -64,11 +64,10 @@ def largest_verdict(*, threshold: float, question: float, thresholds: int, quest
     """
     often = chance(failing, argument="failing")
     base, first, second = _tails(threshold, question, thresholds, questions)
-    low, high = 0.0, 1000 * max(first, second)
-    while high - low > 1e-9 * high:
-        middle = (low + high) / 2
-        low, high = (low, middle) if _beyond(middle, first, second) <= often else (middle, high)
-    return add_rounding_margin(base + high)
+    high = 1000 * max(first, second)
+    return add_rounding_margin(
+        base + smallest_number(lambda away: _beyond(away, first, second) <= often, 0.0, high, near=1e-9)
+    )
 
 
 def _tails(threshold: float, question: float, thresholds: int, questions: int) -> tuple[float, float, float]:

@@ -9,8 +9,8 @@ from fractions import Fraction
 from dodona.lab.adaptive.averaged import averaged_gaussian, averaged_laplace, averaged_verdicts, largest_verdict
 from dodona.lab.adaptive.grid import moved, rough
 from dodona.lab.adaptive.holdout_design import HoldoutCase, HoldoutDesign, Method
-from dodona.lab.adaptive.search import lowest
 from dodona.lab.adaptive.transfer import concentrated_transfer, pure_transfer
+from dodona.numbers import minimize_unimodal
 from dodona.privacy.additive_noise import Gaussian, Laplace, round_scale_up
 from dodona.privacy.events import Event
 from dodona.privacy.sparse_vector import SparseVector
@@ -82,7 +82,7 @@ def _widest(case: HoldoutCase, within: float, currency: _Currency) -> HoldoutDes
     start = min((low + index * step for index in range(_LOOKS + 1)), key=refused)
     if refused(start) == math.inf:
         return None
-    return _at(case, within, currency, math.exp(lowest(refused, start - step, start + step, near=1e-2)))
+    return _at(case, within, currency, math.exp(minimize_unimodal(refused, start - step, start + step, near=1e-2)))
 
 
 def _at(case: HoldoutCase, within: float, currency: _Currency, loss: float) -> HoldoutDesign | None:

@@ -7,12 +7,12 @@ certificates bound the error of every answer, and need less noise; these are kep
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 
 from dodona.errors import Refused
 from dodona.lab.adaptive.quantity import MOST_ROWS, chance, positive, queries_of, rows_of
 from dodona.lab.adaptive.stability import expected_gap, gaussian_stability, stability_of_privacy
 from dodona.lab.composition import advanced, mechanism_group
+from dodona.numbers import smallest_integer, smallest_number
 
 _NEAR = 1e-12
 _WIDEST = 1e12
@@ -33,7 +33,7 @@ def noise_for(*, rows: int, queries: int, within: float, failing: float) -> floa
 
     if not met(_WIDEST):
         _refuse(count, wanted, often)
-    return _least(met, 1e-15, _WIDEST)
+    return smallest_number(met, 1e-15, _WIDEST, near=_NEAR, geometric=True)
 
 
 def gaussian_gap(*, rows: int, queries: int, scale: float, failing: float) -> float:
@@ -67,14 +67,13 @@ def rows_for(*, queries: int, scale: float, within: float, failing: float) -> in
     """
     asked, spread = queries_of(queries), positive(scale, argument="scale")
     wanted, often = chance(within, argument="within"), chance(failing, argument="failing")
-    low, high = 0, MOST_ROWS
-    if gaussian_gap(rows=high, queries=asked, scale=spread, failing=often) > wanted:
+
+    def enough(rows: int) -> bool:
+        return gaussian_gap(rows=rows, queries=asked, scale=spread, failing=often) <= wanted
+
+    if not enough(MOST_ROWS):
         raise Refused(f"No number of rows up to {MOST_ROWS} is enough. Write more noise, or a larger `within`.")
-    while high - low > 1:
-        middle = (low + high) // 2
-        met = gaussian_gap(rows=middle, queries=asked, scale=spread, failing=often) <= wanted
-        low, high = (low, middle) if met else (middle, high)
-    return high
+    return smallest_integer(enough, 0, MOST_ROWS)
 
 
 def laplace_epsilon(*, rows: int, queries: int, within: float, failing: float) -> float:
@@ -93,7 +92,7 @@ def laplace_epsilon(*, rows: int, queries: int, within: float, failing: float) -
 
     if broken(1e-11):
         _refuse(count, wanted, often)
-    return _least(broken, 1e-11, 1e2) * (1 - 1e-9)
+    return smallest_number(broken, 1e-11, 1e2, near=_NEAR, geometric=True) * (1 - 1e-9)
 
 
 def laplace_stability(*, epsilon: float, queries: int) -> float:
@@ -110,14 +109,6 @@ def laplace_stability(*, epsilon: float, queries: int) -> float:
         if pair.epsilon > 0:
             found.append(stability_of_privacy(epsilon=float(pair.epsilon), delta=slack))
     return min(found)
-
-
-def _least(met: Callable[[float], bool], low: float, high: float) -> float:
-    """Return about the least number at which something is met."""
-    while high / low > 1 + _NEAR:
-        middle = math.sqrt(low * high)
-        low, high = (low, middle) if met(middle) else (middle, high)
-    return high
 
 
 def _refuse(rows: int, within: float, failing: float) -> None:

@@ -6,7 +6,7 @@ import math
 from statistics import NormalDist
 
 from dodona.lab.adaptive.quantity import chance, positive, queries_of, rows_of
-from dodona.lab.adaptive.search import lowest
+from dodona.numbers import minimize_unimodal
 from dodona.privacy.bounds import add_rounding_margin
 
 _NORMAL = NormalDist()
@@ -37,7 +37,7 @@ def information_gap(*, rows: int, queries: int, scale: float, failing: float) ->
     def inside(part: float) -> float:
         return (2 * rho * count - math.log1p(-part)) / part
 
-    best = inside(lowest(inside, 1e-9, 1 - 1e-9, near=1e-9))
+    best = inside(minimize_unimodal(inside, 1e-9, 1 - 1e-9, near=1e-9))
     return add_rounding_margin(math.sqrt(best / (4 * count * often)))
 
 
@@ -54,7 +54,7 @@ def jung_gap(mu: float, *, failing: float) -> float:
         epsilon = math.exp(position)
         return math.expm1(epsilon) + 2 * _delta(ratio, epsilon) / often
 
-    return add_rounding_margin(bound(lowest(bound, math.log(1e-6), math.log(10.0), near=1e-5)))
+    return add_rounding_margin(bound(minimize_unimodal(bound, math.log(1e-6), math.log(10.0), near=1e-5)))
 
 
 def jung_noise(*, scale: float, answers: int, failing: float) -> float:
@@ -71,7 +71,7 @@ def jung_noise(*, scale: float, answers: int, failing: float) -> float:
         more = math.exp(position)
         return more + spread * -_NORMAL.inv_cdf(min(0.5, more * often / (2 * asked)))
 
-    return add_rounding_margin(bound(lowest(bound, math.log(1e-9), 0.0, near=1e-5)))
+    return add_rounding_margin(bound(minimize_unimodal(bound, math.log(1e-9), 0.0, near=1e-5)))
 
 
 def _delta(mu: float, epsilon: float) -> float:

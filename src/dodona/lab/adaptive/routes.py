@@ -13,9 +13,9 @@ from dodona.lab.adaptive.certificate import Certificate, Route, Values
 from dodona.lab.adaptive.description import chosen_within, tree
 from dodona.lab.adaptive.grid import apart, resolution, rough
 from dodona.lab.adaptive.quantity import queries_of, rows_of
-from dodona.lab.adaptive.search import lowest
 from dodona.lab.adaptive.stability import gaussian_stability
 from dodona.lab.adaptive.transfer import concentrated_transfer, gaussian_transfer, pure_transfer, stable_transfer
+from dodona.numbers import minimize_unimodal
 from dodona.privacy.accuracy import to_failure_probability
 from dodona.privacy.additive_noise import Gaussian, Laplace, round_scale_up
 
@@ -94,7 +94,9 @@ def _split(case: Case, values: Values) -> float:
 
 def coarseness(case: Case) -> int:
     """Return how many levels of answers give the least error."""
-    found = lowest(lambda place: _rounded(case, round(math.exp(place))), math.log(2), math.log(10**4), near=1e-3)
+    found = minimize_unimodal(
+        lambda place: _rounded(case, round(math.exp(place))), math.log(2), math.log(10**4), near=1e-3
+    )
     near = round(math.exp(found))
     return min(range(max(2, near - 3), near + 4), key=lambda levels: _rounded(case, levels))
 
@@ -115,13 +117,13 @@ def _noisy(case: Case, width: Width, law: type[Gaussian | Laplace]) -> tuple[flo
     # Scale and share hardly depend on each other: three rounds, in narrowing brackets.
     for reach in (math.inf, 0.3, 0.1):
         near = position - reach, position + reach
-        position = lowest(
+        position = minimize_unimodal(
             lambda place: width(case, math.exp(place), share),  # noqa: B023  called at once
             max(low, near[0]),
             min(high, near[1]),
             near=_FINE,
         )
-        share = lowest(
+        share = minimize_unimodal(
             lambda part: width(case, math.exp(position), part),  # noqa: B023  called at once
             max(0.02, share - reach),
             min(0.98, share + reach),

@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from dodona.lab.adaptive.quantity import chance, rows_of
-from dodona.lab.adaptive.search import first
+from dodona.numbers import smallest_number
 from dodona.privacy.bounds import add_rounding_margin
 
 _MOST_SUMMED = 1 << 12
@@ -41,7 +41,7 @@ def within_of(rows: int, logarithm: float) -> float:
 
     if not met(1 - 1e-12):
         return 1.0
-    return min(1.0, add_rounding_margin(first(met, 0.0, 1 - 1e-12, near=1e-12)))
+    return min(1.0, add_rounding_margin(smallest_number(met, 0.0, 1 - 1e-12, near=1e-12)))
 
 
 def binomial_within(rows: int, *, failing: float) -> float:
@@ -57,7 +57,10 @@ def binomial_within(rows: int, *, failing: float) -> float:
         return upper
     lower = 0.5 * upper  # the bound is off by less than that, and a smaller answer is not looked for
     return min(
-        upper, add_rounding_margin(first(lambda gap: worst(count, gap) <= wanted * (1 - 1e-9), lower, upper, near=1e-6))
+        upper,
+        add_rounding_margin(
+            smallest_number(lambda gap: worst(count, gap) <= wanted * (1 - 1e-9), lower, upper, near=1e-6)
+        ),
     )
 
 

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from statistics import NormalDist
 
 from dodona.lab.adaptive.quantity import chance, positive, share
-from dodona.lab.adaptive.search import first, lowest
+from dodona.numbers import minimize_unimodal, smallest_number
 from dodona.privacy.bounds import add_rounding_margin
 
 _NORMAL = NormalDist()
@@ -58,7 +58,7 @@ def curve_transfer(delta_at: Callable[[float], float], *, failing: float) -> flo
         # Where nothing is promised, the one with the smaller δ is nearer to a promise.
         return max(delta / often, pair_transfer(epsilon=epsilon, delta=delta, failing=often))
 
-    return min(1.0, bound(lowest(bound, math.log(1e-8), math.log(50.0), near=1e-4)))
+    return min(1.0, bound(minimize_unimodal(bound, math.log(1e-8), math.log(50.0), near=1e-4)))
 
 
 def gaussian_transfer(mu: float, *, failing: float) -> float:
@@ -78,7 +78,7 @@ def gaussian_transfer(mu: float, *, failing: float) -> float:
             return False
         return _NORMAL.inv_cdf(outside) - _NORMAL.inv_cdf(inside) >= ratio + 1e-13 * (1 + ratio)
 
-    found = first(met, 0.0, _LAST, near=_NEAR)
+    found = smallest_number(met, 0.0, _LAST, near=_NEAR)
     return min(always, _told(found)) if met(found) else always
 
 
@@ -96,7 +96,7 @@ def concentrated_transfer(rho: float, *, failing: float) -> float:
         order = max(_LEAST_ORDER, math.sqrt(logarithm / price))
         return _moved(gap) >= ((order - 1) * price + logarithm / order) * (1 + 1e-13)
 
-    found = first(met, 0.0, _LAST, near=_NEAR)
+    found = smallest_number(met, 0.0, _LAST, near=_NEAR)
     return _told(found) if met(found) else 1.0
 
 
@@ -114,7 +114,7 @@ def renyi_transfer(price: float, *, order: float, failing: float) -> float:
         logarithm = math.log(4 / often) - 2 * math.log1p(-gap)
         return _moved(gap) >= ((alpha - 1) * paid + logarithm) / alpha * (1 + 1e-13)
 
-    found = first(met, 0.0, _LAST, near=_NEAR)
+    found = smallest_number(met, 0.0, _LAST, near=_NEAR)
     return _told(found) if met(found) else 1.0
 
 

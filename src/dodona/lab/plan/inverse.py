@@ -14,10 +14,11 @@ from dodona.errors import InvalidArgument, Refused
 from dodona.lab.plan.forecast import METHODS, method_of, promised
 from dodona.lab.plan.promise import Method, Task, Unsuitable, shown
 from dodona.lab.plan.setting import MOST_QUESTIONS, MOST_ROWS, Setting
+from dodona.numbers import smallest_number
 
 _LEAST_EPSILON, _MOST_EPSILON = 1e-9, 1e4
 _DIGITS = Context(prec=4, rounding=ROUND_CEILING)
-_NEAR = 1 + 2e-4
+_NEAR = 2e-4
 
 
 class Unknown(Enum):
@@ -140,10 +141,7 @@ def epsilon_for(setting: Setting, mechanism: str, *, within: float) -> Fraction:
         low, high = high, 4 * high
         if high > _MOST_EPSILON:
             raise Unreachable(method_of(mechanism), within, Unknown.EPSILON)
-    while high / low > _NEAR:
-        middle = math.sqrt(low * high)
-        low, high = (low, middle) if enough(middle) else (middle, high)
-    return _rounded(high)
+    return _rounded(smallest_number(enough, low, high, near=_NEAR, geometric=True))
 
 
 def _first(holds: Callable[[int], bool], *, start: int, most: int) -> int:

@@ -32,8 +32,9 @@ if TYPE_CHECKING:
     Scores = Sequence[Exact] | NDArray[np.integer]
 
 __all__ = [
-    "BufferedDraws", "ContestLaw", "SamplingKernel", "bernoulli", "choose", "contests", "draw_values", "fastest_sampling_kernel", "flips", "gaussian",
-    "geometric", "integers", "laplace", "noisy_max", "noisy_maxima", "permute_and_flip", "truths",
+    "BufferedDraws", "ContestLaw", "SamplingKernel", "bernoulli", "choose", "contests", "draw_values",
+    "fastest_sampling_kernel", "flips", "gaussian", "geometric", "integers", "laplace", "noisy_max",
+    "noisy_maxima", "permute_and_flip", "truths",
 ]  # fmt: skip
 
 LARGEST_VALUE = 1 << 62

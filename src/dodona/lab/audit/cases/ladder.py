@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cache
+from functools import cache, partial
 from itertools import combinations
 from typing import TYPE_CHECKING
 
@@ -14,10 +14,11 @@ import numpy as np
 
 from dodona.answer.rows import to_float
 from dodona.curator.bundles import design_count_table
+from dodona.curator.desk import WHOLE_BUDGET, Desk, Purchase
 from dodona.errors import InvariantBroken
 from dodona.lab.audit.cases.asking import Rows, Tables
 from dodona.lab.audit.cases.case import Case, Currency, pure
-from dodona.lab.audit.cases.scene import charged, ledger_of, schema_of, served, source_of
+from dodona.lab.audit.cases.scene import charged, dataset_of, ledger_of, schema_of, served, source_of
 from dodona.lab.audit.cases.served import CROWD, FEMALE, joined
 from dodona.lab.audit.features import DIFFERENCE, VALUE, Feature, Outputs, pair
 from dodona.ledger.ledger import Ledger
@@ -80,11 +81,10 @@ class _Bought:
 
     def _once(self, ledger: Ledger, source: Source) -> tuple[int, ...]:
         bought, unit = self.measurement, schema_of(self.neighbours).unit
-        receipt = ledger.reserve(
-            bought.event(unit), analyst=None, key=None, purpose=bought.purpose, version=source.version
-        )
-        released = release_measurement(bought, receipt, ledger=ledger, source=source, unit=unit)
-        return tuple(int(value) for value in released.values)
+        desk = Desk(dataset_of(schema_of(self.neighbours), source, ledger), analyst=None)
+        deliver = partial(release_measurement, bought)
+        purchase = Purchase(event=bought.event(unit), purpose=bought.purpose, deliver=deliver, max_price=WHOLE_BUDGET)
+        return tuple(int(value) for value in desk.buy(purchase).item.values)
 
     def _ledger(self) -> Ledger:
         return ledger_of(schema_of(self.neighbours), self.delta)

@@ -73,8 +73,12 @@ def ledger_of(schema: Schema, delta: str = "0") -> Ledger:
 
 def served(schema: Schema, source: Source, ledger: Ledger, *, rungs: frozenset[str] = OPTIONAL_RUNGS) -> Curator:
     """Return a curator of the three."""
-    dataset = Dataset(name=schema.table, schema=schema, source=source, ledger=ledger, default=_DEFAULT)
-    return Curator(dataset, rungs=rungs)
+    return Curator(dataset_of(schema, source, ledger), rungs=rungs)
+
+
+def dataset_of(schema: Schema, source: Source, ledger: Ledger) -> Dataset:
+    """Return the three as one dataset."""
+    return Dataset(name=schema.table, schema=schema, source=source, ledger=ledger, default=_DEFAULT)
 
 
 def charged(ledger: Ledger) -> Event:

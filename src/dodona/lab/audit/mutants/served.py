@@ -7,8 +7,8 @@ from dodona.lab.audit.patch import Patch, replacing
 
 _RELEASE = "dodona.trusted.gate"
 _ANSWERING = "dodona.curator.ladder"
-_NOISY = "    noise = draw_runs(_noise_runs(measurement))\n    if isinstance(values, np.ndarray) and values.dtype == np.int64:"
 _DRAWN = "    noise = draw_runs(_noise_runs(measurement))"
+_NOISY = f"{_DRAWN}\n    if isinstance(values, np.ndarray) and values.dtype == np.int64:"
 
 
 def _with_noise(*lines: str) -> Patch:
@@ -139,9 +139,9 @@ MUTANTS = (
             ),
             replacing(
                 _RELEASE,
-                "    if (receipt.event, receipt.purpose, receipt.version) != (event, purpose, source.version):",
-                "    if (receipt.purpose, receipt.version) != (purpose, source.version):",
-                symbol="check_receipt",
+                "        if (receipt.event, receipt.purpose, receipt.version) != (event, purpose, source.version):",
+                "        if (receipt.purpose, receipt.version) != (purpose, source.version):",
+                symbol="_Gate.__init__",
             ),
         ),
         ("served count",),
@@ -152,9 +152,9 @@ MUTANTS = (
         (
             replacing(
                 _RELEASE,
-                "    ledger.redeem(receipt)\n    try:",
-                "    read_exact(source, query)\n    ledger.redeem(receipt)\n    try:",
-                symbol="redeem_and_read",
+                "        self.redeem()",
+                "        read_exact(self._source, query)\n        self.redeem()",
+                symbol="_Gate.release",
             ),
         ),
         ("question before its charge",),
@@ -180,9 +180,9 @@ MUTANTS = (
         (
             replacing(
                 _RELEASE,
-                "    ledger.redeem(receipt)\n    try:",
-                "    read_exact(source, query)\n    ledger.redeem(receipt)\n    try:",
-                symbol="redeem_and_read",
+                "        self.redeem()",
+                "        read_exact(self._source, query)\n        self.redeem()",
+                symbol="_Gate.release",
             ),
         ),
         ("choice before its charge",),
@@ -206,8 +206,8 @@ MUTANTS = (
         (
             replacing(
                 "dodona.trusted.gate",
-                "            self._watch = OpenSparseVector(self._mechanism, lambda scale: draw_one(Laplace(scale=scale)))",
-                "            self._watch = OpenSparseVector(self._mechanism, lambda scale: 0 * draw_one(Laplace(scale=scale)))",
+                "            self._watch = OpenSparseVector(self._mechanism, _draw_laplace)",
+                "            self._watch = OpenSparseVector(self._mechanism, lambda scale: 0 * _draw_laplace(scale))",
                 symbol="Alerts._ready",
             ),
         ),
@@ -219,9 +219,9 @@ MUTANTS = (
         (
             replacing(
                 "dodona.trusted.gate",
-                "        return self._ledger.arm(self._receipt, fresh=fresh)",
-                "        return WatchUsage(1, int(fresh))",
-                symbol="Alerts._arm",
+                "        self.open = paid(self._ledger.arm(self._receipt, fresh=fresh))",
+                "        self.open = paid(WatchUsage(1, int(fresh)))",
+                symbol="_Gate.arm",
             ),
         ),
         ("watch before its charge",),

@@ -11,8 +11,14 @@ import pytest
 from mpmath import mp, mpf
 
 from dodona.errors import InvalidArgument
-from dodona.privacy import plans
-from dodona.privacy.plans import LossDistribution
+from dodona.lab.convolution import (
+    LossDistribution,
+    binomial_probabilities,
+    gaussian_loss_distribution,
+    laplace_loss_distribution,
+    log_moment,
+    pure_loss_distribution,
+)
 
 LEVELS = [-1.0, -0.3, 0.0, 0.1, 0.25, 0.5, 0.9, 1.5, 2.5]
 
@@ -42,11 +48,11 @@ def laplace_energy(scale: Fraction, change: int, reach: int = 8) -> np.ndarray:
 @pytest.mark.parametrize(
     "law",
     [
-        plans.pure_loss_distribution(Fraction(1, 3)),
-        plans.laplace_loss_distribution(1, Fraction(3)),
-        plans.laplace_loss_distribution(7, Fraction(5, 2)),
-        plans.gaussian_loss_distribution(Fraction(1, 3)),
-        plans.gaussian_loss_distribution(Fraction(50)),
+        pure_loss_distribution(Fraction(1, 3)),
+        laplace_loss_distribution(1, Fraction(3)),
+        laplace_loss_distribution(7, Fraction(5, 2)),
+        gaussian_loss_distribution(Fraction(1, 3)),
+        gaussian_loss_distribution(Fraction(50)),
     ],
 )
 def test_both_tables_have_their_whole_mass(law: LossDistribution) -> None:
@@ -56,7 +62,10 @@ def test_both_tables_have_their_whole_mass(law: LossDistribution) -> None:
 
 
 def test_counts_with_laplace_noise_are_randomized_response() -> None:
-    count, response = plans.laplace_loss_distribution(1, Fraction(10)), plans.pure_loss_distribution(Fraction(1, 10))
+    count, response = (
+        laplace_loss_distribution(1, Fraction(10)),
+        pure_loss_distribution(Fraction(1, 10)),
+    )
     assert (count.top, count.step) == (response.top, response.step)
     assert count.weights == pytest.approx(response.weights, rel=1e-15)
 
@@ -66,7 +75,7 @@ def test_counts_with_laplace_noise_are_randomized_response() -> None:
 def test_no_integers_that_move_exceed_the_laplace_loss(scale: Fraction, changes: tuple[int, ...]) -> None:
     energy = [laplace_energy(scale, 0) for _ in changes]
     moved = [laplace_energy(scale, change) for change in changes]
-    law = plans.laplace_loss_distribution(sum(changes), scale)
+    law = laplace_loss_distribution(sum(changes), scale)
     for level in LEVELS:
         exact = noise_delta(energy, moved, level)
         assert exact <= delta(law, level) + 1e-12
@@ -80,7 +89,7 @@ def test_integers_that_move_by_one_have_the_gaussian_loss(variance: Fraction, ch
     points = np.arange(-30, 31)
     energy = [points**2 / (2 * float(variance)) for _ in changes]
     moved = [(points - change) ** 2 / (2 * float(variance)) for change in changes]
-    law = plans.gaussian_loss_distribution(variance)
+    law = gaussian_loss_distribution(variance)
     values = float(law.top) - float(law.step) * np.arange(len(law.weights))
     count = sum(map(abs, changes))
     held = [(loss, weight) for loss, weight in zip(values, law.weights, strict=True) if weight > 1e-12]
@@ -95,7 +104,7 @@ def test_integers_that_move_by_one_have_the_gaussian_loss(variance: Fraction, ch
 def test_the_discrete_gaussian_has_its_own_values_and_not_the_continuous_ones() -> None:
     from dodona.privacy.conversion import gdp_delta
 
-    assert delta(plans.gaussian_loss_distribution(Fraction(4)), 2.2757931) == pytest.approx(1e-6, rel=1e-5)
+    assert delta(gaussian_loss_distribution(Fraction(4)), 2.2757931) == pytest.approx(1e-6, rel=1e-5)
     assert gdp_delta("0.5", epsilon="2.2757931") < 0.95e-6
 
 
@@ -103,7 +112,7 @@ def test_the_discrete_gaussian_has_its_own_values_and_not_the_continuous_ones() 
 def test_binomial_probabilities_have_nine_digits(odds: float, times: int) -> None:
     mp.dps = 40
     bad = 1 / (1 + mp.exp(mpf(odds)))
-    found = plans.binomial_probabilities(odds, times)
+    found = binomial_probabilities(odds, times)
     for failures in {0, 1, 2, times // 3, times // 2, times - 1, times}:
         exact = mp.binomial(times, failures) * bad**failures * (1 - bad) ** (times - failures)
         if 0 <= failures <= times and exact > mpf("1e-300"):
@@ -113,7 +122,7 @@ def test_binomial_probabilities_have_nine_digits(odds: float, times: int) -> Non
 def test_a_million_trials_keep_nine_digits_far_from_the_mean() -> None:
     mp.dps = 60
     bad = 1 / (1 + mp.exp(mpf("0.001")))
-    found = plans.binomial_probabilities(0.001, 10**6)
+    found = binomial_probabilities(0.001, 10**6)
     for failures in (482_000, 490_000, 499_750, 510_000, 518_000):
         exact = mp.binomial(10**6, failures) * mp.power(bad, failures) * mp.power(1 - bad, 10**6 - failures)
         assert abs(found[failures] / exact - 1) < 5e-9
@@ -121,14 +130,15 @@ def test_a_million_trials_keep_nine_digits_far_from_the_mean() -> None:
 
 def test_what_is_too_long_to_write_out_is_refused_or_raised() -> None:
     with pytest.raises(InvalidArgument, match="variance"):
-        plans.gaussian_loss_distribution(Fraction(10**12))
-    wide = plans.laplace_loss_distribution(2**20 + 1, Fraction(2**20 + 1))
+        gaussian_loss_distribution(Fraction(10**12))
+    wide = laplace_loss_distribution(2**20 + 1, Fraction(2**20 + 1))
     assert (wide.top, len(wide.weights)) == (1, 2)
 
 
 @pytest.mark.parametrize(
-    "law", [plans.pure_loss_distribution(Fraction(2000)), plans.laplace_loss_distribution(3, Fraction(1, 1000))]
+    "law",
+    [pure_loss_distribution(Fraction(2000)), laplace_loss_distribution(3, Fraction(1, 1000))],
 )
 def test_losses_that_no_float_can_undo_are_still_laws(law: LossDistribution) -> None:
     assert np.all(law.weights > 0)
-    assert math.isfinite(plans.log_moment(law, 2.0))
+    assert math.isfinite(log_moment(law, 2.0))

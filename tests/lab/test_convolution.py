@@ -12,8 +12,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from mpmath import mp, mpf
 
-from dodona.privacy import plans
-from dodona.privacy.plans import LossDistribution, LossTail
+from dodona.lab.convolution import (
+    LossDistribution,
+    LossTail,
+    compose_losses,
+    composed_loss_delta,
+    composed_loss_epsilon,
+    gaussian_loss_distribution,
+    laplace_loss_distribution,
+    pure_loss_distribution,
+)
 
 
 def direct(parts: list[tuple[LossDistribution, int]], level: float) -> float:
@@ -30,13 +38,13 @@ def direct(parts: list[tuple[LossDistribution, int]], level: float) -> float:
 
 
 laws = st.one_of(
-    st.builds(lambda number: plans.pure_loss_distribution(Fraction(number, 40)), st.integers(1, 80)),
+    st.builds(lambda number: pure_loss_distribution(Fraction(number, 40)), st.integers(1, 80)),
     st.builds(
-        lambda distance, scale: plans.laplace_loss_distribution(distance, Fraction(scale, 4)),
+        lambda distance, scale: laplace_loss_distribution(distance, Fraction(scale, 4)),
         st.integers(1, 4),
         st.integers(2, 30),
     ),
-    st.builds(lambda number: plans.gaussian_loss_distribution(Fraction(number, 3)), st.sampled_from([1, 4, 12])),
+    st.builds(lambda number: gaussian_loss_distribution(Fraction(number, 3)), st.sampled_from([1, 4, 12])),
 )
 
 
@@ -44,7 +52,7 @@ laws = st.one_of(
 @given(st.lists(st.tuples(laws, st.integers(1, 3)), min_size=1, max_size=3), st.integers(1, 60))
 def test_composed_losses_agree_with_plain_arithmetic(parts: list[tuple[LossDistribution, int]], level: int) -> None:
     exact = direct(parts, level / 20)
-    found = plans.composed_loss_delta(parts, level / 20)
+    found = composed_loss_delta(parts, level / 20)
     assert exact - 1e-11 <= found <= exact * (1 + 1e-5) + 1e-9  # sums of losses are rounded to 10^-12
 
 
@@ -57,8 +65,8 @@ def test_composed_losses_agree_with_plain_arithmetic(parts: list[tuple[LossDistr
 def test_losses_without_a_common_lattice_are_spread_and_never_too_small(
     steps: list[int], times: int, delta: float
 ) -> None:
-    parts = [(plans.pure_loss_distribution(Fraction(step, 9973)), times) for step in steps]
-    epsilon = plans.composed_loss_epsilon(parts, delta)
+    parts = [(pure_loss_distribution(Fraction(step, 9973)), times) for step in steps]
+    epsilon = composed_loss_epsilon(parts, delta)
     assert direct(parts, epsilon) <= delta
     if epsilon > 0:
         assert direct(parts, epsilon * (1 - 1e-6)) > delta * (1 - 1e-4)
@@ -66,15 +74,21 @@ def test_losses_without_a_common_lattice_are_spread_and_never_too_small(
 
 @pytest.mark.parametrize("tilt", [0.01, 1.0, 5.0, 30.0])
 def test_every_tilt_is_sound(tilt: float) -> None:
-    parts = [(plans.pure_loss_distribution(Fraction(1, 10)), 12), (plans.laplace_loss_distribution(3, Fraction(10)), 2)]
+    parts = [
+        (pure_loss_distribution(Fraction(1, 10)), 12),
+        (laplace_loss_distribution(3, Fraction(10)), 2),
+    ]
     for level in (0.2, 0.8, 1.3, 1.7):
-        assert direct(parts, level) <= plans.compose_losses(parts, tilt).delta(level)
+        assert direct(parts, level) <= compose_losses(parts, tilt).delta(level)
 
 
 def test_a_window_shorter_than_the_losses_is_sound() -> None:
     """10^4 mechanisms of ε = 1 have losses from -10^4 to 10^4 on a lattice that is cut to its window."""
-    parts = [(plans.pure_loss_distribution(Fraction(1)), 10**4), (plans.pure_loss_distribution(Fraction(1, 99991)), 1)]
-    tail = plans.compose_losses(parts, 0.05)
+    parts = [
+        (pure_loss_distribution(Fraction(1)), 10**4),
+        (pure_loss_distribution(Fraction(1, 99991)), 1),
+    ]
+    tail = compose_losses(parts, 0.05)
     assert len(tail.losses) * float(tail.losses[0] - tail.losses[1]) < 2 * 10**4
     from dodona.lab.composition import homogeneous_delta, mechanism_group
 
@@ -85,8 +99,8 @@ def test_a_window_shorter_than_the_losses_is_sound() -> None:
 
 def test_the_error_of_the_transform_is_counted() -> None:
     """Noise of the counted length, all in the tail that is asked for, does not lift δ past what is returned."""
-    parts = [(plans.pure_loss_distribution(Fraction(1, 10)), 100)]
-    tail = plans.compose_losses(parts, 2.0)
+    parts = [(pure_loss_distribution(Fraction(1, 10)), 100)]
+    tail = compose_losses(parts, 2.0)
     shaken = LossTail(
         losses=tail.losses,
         weights=tail.weights + tail.spread * np.eye(len(tail.weights))[np.argmin(abs(tail.losses - 4.9))],
@@ -98,10 +112,10 @@ def test_the_error_of_the_transform_is_counted() -> None:
 
 
 def test_infinite_losses_count_whole() -> None:
-    law = plans.pure_loss_distribution(Fraction(1, 10))
+    law = pure_loss_distribution(Fraction(1, 10))
     leaking = LossDistribution(law.top, law.step, law.weights * 0.99, 0.01)
-    assert plans.composed_loss_delta([(leaking, 3)], 5.0) >= 0.03
-    assert math.isinf(plans.composed_loss_epsilon([(leaking, 3)], 0.02))
+    assert composed_loss_delta([(leaking, 3)], 5.0) >= 0.03
+    assert math.isinf(composed_loss_epsilon([(leaking, 3)], 0.02))
 
 
 @pytest.mark.parametrize(("variance", "times", "level"), [(1, 5, 25.0), (4, 8, 20.0)])
@@ -120,5 +134,5 @@ def test_far_tails_of_gaussian_losses_have_eight_digits(variance: int, times: in
     exact = sum(
         weight * (1 - mp.exp(level - value)) for value, weight in zip(values, law, strict=True) if value > level
     )
-    found = plans.composed_loss_delta([(plans.gaussian_loss_distribution(Fraction(variance)), times)], level)
+    found = composed_loss_delta([(gaussian_loss_distribution(Fraction(variance)), times)], level)
     assert exact <= found <= exact * mpf("1.00000002")

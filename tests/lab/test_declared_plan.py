@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from dodona.errors import InvalidArgument
 from dodona.lab.composition import grouped_epsilon, mechanism_group
+from dodona.lab.convolution import Plan
 from dodona.privacy.conversion import continuous_laplace_renyi, gdp_delta, gdp_epsilon, renyi_epsilon
 from dodona.privacy.events import (
     ComposedEvent,
@@ -22,7 +23,6 @@ from dodona.privacy.events import (
     PureEvent,
     PureMechanism,
 )
-from dodona.privacy.plans import Plan
 from dodona.schema.schema import Neighbours
 from tests.privacy.oracle import enumerated_delta, worst_pair
 

@@ -1,8 +1,7 @@
-"""Declared plans: events fixed before the first answer, so that they can be priced together, tightly.
+"""The exact price of a list of events that is fixed before the first answer.
 
 Privacy loss distributions are composed by a Fourier transform; discretisation and rounding never lower δ. Queries may
-still depend on earlier answers. Opening a plan takes one (ε, δ) from the reserve, by basic composition, and nothing
-afterwards.
+still depend on earlier answers. No ledger opens such plans: the figures are for planning and for comparison.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dodona.errors import InvalidArgument
-from dodona.numbers import Exact
+from dodona.numbers import Exact, minimize_unimodal
 from dodona.privacy.bounds import (
     MOST_TIMES,
     EpsilonDelta,
@@ -30,7 +29,7 @@ from dodona.privacy.conversion import renyi_delta, renyi_epsilon
 from dodona.privacy.events import ComposedEvent, Event, GaussianEvent, LaplaceEvent
 from dodona.schema.schema import Neighbours
 
-# --- The law of the privacy loss of one mechanism, on a lattice: what a plan is composed of. ---
+# --- The distribution of the privacy loss of one mechanism, on a lattice. ---
 
 
 Array = NDArray[np.float64]
@@ -229,7 +228,7 @@ class LossTail:
         return min(every, -1 / math.expm1(-2 * self.tilt * gap)) if self.tilt > 0 else every
 
 
-# --- Laws of privacy loss composed: a Fourier transform of laws tilted towards the tail that is asked for. ---
+# --- Composition: a Fourier transform of distributions that are tilted towards the tail of interest. ---
 
 
 LossParts = Sequence[tuple[LossDistribution, int]]
@@ -237,7 +236,6 @@ LossParts = Sequence[tuple[LossDistribution, int]]
 _LONGEST = 2**19  # points of the laws' own lattice
 _FINEST = 2**18  # points of a lattice that is made for them
 _DEVIATIONS = 32  # width of the window, in standard deviations of the tilted loss
-_GOLDEN = (math.sqrt(5) - 1) / 2
 
 
 def compose_losses(parts: LossParts, tilt: float) -> LossTail:
@@ -317,18 +315,7 @@ def _least(parts: LossParts, objective: Callable[[float], float]) -> float:
     """
     top = math.log(float(sum((law.top * times for law, times in parts), Fraction(0))))
     low, high = math.log(1e-3) - top, math.log(1e6) - top
-    left, right = high - _GOLDEN * (high - low), low + _GOLDEN * (high - low)
-    at_left, at_right = objective(math.exp(left)), objective(math.exp(right))
-    while high - low > 1e-3:  # noqa: PLR2004  the valley is flat
-        if at_left < at_right:
-            high, right, at_right = right, left, at_left
-            left = high - _GOLDEN * (high - low)
-            at_left = objective(math.exp(left))
-        else:
-            low, left, at_left = left, right, at_right
-            right = low + _GOLDEN * (high - low)
-            at_right = objective(math.exp(right))
-    return math.exp((low + high) / 2)
+    return math.exp(minimize_unimodal(lambda place: objective(math.exp(place)), low, high, near=1e-3))
 
 
 def _mean(law: LossDistribution, shape: Array) -> float:
@@ -456,7 +443,7 @@ class Plan:
         return min(pure, by_losses, renyi_epsilon(self._together.renyi, delta=wanted))
 
     def cost(self, delta: Exact) -> EpsilonDelta:
-        """Return what opening the plan takes off the budget: its ε at this δ, and this δ.
+        """Return what the plan takes of a budget by basic composition: its ε at this δ, and this δ.
 
         Theorem: declared-plan
         """

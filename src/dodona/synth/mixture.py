@@ -1,0 +1,64 @@
+"""The mean of several distributions over cells, which the theorem of MWEM is about."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dodona.knowledge.cells import RandomSource, Support
+from dodona.knowledge.dense import DenseBelief
+from dodona.knowledge.fit import Belief
+from dodona.query.query import Query
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+@dataclass(frozen=True, slots=True)
+class Mixture:
+    """Beliefs over one support, each as likely as the others. It is asked and drawn from, and no longer moved."""
+
+    parts: tuple[Belief, ...]
+
+    @property
+    def support(self) -> Support:
+        """The cells that may have weight."""
+        return self.parts[0].support
+
+    def expect(self, query: Query) -> NDArray[np.float64]:
+        """Return the mean weight of a row for every answer of a query."""
+        found: NDArray[np.float64] = sum(part.expect(query) for part in self.parts) / len(self.parts)  # type: ignore[assignment]
+        return found
+
+    def sample(self, rows: int, rng: RandomSource) -> dict[str, NDArray[np.int64]]:
+        """Return made-up rows: each from one of the beliefs, in equal numbers up to one."""
+        shares = [rows // len(self.parts) + (place < rows % len(self.parts)) for place in range(len(self.parts))]
+        drawn = [part.sample(share, rng) for part, share in zip(self.parts, shares, strict=True)]
+        return {name: np.concatenate([one[name] for one in drawn]) for name in self.support.domain.names}
+
+
+class MixtureBuilder:
+    """Adds beliefs up, one after the other: dense ones as one vector, others as copies."""
+
+    def __init__(self) -> None:
+        """Begin with nothing."""
+        self._sum: NDArray[np.float64] | None = None
+        self._support: Support | None = None
+        self._parts: list[Belief] = []
+
+    def add(self, belief: Belief, *, weight: float = 1.0) -> None:
+        """Take a belief in; it stays usable. Only dense ones are weighed."""
+        if not isinstance(belief, DenseBelief):
+            self._parts.append(belief.copied())
+        elif self._sum is None:
+            self._sum, self._support = weight * belief.probabilities(), belief.support
+        else:
+            self._sum += weight * belief.probabilities()
+
+    def mixture(self) -> Mixture:
+        """Return the mean of all that came."""
+        if self._sum is not None and self._support is not None:
+            return Mixture((DenseBelief(self._support, self._sum),))
+        return Mixture(tuple(self._parts))
