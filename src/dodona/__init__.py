@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from dodona.dataset import create_ledger, open_dataset, rehearse
+    from dodona.lab import local, mechanisms, textbook
     from dodona.lab.adaptive.holdout import ReusableHoldout
     from dodona.lab.adaptive.oracle import StatisticalQueryOracle
     from dodona.privacy.budget import Analyst, Budget
@@ -24,7 +25,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Analyst", "Boolean", "Budget", "Category", "Date", "Domain", "Integer", "Number", "Query", "ReusableHoldout",
-    "Schema", "StatisticalQueryOracle", "Unit", "Workload", "create_ledger", "rehearse", "synthesize",
+    "Schema", "StatisticalQueryOracle", "Unit", "Workload", "create_ledger", "local", "mechanisms", "rehearse",
+    "synthesize", "textbook",
 ]  # fmt: skip
 # `dodona.open` is not among them: `from dodona import *` would put it in the place of Python's own `open`.
 
@@ -47,6 +49,9 @@ _LAZY = {
     "Date": ("dodona.schema.attributes", "Date"),
     "Integer": ("dodona.schema.attributes", "Integer"),
     "Number": ("dodona.schema.attributes", "Number"),
+    "local": ("dodona.lab.local", ""),
+    "mechanisms": ("dodona.lab.mechanisms", ""),
+    "textbook": ("dodona.lab.textbook", ""),
     "ReusableHoldout": ("dodona.lab.adaptive.holdout", "ReusableHoldout"),
     "StatisticalQueryOracle": ("dodona.lab.adaptive.oracle", "StatisticalQueryOracle"),
 }
@@ -56,8 +61,9 @@ def __getattr__(name: str) -> object:
     """Return a part of the surface; it is imported when it is first used, so that `import dodona` is light."""
     if name not in _LAZY:
         raise AttributeError(f"module 'dodona' has no attribute {name!r}")
-    module, attribute = _LAZY[name]
-    return getattr(import_module(module), attribute)
+    place, attribute = _LAZY[name]
+    module = import_module(place)
+    return getattr(module, attribute) if attribute else module
 
 
 def __dir__() -> list[str]:

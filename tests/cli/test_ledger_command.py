@@ -47,7 +47,7 @@ def test_it_verifies_and_exports_every_line(ledger: Path):
 
 def test_it_draws_the_burn_down(ledger: Path, tmp_path: Path):
     picture = tmp_path / "burn.png"
-    assert called("burn", ledger, "--output", picture).exit_code == 0
+    assert called("chart", ledger, "--output", picture).exit_code == 0
     assert picture.read_bytes().startswith(b"\x89PNG")
 
 
@@ -82,7 +82,7 @@ def test_plans_are_exported_and_drawn(potted: Path, tmp_path: Path):
     assert [line["entry"] for line in lines] == ["created", "opened", "charged"]
     assert lines[2]["plan"] == lines[1]["hash"]
     picture = tmp_path / "burn.svg"
-    assert called("burn", potted, "--output", picture).exit_code == 0
+    assert called("chart", potted, "--output", picture).exit_code == 0
     with opening.open_ledger(potted) as opened:
         found = chart.compute_burndown(opened.lines())
     assert (found.whole, found.plans, found.acts) == ((1.0, 1.0), (1.0, 0.4), ())

@@ -3,7 +3,7 @@
 import pytest
 import typer
 
-from dodona.cli.errors import report_errors
+from dodona.cli.terminal import report_errors
 
 
 def test_a_library_that_is_not_installed_is_named(capsys):

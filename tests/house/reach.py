@@ -32,8 +32,10 @@ def imported(path: Path) -> set[Path]:
                 found |= {_file(alias.name) for alias in names}
             case ast.ImportFrom(str(module), names):
                 found |= {_file(module), *(_file(f"{module}.{alias.name}") for alias in names)}
-            case ast.Constant(str(text)) if text.startswith("dodona.") and text.replace(".", "").isidentifier():
-                found.add(_file(text))
+            case ast.Constant(str(text)) if text.startswith("dodona."):
+                module = text.partition(":")[0]  # a command is named as module:function
+                if module.replace(".", "").isidentifier():
+                    found.add(_file(module))
     return {own for own in found if own.is_file()} - {path}
 
 

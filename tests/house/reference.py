@@ -61,8 +61,9 @@ def _below(name: str, command: Command) -> Iterator[tuple[str, Command]]:
     if isinstance(command, TyperGroup):
         if name == "dodona":
             yield name, command
-        for inner in command.commands.values():
-            yield from _below(f"{name} {inner.name}", cast("Command", inner))
+        context = typer.Context(command)
+        for inner in command.list_commands(context):
+            yield from _below(f"{name} {inner}", cast("Command", command.get_command(context, inner)))
     else:
         yield name, command
 

@@ -263,7 +263,7 @@ def test_settings_that_mean_nothing_are_refused():
 
 def test_progress_is_told_from_the_first_charge_to_the_last():
     told: list[float] = []
-    synthesize(curator_of(), TWO, share="1/2", told=lambda part, _: told.append(part))
+    synthesize(curator_of(), TWO, share="1/2", progress=lambda part, _: told.append(part))
     assert told == sorted(told)
     assert len(told) > 5
     assert told[-1] == pytest.approx(1, rel=0.02)

@@ -84,7 +84,7 @@ def test_a_release_that_others_outspend_says_how_far_it_came():
             curator.ask("SELECT count(*) FROM stays WHERE days = 1", epsilon="1.5", key=str(part))
 
     with pytest.raises(SynthesisStopped, match=r"it goes on; a share= .* begin anew\. The charge stands"):
-        synthesize(curator, TWO, share="9/10", method=Mwem(rounds=3), told=others)
+        synthesize(curator, TWO, share="9/10", method=Mwem(rounds=3), progress=others)
     assert [one.text for _, one in kept.releases() if (one.text or "").startswith("release")]
 
 
@@ -99,7 +99,7 @@ def test_a_release_at_an_epsilon_goes_on_after_the_budget_was_raised_and_one_at_
     wanted = {"epsilon": "9/5", "method": Mwem(rounds=3)}
     shared = quote_synthesis(curator, TWO, share="9/10", method=Mwem(rounds=3)).run
     with pytest.raises(SynthesisStopped):
-        synthesize(curator, TWO, told=others, **wanted)
+        synthesize(curator, TWO, progress=others, **wanted)
     before = [one.values for _, one in kept.releases() if (one.text or "").startswith("release")]
     kept.raise_budget(Fraction(5), kept.state().total.delta)
     model = synthesize(curator, TWO, **wanted)

@@ -8,8 +8,7 @@ from typing import Annotated
 
 import typer
 
-from dodona.cli.ask import AnalystOption, DatasetArgument, JsonOption, make_console
-from dodona.cli.errors import report_errors
+from dodona.cli.terminal import AnalystOption, DatasetArgument, JsonOption, make_console, report_errors
 from dodona.errors import printable
 from dodona.numbers import format_percent
 

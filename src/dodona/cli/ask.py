@@ -14,7 +14,22 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from dodona.answer.rows import Estimate, to_float
-from dodona.cli.errors import report_errors
+from dodona.cli.terminal import (
+    AnalystOption,
+    ConfidenceOption,
+    DatasetArgument,
+    EpsilonOption,
+    FreshOption,
+    JsonOption,
+    MaxPriceOption,
+    SqlArgument,
+    WithinOption,
+    YesOption,
+    make_console,
+    parse_tolerance,
+    read_sql,
+    report_errors,
+)
 from dodona.errors import InvalidRequest, printable
 
 if TYPE_CHECKING:
@@ -23,14 +38,14 @@ if TYPE_CHECKING:
 
     from dodona.answer.answer import Answer
     from dodona.answer.offer import Offer
-    from dodona.answer.tolerance import Tolerance
     from dodona.curator.curator import Curator
 
 
-# --- Error bars in the terminal: a dot for the value, a line for its interval, all rows on one scale. ---
-
-
 _DOT, _LINE = "●", "─"
+_MOST_ROWS = 60
+_MOST_BARS = 60
+_NARROWEST = 12
+_BARS = 36  # letters for all bars of a row together
 
 
 def interval_bars(estimates: Sequence[Estimate], *, width: int = 32) -> list[str]:
@@ -60,33 +75,6 @@ def _interval_bar(one: Estimate, place: Callable[[float], int], width: int) -> s
     if one.value is not None:
         drawn[place(to_float(one.value))] = _DOT
     return "".join(drawn)
-
-
-# --- `dodona ask` and `dodona quote`: one question, its price, and its answer with error bars. ---
-
-
-_WIDTH = 110
-_MOST_ROWS = 60
-_MOST_BARS = 60
-_NARROWEST = 12
-_BARS = 36  # letters for all bars of a row together
-
-DatasetArgument = Annotated[Path, typer.Argument(metavar="DATASET", help="The dataset file, such as stays.toml.")]
-SqlArgument = Annotated[str, typer.Argument(metavar="SQL", help="The question; - reads it from standard input.")]
-AnalystOption = Annotated[
-    str | None, typer.Option(envvar="DODONA_ANALYST", help="Who asks; $DODONA_ANALYST says it too.")
-]
-WithinOption = Annotated[str | None, typer.Option(help="How far off it may be: 50, or 1%, or n=50,average=2.")]
-EpsilonOption = Annotated[str | None, typer.Option(help="What it may cost alone, instead of --within.")]
-ConfidenceOption = Annotated[float | None, typer.Option(help="How sure an interval is, such as 0.95.")]
-MaxPriceOption = Annotated[
-    str | None, typer.Option(help="What it may take of the budget, such as 2%; the dataset says it otherwise.")
-]
-FreshOption = Annotated[
-    bool, typer.Option("--fresh", help="Measure with new noise alone: for what earlier answers led to.")
-]
-YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Pay without being asked on a terminal.")]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 
 
 def ask(  # noqa: PLR0913  each is an option
@@ -215,13 +203,6 @@ def show_answer(answer: Answer, screen: Console, output: Path | None = None) -> 
         screen.print(line, style="dim", highlight=False, markup=False)
 
 
-def make_console() -> Console:
-    """Return the screen; output into a file is wide enough for a table."""
-    from rich.console import Console
-
-    return Console(width=None if sys.stdout.isatty() else _WIDTH)
-
-
 def check_output(output: Path | None) -> Path | None:
     """Return where an answer is to be written; what could not be written is refused before anything is charged."""
     if output is None:
@@ -327,29 +308,3 @@ def _figures(offer: Offer) -> dict[str, object]:
         "explanation": offer.explanation,
         "about": offer.about,
     }
-
-
-def read_sql(question: str) -> str:
-    """Return the question that was written, or read from standard input."""
-    return sys.stdin.read() if question == "-" else question
-
-
-def parse_tolerance(within: str | None) -> Tolerance | dict[str, Tolerance] | None:
-    """Return a tolerance, or one for each column where names are written."""
-    if within is None:
-        return None
-    if "=" not in within:
-        return _parse_one_tolerance(within, within)
-    pairs = [part.rpartition("=") for part in within.split(",")]
-    return {name.strip(): _parse_one_tolerance(own, within) for name, _, own in pairs}
-
-
-def _parse_one_tolerance(written: str, within: str) -> Tolerance:
-    """Return a number where one was written, else the text: a percentage."""
-    if written.strip().endswith("%"):
-        return written
-    try:
-        return float(written)
-    except ValueError:
-        accepted = "write 50, or 1%, or one for each column: n=50,average=2"
-        raise InvalidRequest(f"--within {within[:40]!r} is no tolerance: {accepted}.") from None

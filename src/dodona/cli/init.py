@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from dodona.cli.ask import make_console
-from dodona.cli.errors import report_errors
+from dodona.cli.terminal import make_console, report_errors
 
 if TYPE_CHECKING:
     from dodona.dataset.draft import Draft

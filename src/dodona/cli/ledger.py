@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 from collections.abc import Callable, Iterator
 from fractions import Fraction
 from pathlib import Path
@@ -14,8 +13,7 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
-from dodona.cli.ask import DatasetArgument
-from dodona.cli.errors import report_errors
+from dodona.cli.terminal import DatasetArgument, JsonOption, check_picture, make_console, report_errors
 from dodona.errors import InvalidArgument, printable
 from dodona.ledger.account import PlanState, describe_parts
 from dodona.ledger.book import BudgetState, PlanReserveState
@@ -315,10 +313,7 @@ def _find_analyst(state: BudgetState, name: str) -> str:
 # --- `dodona ledger`: the account of what is spent: to create, show, verify, export, draw, recover, and act on. ---
 
 
-app = typer.Typer(help="The durable account of what is spent.", no_args_is_help=True)
-
-_PICTURES = (".png", ".svg", ".pdf")
-_WIDTH = 110
+app = typer.Typer(help="The durable account of what is spent.", no_args_is_help=True, add_completion=False)
 
 
 @app.command()
@@ -370,7 +365,7 @@ def create(  # noqa: PLR0913  each is an option
 def show(
     ledger: LedgerArgument,
     *,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    as_json: JsonOption = False,
     head: HeadOption = None,
 ) -> None:
     """Show what was spent, what is left, by whom, and the last entries."""
@@ -379,9 +374,7 @@ def show(
         if as_json:
             print(json.dumps(state_to_json(state)))
             return
-        from rich.console import Console
-
-        console = Console(width=None if sys.stdout.isatty() else _WIDTH)
+        console = make_console()
         for table in state_tables(state, [line.text for line in found.lines()]):
             console.print(table)
 
@@ -405,7 +398,7 @@ def export(ledger: LedgerArgument, *, head: HeadOption = None) -> None:
 
 
 @app.command()
-def burn(
+def chart(
     ledger: LedgerArgument,
     *,
     output: Annotated[Path, typer.Option(help="Where to draw it.")] = Path("burn-down.png"),
@@ -413,12 +406,10 @@ def burn(
 ) -> None:
     """Draw what was left after each charge, in all and for each analyst."""
     with report_errors(), open_named_ledger(ledger, head) as found:
-        if output.suffix not in _PICTURES or not output.parent.is_dir():
-            accepted = f"write a file in a folder that exists, whose name ends in {', '.join(_PICTURES)}"
-            raise InvalidArgument("output", str(output), accepted)
-        from dodona.ledger import chart
+        check_picture(output, argument="output")
+        from dodona.ledger.chart import compute_burndown, draw_burndown
 
-        chart.draw_burndown(chart.compute_burndown(found.lines()), output)
+        draw_burndown(compute_burndown(found.lines()), output)
         typer.echo(f"drawn: {output}")
 
 

@@ -1,27 +1,74 @@
-"""The `dodona` command."""
+"""The `dodona` command: a table of its commands, each imported when it is called."""
 
 from __future__ import annotations
 
-from typing import Annotated
+from importlib import import_module
+from typing import Annotated, cast
 
 import typer
+from typer.core import TyperCommand, TyperGroup
 
 from dodona import __version__
-from dodona.cli import ledger
-from dodona.cli.account import budget, describe, history
-from dodona.cli.ask import ask, quote
-from dodona.cli.init import init
-from dodona.cli.owner import check, confirm, keep
-from dodona.cli.release import release
-from dodona.cli.session import above, choose, prepare, weights
-from dodona.lab.attacks.command import attack
-from dodona.lab.audit.command import audit
-from dodona.lab.plan.command import plan
 
-app = typer.Typer(help="A private oracle for data.", no_args_is_help=True, add_completion=False)
+# Named as text, so that a question loads what it needs and nothing else, and serving code never imports the lab.
+COMMANDS = {
+    # for the owner of the data
+    "init": "dodona.cli.init:init",
+    "check": "dodona.cli.owner:check",
+    "confirm": "dodona.cli.owner:confirm",
+    "keep": "dodona.cli.owner:keep",
+    # for analysts
+    "describe": "dodona.cli.account:describe",
+    "quote": "dodona.cli.ask:quote",
+    "ask": "dodona.cli.ask:ask",
+    "prepare": "dodona.cli.session:prepare",
+    "choose": "dodona.cli.session:choose",
+    "above": "dodona.cli.session:above",
+    "weights": "dodona.cli.session:weights",
+    "budget": "dodona.cli.account:budget",
+    "history": "dodona.cli.account:history",
+    "synthesize": "dodona.cli.synthesize:synthesize",
+    # for anyone
+    "plan": "dodona.lab.plan.command:plan",
+    "audit": "dodona.lab.audit.command:audit",
+    "attack": "dodona.lab.attacks.command:attack",
+    "ledger": "dodona.cli.ledger:app",
+}
 
 
-def _version(wanted: bool) -> None:  # noqa: FBT001  typer gives a flag's value by place
+class LazyGroup(TyperGroup):
+    """The commands of the table."""
+
+    def list_commands(self, ctx: object) -> list[str]:
+        """Return the names of all commands, in the order of the table."""
+        del ctx
+        return list(COMMANDS)
+
+    def get_command(self, ctx: object, cmd_name: str) -> TyperCommand | TyperGroup | None:
+        """Return a command by its name, or None where there is none."""
+        del ctx
+        for name in [cmd_name] if cmd_name in COMMANDS else COMMANDS:  # a typo needs them all: typer suggests one
+            if name not in self.commands:
+                self.commands[name] = load_command(name)
+        return cast("TyperCommand | TyperGroup | None", self.commands.get(cmd_name))
+
+
+def load_command(name: str) -> TyperCommand | TyperGroup:
+    """Import a command, or a group of commands."""
+    module, _, attribute = COMMANDS[name].partition(":")
+    loaded = getattr(import_module(module), attribute)
+    if not isinstance(loaded, typer.Typer):
+        function, loaded = loaded, typer.Typer(add_completion=False)
+        loaded.command()(function)
+    command = cast("TyperCommand | TyperGroup", typer.main.get_command(loaded))
+    command.name = name
+    return command
+
+
+app = typer.Typer(help="A private oracle for data.", no_args_is_help=True, add_completion=False, cls=LazyGroup)
+
+
+def _version(wanted: bool) -> None:  # noqa: FBT001  typer passes a flag's value by position
     if wanted:
         print(f"dodona {__version__}")
         raise typer.Exit
@@ -36,11 +83,3 @@ def main(
 ) -> None:
     """A private oracle for data."""
     del version  # its callback has shown it
-
-
-_OWNER = (init, check, confirm, keep)
-_ANALYST = (describe, quote, ask, prepare, choose, above, weights, budget, history, release)
-_ANYBODY = (plan, audit, attack)
-for _command in (*_OWNER, *_ANALYST, *_ANYBODY):
-    app.command()(_command)
-app.add_typer(ledger.app, name="ledger")

@@ -9,8 +9,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from dodona.cli.ask import AnalystOption, DatasetArgument, JsonOption, MaxPriceOption, make_console
-from dodona.cli.errors import report_errors
+from dodona.cli.terminal import (
+    AnalystOption,
+    DatasetArgument,
+    JsonOption,
+    MaxPriceOption,
+    make_console,
+    report_errors,
+)
 from dodona.numbers import format_percent
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from dodona.cli.ask import (
+from dodona.cli.terminal import (
     AnalystOption,
     ConfidenceOption,
     DatasetArgument,
@@ -20,8 +20,8 @@ from dodona.cli.ask import (
     make_console,
     parse_tolerance,
     read_sql,
+    report_errors,
 )
-from dodona.cli.errors import report_errors
 from dodona.errors import InvalidRequest, printable, printable_json
 
 if TYPE_CHECKING:

@@ -238,7 +238,7 @@ class KeyedSteps:
 
 
 ProgressCallback = Callable[[float, str], None]
-"""Is told which part of the run is done, from 0 to 1, and what is being done."""
+"""Called with the part of the run that is done, from 0 to 1, and what is being done."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -263,7 +263,7 @@ class SynthesisRun:
     """What all steps may cost, in the currency."""
     cells: int
     """How many cells a belief, or a component of one, may have."""
-    told: ProgressCallback
+    progress: ProgressCallback
     spent: float = 0.0
     steps: list[RunStep] = field(default_factory=list)
 
@@ -339,7 +339,7 @@ class SynthesisRun:
         self.spent += price
         mechanism = "" if bought.release is None else bought.release.mechanism
         self.steps.append(RunStep(bought.step, about, mechanism, price, bought.how))
-        self.told(min(1.0, self.spent / self.total), about)
+        self.progress(min(1.0, self.spent / self.total), about)
 
 
 def describe_block(block: Block) -> str:

@@ -82,7 +82,7 @@ def synthesize(  # noqa: PLR0913  the surface
     cells: int = DEFAULT_CELLS,
     name: str = "",
     max_price: Exact | None = None,
-    told: ProgressCallback = lambda _part, _about: None,
+    progress: ProgressCallback = lambda _part, _about: None,
 ) -> SyntheticModel:
     """Return a public model of the table that answers the workload, charged step by step.
 
@@ -92,7 +92,7 @@ def synthesize(  # noqa: PLR0913  the surface
     The same release under the same name is never charged twice: after an interruption it goes on where it was, and
     afterwards it is told again.
     """
-    run, way = _make_run(curator, workload, epsilon, share, method or Annealed(), cells, name, told)
+    run, way = _make_run(curator, workload, epsilon, share, method or Annealed(), cells, name, progress)
     default = run.till.desk.dataset.default
     _require_affordable(
         run, WHOLE_BUDGET if max_price is None and share is not None else effective_max_price(max_price, default)
@@ -186,7 +186,7 @@ def _make_run(  # noqa: PLR0913, PLR0917  all that is declared
     method: SynthesisMethod,
     cells: int,
     name: str,
-    told: ProgressCallback,
+    progress: ProgressCallback,
 ) -> tuple[SynthesisRun, SynthesisMethod]:
     desk = curator.desk  # a release spends what the curator's questions spend
     dataset, analyst = desk.dataset, desk.analyst
@@ -200,7 +200,7 @@ def _make_run(  # noqa: PLR0913, PLR0917  all that is declared
     version, unit = dataset.source.version, dataset.schema.unit
     declared = (dataset.name, version, unit, method, currency.unit, total.hex(), cells, name, workload.values_only)
     run = run_digest(*declared, query=workload.query)
-    found = SynthesisRun(workload, KeyedSteps(desk, run), currency, total, cells, told)
+    found = SynthesisRun(workload, KeyedSteps(desk, run), currency, total, cells, progress)
     if isinstance(method, Annealed | Mwem):
         found.refuse_wide()
     return found, method

@@ -90,7 +90,7 @@ def test_every_attack_passes_and_the_mutant_is_broken():
     """At least 100 secrets an attack; a false alarm comes six times in a million runs."""
     heard: list[str] = []
     wanted = order()
-    findings = attacked(wanted, told=lambda done, total, name: heard.append(f"{done}/{total} {name}"))
+    findings = attacked(wanted, progress=lambda done, total, name: heard.append(f"{done}/{total} {name}"))
     assert [(one.attack, one.target) for one in findings] == [(name, kind) for name in NAMES for kind in Kind]
     assert min(one.outcome.total for one in findings) >= 100
     assert failed(findings) == ()

@@ -130,7 +130,7 @@ def test_a_case_that_does_not_exist_is_an_error_and_no_capture():
 @pytest.mark.slow
 def test_a_part_of_the_audit_can_be_run_and_tells_how_far_it_is():
     heard: list[tuple[int, int, str]] = []
-    done = audited(QUICK, only="coin", told=lambda *words: heard.append(words))
+    done = audited(QUICK, only="coin", progress=lambda *words: heard.append(words))
     assert {finding.mechanism for finding in done.findings} == {"coins"}
     assert [capture.mutant.name for capture in done.captures] == ["first coin biased", "true bit set by two coins"]
     assert [(finished, total) for finished, total, _ in heard] == [(1, 4), (2, 4), (3, 4), (4, 4)]
@@ -138,7 +138,7 @@ def test_a_part_of_the_audit_can_be_run_and_tells_how_far_it_is():
 
 def test_a_name_that_nothing_has_is_refused():
     with pytest.raises(InvalidArgument, match="part of"):
-        audited(QUICK, only="nonsense", told=lambda *_: None)
+        audited(QUICK, only="nonsense", progress=lambda *_: None)
 
 
 def test_an_audit_passes_only_if_all_is_below_and_all_is_caught():

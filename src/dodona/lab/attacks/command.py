@@ -3,23 +3,18 @@
 from __future__ import annotations
 
 import json
-import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from dodona.cli.errors import report_errors
-from dodona.errors import InvalidArgument
+from dodona.cli.terminal import check_picture, make_console, report_errors, show_progress
 
 if TYPE_CHECKING:
     from dodona.lab.attacks.suite import Finding, Order
 
 _WIDTH = 150  # of a table in a file, where no terminal says how wide it is
-_PICTURES = (".png", ".svg", ".pdf")
 _FAILED = 1
 
 
@@ -46,16 +41,14 @@ def attack(  # noqa: PLR0913  the options of a command
 def _attack(  # noqa: PLR0913  the options of a command
     *, as_json: bool, plot: Path | None, epsilon: str, delta: str, people: int, seed: int, only: str | None
 ) -> bool:
-    if plot is not None and (plot.suffix not in _PICTURES or not plot.parent.is_dir()):
-        accepted = f"write a file in a folder that exists, whose name ends in {', '.join(_PICTURES)}"
-        raise InvalidArgument("plot", str(plot), accepted)
+    check_picture(plot, argument="plot")
     from dodona.lab.attacks import report
     from dodona.lab.attacks.suite import attacked, failed, ordered
 
     began = time.monotonic()
     order = ordered(seed=seed, epsilon=epsilon, delta=delta, people=people, only=only)
-    with _progress("attacking") as heard:
-        findings = attacked(order, told=heard)
+    with show_progress("attacking") as progress:
+        findings = attacked(order, progress=progress)
     if plot is not None:
         _draw(order, plot)
     seconds = round(time.monotonic() - began, 1)
@@ -71,37 +64,17 @@ def _draw(order: Order, path: Path) -> None:
     from dodona.lab.attacks.chance import seeded
     from dodona.lab.attacks.sweep import swept
 
-    with _progress("drawing") as heard:
-        picture.draw(swept(seeded(order.seed), told=heard), path)
-
-
-@contextmanager
-def _progress(doing: str) -> Iterator[Callable[[int, int, str], None]]:
-    """Show on the error console how far it is."""
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-
-    console = Console(stderr=True)
-    columns = (TextColumn("{task.description:48.48}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=console, transient=True) as progress:
-        task = progress.add_task(doing, total=None)
-
-        def heard(finished: int, total: int, name: str) -> None:
-            progress.update(task, completed=finished, total=total, description=name)
-            if not console.is_terminal:  # a log shows no bar
-                console.print(f"{finished}/{total} {name}", markup=False, highlight=False)
-
-        yield heard
+    with show_progress("drawing") as progress:
+        picture.draw(swept(seeded(order.seed), progress=progress), path)
 
 
 def _table(order: Order, findings: tuple[Finding, ...], seconds: float) -> None:
     from rich.box import SIMPLE_HEAD
-    from rich.console import Console
     from rich.table import Table
 
     from dodona.lab.attacks import report
 
-    console = Console(width=None if sys.stdout.isatty() else _WIDTH)
+    console = make_console(_WIDTH)
     title = "How many secrets attacks recover, of made-up people"
     table = Table(*report.HEADINGS, title=title, title_justify="left", box=SIMPLE_HEAD, padding=(0, 1))
     for row, finding in zip(report.rows(findings), findings, strict=True):

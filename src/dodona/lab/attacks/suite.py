@@ -23,7 +23,7 @@ ERROR = 1e-6
 NEARLY_ALL = 0.99
 """What an attack must recover where there is no noise: else it proves nothing."""
 
-Told = Callable[[int, int, str], None]
+Progress = Callable[[int, int, str], None]
 """Hears how many attacks are done, of how many, and the name of the last."""
 
 
@@ -87,7 +87,7 @@ def ordered(*, seed: int, epsilon: str, delta: str, people: int, only: str | Non
     return order
 
 
-def attacked(order: Order, *, told: Told) -> tuple[Finding, ...]:
+def attacked(order: Order, *, progress: Progress) -> tuple[Finding, ...]:
     """Return what every attack recovers from every target; the mutant is tried in a process of its own meanwhile."""
     budget, found = order.budget, dict[tuple[str, Kind], Outcome]()
     steps = [(attack, kind) for attack in order.attacks for kind in Kind if kind is not Kind.MUTANT]
@@ -95,9 +95,9 @@ def attacked(order: Order, *, told: Told) -> tuple[Finding, ...]:
         mutated: Future[dict[str, Outcome]] = pool.submit(without_noise, order)
         for number, (attack, kind) in enumerate(steps, start=1):
             found[attack.name, kind] = tried(attack, kind, chance=chance_of(order, attack, kind), budget=budget)
-            told(number, len(steps) + 1, f"{attack.name}: {kind}")
+            progress(number, len(steps) + 1, f"{attack.name}: {kind}")
         found.update({(name, Kind.MUTANT): outcome for name, outcome in mutated.result().items()})
-        told(len(steps) + 1, len(steps) + 1, "the mutant without noise")
+        progress(len(steps) + 1, len(steps) + 1, "the mutant without noise")
     return tuple(_finding(attack, kind, found[attack.name, kind], budget) for attack in order.attacks for kind in Kind)
 
 

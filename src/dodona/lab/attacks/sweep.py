@@ -22,7 +22,7 @@ _TABLES = 100
 _RUNS = 4
 _TOGETHER = 1000
 
-Told = Callable[[int, int, str], None]
+Progress = Callable[[int, int, str], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,14 +63,14 @@ class Sweep:
     """Everybody's own count, for all of Dodona's budget."""
 
 
-def swept(chance: Chance, *, told: Told, people: int = 128, tables: int = _TABLES) -> Sweep:
+def swept(chance: Chance, *, progress: Progress, people: int = 128, tables: int = _TABLES) -> Sweep:
     """Return the points of the picture."""
     total, done = len(SCALES) + len(EPSILONS) + len(ALONE) + len(TOGETHER), 0
 
     def step(name: str) -> None:
         nonlocal done
         done += 1
-        told(done, total, name)
+        progress(done, total, name)
 
     noised, served, alone, together = [], [], [], []
     for scale in SCALES:

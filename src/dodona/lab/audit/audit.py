@@ -21,7 +21,7 @@ REDUCED = 200_000
 """Samples for mutants, which are further from their claims, and for a quick audit."""
 _SLOW = 400_000  # of which slow cases take their share; more would take minutes and prove little more
 
-Told = Callable[[int, int, str], None]
+Progress = Callable[[int, int, str], None]
 """Hears how many trials are done, of how many, and the name of the last."""
 
 Run = Callable[[str, str], "subprocess.CompletedProcess[str]"]
@@ -75,7 +75,7 @@ class Audit:
 
 
 def audited(
-    count: int, *, mutants: Iterable[Mutant] = MUTANTS, only: str | None = None, told: Told, workers: int = 2
+    count: int, *, mutants: Iterable[Mutant] = MUTANTS, only: str | None = None, progress: Progress, workers: int = 2
 ) -> Audit:
     """Return the audit with `count` samples of each table, for what `only` names or for everything."""
     chosen = [mutant for mutant in mutants if only is None or only.casefold() in mutant.name.casefold()]
@@ -90,7 +90,7 @@ def audited(
             for done in as_completed(running):
                 trial = running[done]
                 found[trial] = done.result()
-                told(len(found), len(running), trial.name)
+                progress(len(found), len(running), trial.name)
         except BaseException:
             pool.shutdown(cancel_futures=True)
             raise

@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 import json
-import sys
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from dodona.errors import DodonaError, InvalidArgument
+from dodona.cli.terminal import check_picture, make_console, report_errors, show_progress
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from dodona.lab.audit.audit import Audit
-    from dodona.lab.audit.mutants.mutant import Mutant
 
 _WIDTH = 150  # of a table in a file, where no terminal says how wide it is
-_PICTURES = (".png", ".svg", ".pdf")
 
 
 def audit(
@@ -36,26 +33,21 @@ def audit(
 
     The exit code is 0 only if no claim is refuted and every mutant is caught.
     """
-    try:
+    with report_errors():
         passed = _audit(as_json=as_json, reduced=reduced, mutants=mutants, only=only, plot=plot)
-    except DodonaError as error:
-        typer.echo(f"{error.code}: {error}", err=True)
-        raise typer.Exit(error.exit_code) from None
     raise typer.Exit(0 if passed else 1)
 
 
 def _audit(*, as_json: bool, reduced: bool, mutants: bool, only: str | None, plot: Path | None) -> bool:
-    if plot is not None and (plot.suffix not in _PICTURES or not plot.parent.is_dir()):
-        accepted = f"write a file in a folder that exists, whose name ends in {', '.join(_PICTURES)}"
-        raise InvalidArgument("plot", str(plot), accepted)
-    from rich.console import Console
-
+    check_picture(plot, argument="plot")
     from dodona.lab.audit import report
-    from dodona.lab.audit.audit import FULL, REDUCED
+    from dodona.lab.audit.audit import FULL, REDUCED, audited
     from dodona.lab.audit.mutants import MUTANTS
 
     began = time.monotonic()
-    done = _run_with_progress(REDUCED if reduced else FULL, MUTANTS if mutants else (), only, Console(stderr=True))
+    with show_progress("auditing") as progress:
+        count = REDUCED if reduced else FULL
+        done = audited(count, mutants=MUTANTS if mutants else (), only=only, progress=progress)
     if plot is not None:
         from dodona.lab.audit import picture
 
@@ -64,26 +56,8 @@ def _audit(*, as_json: bool, reduced: bool, mutants: bool, only: str | None, plo
     if as_json:
         print(json.dumps(figures, ensure_ascii=False))
     else:
-        _tables(done, figures, Console(width=None if sys.stdout.isatty() else _WIDTH))
+        _tables(done, figures, make_console(_WIDTH))
     return done.passed
-
-
-def _run_with_progress(count: int, mutants: tuple[Mutant, ...], only: str | None, console: Console) -> Audit:
-    """Run the audit with its progress on a console."""
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-
-    from dodona.lab.audit.audit import audited
-
-    columns = (TextColumn("{task.description:48.48}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=console, transient=True) as progress:
-        task = progress.add_task("auditing", total=None)
-
-        def told(finished: int, total: int, name: str) -> None:
-            progress.update(task, completed=finished, total=total, description=name)
-            if not console.is_terminal:  # a log shows no bar
-                console.print(f"{finished}/{total} {name}", markup=False, highlight=False)
-
-        return audited(count, mutants=mutants, only=only, told=told)
 
 
 def _tables(done: Audit, figures: dict[str, object], console: Console) -> None:

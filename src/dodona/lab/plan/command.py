@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from dodona.cli.errors import report_errors
+from dodona.cli.terminal import JsonOption, check_picture, make_console, report_errors
 from dodona.errors import InvalidArgument
 
 if TYPE_CHECKING:
@@ -22,7 +21,6 @@ if TYPE_CHECKING:
 _WIDTH = 150  # of a table in a file, where no terminal says how wide it is
 _START = 100_000  # rows, where their number is looked for
 _NUMBERS = ("within", "rows", "needs")
-_PICTURES = (".png", ".svg", ".pdf")
 
 
 class NeighbourRelation(StrEnum):
@@ -79,7 +77,7 @@ def plan(  # noqa: PLR0913  each is an option
     find: Annotated[PlanUnknown | None, typer.Option(help="What the wanted error needs.")] = None,
     plot: Annotated[Path | None, typer.Option(help="Where to draw the errors.")] = None,
     over: Annotated[PlanUnknown, typer.Option(help="Along which side to draw.")] = PlanUnknown.ROWS,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    as_json: JsonOption = False,
 ) -> None:
     """Tell what every mechanism guarantees, and which one to use.
 
@@ -89,9 +87,7 @@ def plan(  # noqa: PLR0913  each is an option
         from dodona.lab.plan import Marginals, Neighbours, Setting, Task, Unknown
         from dodona.lab.plan.conjunctions import conjunctions as conjunctions_of
 
-        if plot is not None and (plot.suffix not in _PICTURES or not plot.parent.is_dir()):
-            accepted = f"write a file in a folder that exists, whose name ends in {', '.join(_PICTURES)}"
-            raise InvalidArgument("plot", str(plot), accepted)
+        check_picture(plot, argument="plot")
         share = _parse_target_error(within, find)
         if dataset is not None:
             public = _public(dataset, columns)
@@ -194,7 +190,7 @@ def _forecast(setting: Setting, task: Task, *, as_json: bool) -> None:
     if as_json:
         print(json.dumps(report.summary(found), ensure_ascii=False))
         return
-    screen = _screen()
+    screen = make_console(_WIDTH)
     screen.print(report.heading(setting), style="dim", markup=False, highlight=False)
     for when, sentence in sentences(found).items():
         screen.print(f"{when}: {sentence}" if when else sentence, style="bold", markup=False, highlight=False)
@@ -213,7 +209,7 @@ def _needs(setting: Setting, within: float, unknown: Unknown, task: Task, *, as_
     if as_json:
         print(json.dumps(report.need_summary(setting, needs, within=within, unknown=unknown), ensure_ascii=False))
         return
-    screen = _screen()
+    screen = make_console(_WIDTH)
     wanted = {"rows": "how many rows are needed", "epsilon": "what price is needed", "questions": "how many questions"}
     said = f"Within {shown(within)} of the rows: {wanted[unknown.value]}"
     screen.print(said, style="bold", markup=False, highlight=False)
@@ -239,9 +235,3 @@ def _table(screen: Console, headings: tuple[str, ...], rows: list[tuple[str, ...
     for row in rows:
         table.add_row(*(escape(cell) for cell in row), style="dim" if row[1] == "nothing" else None)
     screen.print(table)
-
-
-def _screen() -> Console:
-    from rich.console import Console
-
-    return Console(width=None if sys.stdout.isatty() else _WIDTH)

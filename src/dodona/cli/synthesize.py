@@ -1,4 +1,4 @@
-"""`dodona release`: a workload from a file, paid for step by step; made-up rows and a report out."""
+"""`dodona synthesize`: a workload from a file, paid for step by step; made-up rows and a report out."""
 
 from __future__ import annotations
 
@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from dodona.cli.ask import AnalystOption, JsonOption
-from dodona.cli.errors import report_errors
+from dodona.cli.terminal import AnalystOption, JsonOption, report_errors
 from dodona.errors import InvalidRequest
 
 if TYPE_CHECKING:
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
     from dodona.synth.synthesize import SynthesisOffer
 
 
-def release(  # noqa: PLR0913  each is an option
+def synthesize(  # noqa: PLR0913  each is an option
     workload: Annotated[Path, typer.Argument(metavar="WORKLOAD", help="The release file, such as workload.toml.")],
     *,
     only_quote: Annotated[bool, typer.Option("--quote", help="Say what it would take; nothing is charged.")] = False,
@@ -47,7 +46,6 @@ def release(  # noqa: PLR0913  each is an option
         import dodona
         from dodona.synth.file import SynthesisFile
         from dodona.synth.synthesize import quote_synthesis
-        from dodona.synth.synthesize import synthesize as released
 
         if (compare is None) != (owner_report is None):
             raise InvalidRequest("--compare and --owner-report go together: the exact rows, and the page about them.")
@@ -67,7 +65,7 @@ def release(  # noqa: PLR0913  each is an option
                 _show_declared(quote_synthesis(curator, file.workload, **settings), as_json=as_json)  # type: ignore[arg-type]
                 return
             with _progress() as progress:
-                model = released(curator, file.workload, **settings, max_price=max_price, told=progress)  # type: ignore[arg-type]
+                model = dodona.synthesize(curator, file.workload, **settings, max_price=max_price, progress=progress)  # type: ignore[arg-type]
         rows = _write(file, model)
         if owner_report is not None and exact is not None:
             from dodona.synth.report import owner_report as made

@@ -1,4 +1,4 @@
-"""`dodona release`: quote, release, take up again, and refuse, from the command line."""
+"""`dodona synthesize`: quote, run, take up again, and refuse, from the command line."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def place(tmp_path: Path) -> Path:
 
 
 def run(place: Path, *options: str) -> tuple[int, str]:
-    found = CliRunner().invoke(app, ["release", str(place / "workload.toml"), *options])
+    found = CliRunner().invoke(app, ["synthesize", str(place / "workload.toml"), *options])
     return found.exit_code, found.output
 
 

@@ -1,0 +1,113 @@
+"""What commands share: their options, the screen, pictures, progress, and how they end."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from dodona.errors import DodonaError, InvalidArgument, InvalidRequest
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from dodona.answer.tolerance import Tolerance
+
+_WIDTH = 110  # of a table in a file, where no terminal says how wide it is
+_PICTURES = (".png", ".svg", ".pdf")
+
+DatasetArgument = Annotated[Path, typer.Argument(metavar="DATASET", help="The dataset file, such as stays.toml.")]
+SqlArgument = Annotated[str, typer.Argument(metavar="SQL", help="The question; - reads it from standard input.")]
+AnalystOption = Annotated[
+    str | None, typer.Option(envvar="DODONA_ANALYST", help="Who asks; $DODONA_ANALYST says it too.")
+]
+WithinOption = Annotated[str | None, typer.Option(help="How far off it may be: 50, or 1%, or n=50,average=2.")]
+EpsilonOption = Annotated[str | None, typer.Option(help="What it may cost alone, instead of --within.")]
+ConfidenceOption = Annotated[float | None, typer.Option(help="How sure an interval is, such as 0.95.")]
+MaxPriceOption = Annotated[
+    str | None, typer.Option(help="What it may take of the budget, such as 2%; the dataset says it otherwise.")
+]
+FreshOption = Annotated[
+    bool, typer.Option("--fresh", help="Measure with new noise alone: for what earlier answers led to.")
+]
+YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Pay without being asked on a terminal.")]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
+
+
+@contextmanager
+def report_errors() -> Iterator[None]:
+    """Turn an error into its message and its exit code."""
+    try:
+        yield
+    except DodonaError as fault:
+        typer.echo(f"{fault.code}: {fault}", err=True)
+        raise typer.Exit(fault.exit_code) from None
+    except ModuleNotFoundError as missing:  # an environment that was made for less, such as that of `make demo`
+        library = (missing.name or "dodona").partition(".")[0]
+        if library == "dodona":
+            raise
+        typer.echo(f"This needs {library}, which is not installed. Run: pip install {library}", err=True)
+        raise typer.Exit(InvalidRequest.exit_code) from None
+
+
+def make_console(width: int = _WIDTH) -> Console:
+    """Return the screen: as wide as the terminal, or as `width` where the output goes into a file."""
+    from rich.console import Console
+
+    return Console(width=None if sys.stdout.isatty() else width)
+
+
+def check_picture(path: Path | None, *, argument: str) -> None:
+    """Refuse a path where no picture can be drawn, before any work is done for it."""
+    if path is not None and (path.suffix not in _PICTURES or not path.parent.is_dir()):
+        accepted = f"write a file in a folder that exists, whose name ends in {', '.join(_PICTURES)}"
+        raise InvalidArgument(argument, str(path), accepted)
+
+
+@contextmanager
+def show_progress(title: str) -> Iterator[Callable[[int, int, str], None]]:
+    """Show on the error console how many steps of how many are done: a bar on a terminal, lines in a log."""
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    console = Console(stderr=True)
+    columns = (TextColumn("{task.description:48.48}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=console, transient=True) as bar:
+        task = bar.add_task(title, total=None)
+
+        def progress(finished: int, total: int, name: str) -> None:
+            bar.update(task, completed=finished, total=total, description=name)
+            if not console.is_terminal:
+                console.print(f"{finished}/{total} {name}", markup=False, highlight=False)
+
+        yield progress
+
+
+def read_sql(question: str) -> str:
+    """Return the question that was written, or read from standard input."""
+    return sys.stdin.read() if question == "-" else question
+
+
+def parse_tolerance(within: str | None) -> Tolerance | dict[str, Tolerance] | None:
+    """Return a tolerance, or one for each column where names are written."""
+    if within is None:
+        return None
+    if "=" not in within:
+        return _parse_one_tolerance(within, within)
+    pairs = [part.rpartition("=") for part in within.split(",")]
+    return {name.strip(): _parse_one_tolerance(own, within) for name, _, own in pairs}
+
+
+def _parse_one_tolerance(written: str, within: str) -> Tolerance:
+    """Return a number where one was written, else the text: a percentage."""
+    if written.strip().endswith("%"):
+        return written
+    try:
+        return float(written)
+    except ValueError:
+        accepted = "write 50, or 1%, or one for each column: n=50,average=2"
+        raise InvalidRequest(f"--within {within[:40]!r} is no tolerance: {accepted}.") from None
