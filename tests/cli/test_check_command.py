@@ -49,7 +49,7 @@ def test_each_column_has_its_figures_and_a_hint(people: Path):
     assert (sex["missing"], sex["outside"]) == (1, 1)
     assert (age["missing"], age["below"], age["above"]) == (1, 1, 1)
     hints = " ".join(found["hints"])
-    assert "9.09% of age are above 99: raise `upper` before the first charge, or live with clamping." in hints
+    assert "9.09% of age are above 99: raise `upper` before the first charge, or accept clamping." in hints
     assert "9.09% of sex are none of the labels: they land in <outside>." in hints
     assert "unit.size = 1_000 is far" in hints
 

@@ -29,7 +29,7 @@ def test_the_advice_comes_first_and_the_table_is_sorted():
     ]
     assert len(shares) >= 12
     assert shares == sorted(shares)
-    assert "To one person" in done.output
+    assert "For one person" in done.output
 
 
 def test_json_holds_the_same_as_the_table():

@@ -13,7 +13,7 @@ import dodona
 from dodona.cli.main import app
 from dodona.dataset.file import DatasetFile
 from dodona.dataset.opening import VersionChanged
-from dodona.engines.errors import SourceUnfit
+from dodona.engines.cells import SourceUnfit
 from dodona.errors import InvalidRequest
 from dodona.trusted.source import SourceFailed
 from tests.dataset.scene import TOML

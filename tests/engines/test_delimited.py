@@ -16,8 +16,8 @@ import pytest
 import dodona
 from dodona.dataset.file import DatasetFile
 from dodona.dataset.opening import VersionChanged
+from dodona.engines.cells import SourceUnfit
 from dodona.engines.duckdb import DuckDBInspection, DuckDBSource
-from dodona.engines.errors import SourceUnfit
 from dodona.engines.files import CODECS, DATE_ORDERS, SEPARATORS, THOUSANDS, CsvFormat
 from dodona.engines.memory import MemorySource
 from dodona.errors import InvalidArgument

@@ -12,8 +12,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from dodona.engines.cells import SourceUnfit
 from dodona.engines.duckdb import DuckDBInspection, only_table
-from dodona.engines.errors import SourceUnfit
 from dodona.engines.inspection import (
     NumberProfile,
     check_table,

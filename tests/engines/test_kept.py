@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from dodona.engines.errors import SourceUnfit
+from dodona.engines.cells import SourceUnfit
 from dodona.engines.postgres import PostgresSource
 from dodona.engines.spark import SparkSource
 from dodona.query.predicate import among

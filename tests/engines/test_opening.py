@@ -13,8 +13,8 @@ import pyarrow.parquet
 import pytest
 
 from dodona.engines.answers import fingerprint_files
+from dodona.engines.cells import SourceUnfit
 from dodona.engines.duckdb import DuckDBSource
-from dodona.engines.errors import SourceUnfit
 from dodona.engines.memory import MemorySource
 from dodona.errors import InvalidRequest, Unavailable
 from dodona.query.predicate import among
@@ -60,7 +60,7 @@ def test_a_column_that_is_not_there_is_named(ages: Path) -> None:
         DuckDBSource.parquet(schema, ages)
     with pytest.raises(SourceUnfit, match="The column Age is declared"):
         MemorySource(schema, {"age": [1]})
-    with pytest.raises(SourceUnfit, match="who a row is of"):
+    with pytest.raises(SourceUnfit, match="the id of people"):
         DuckDBSource.parquet(Schema.of("t", Integer("age", 0, 9), size=9, id="who"), ages)
 
 

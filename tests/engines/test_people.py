@@ -16,8 +16,8 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
+from dodona.engines.cells import SourceUnfit
 from dodona.engines.duckdb import DuckDBSource
-from dodona.engines.errors import SourceUnfit
 from dodona.engines.memory import MemorySource
 from dodona.errors import InvalidArgument
 from dodona.query.predicate import among
@@ -152,7 +152,7 @@ def test_an_id_that_is_missing_in_a_frame_of_objects_is_nobodys(missing: object)
 def test_ids_that_cannot_be_told_apart_are_refused() -> None:
     schema = Schema.of("t", Integer("i", 0, 3), size=9, id="who", rows=1)
     frame = pd.DataFrame({"i": [0, 1], "who": pd.Series([[1], [2]], dtype=object)})
-    with pytest.raises(SourceUnfit, match="cannot be told apart"):
+    with pytest.raises(SourceUnfit, match="cannot be compared"):
         DuckDBSource.frame(schema, frame, key=KEY)
 
 

@@ -13,7 +13,7 @@ import numpy as np
 import psycopg
 import pytest
 
-from dodona.engines.errors import SourceUnfit
+from dodona.engines.cells import SourceUnfit
 from dodona.engines.postgres import PostgresSource
 from dodona.errors import InvalidArgument
 from dodona.query.query import Query
@@ -208,7 +208,7 @@ def test_a_column_that_is_not_there_is_named():
     table = held("ages", {"Age": [1]}, {"Age": "integer"})
     with pytest.raises(SourceUnfit, match=r"The column age is declared as an integer.*It has Age: write"):
         opened(table)
-    with pytest.raises(SourceUnfit, match="The column who is declared as who a row is of"):
+    with pytest.raises(SourceUnfit, match="The column who is declared as the id of people"):
         opened(ages(), PEOPLE)
 
 
@@ -240,7 +240,7 @@ def test_a_type_that_cannot_be_meant_is_refused(attribute: Attribute, kind: str)
 @pytest.mark.parametrize("kind", ["json", "point", "integer[]"])
 def test_people_need_a_type_that_tells_them_apart(kind: str):
     table = held("ages", {"age": [], "who": []}, {"age": "integer", "who": kind})
-    with pytest.raises(SourceUnfit, match="who is declared as who a row is of, and the table holds"):
+    with pytest.raises(SourceUnfit, match="who is declared as the id of people, and the table holds"):
         opened(table, PEOPLE)
 
 

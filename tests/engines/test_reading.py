@@ -14,8 +14,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from dodona.engines.answers import fingerprint_files
+from dodona.engines.cells import SourceUnfit
 from dodona.engines.duckdb import DuckDBInspection, DuckDBSource, only_table
-from dodona.engines.errors import SourceUnfit
 from dodona.engines.files import list_files, list_folder_files, require_same_files
 from dodona.engines.postgres import PostgresSource
 from dodona.engines.render import Statement, sum_statement

@@ -21,7 +21,7 @@ import pytest
 import dodona
 from dodona.dataset.opening import VersionChanged
 from dodona.engines.answers import answer_query
-from dodona.engines.errors import SourceUnfit
+from dodona.engines.cells import SourceUnfit
 from dodona.engines.memory import MemorySource
 from dodona.engines.spark import SparkSource
 from dodona.errors import InvalidRequest

@@ -1,7 +1,7 @@
-"""Who may import whom, where the rule is finer than the layers in pyproject.toml.
+"""Which names a module may use, where the rule is finer than the contracts in pyproject.toml.
 
 These rules are about direct imports. Together with the layers they also close the ways round, as
-everything that may import `direct` stands above the modules that may not, the server apart.
+everything that may import `lab.direct` stands above the modules that may not.
 """
 
 import ast
@@ -109,3 +109,12 @@ def test_importing_dodona_loads_numpy_at_most(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     loaded = set(done.stdout.split()) - sys.stdlib_module_names
     assert loaded <= {"dodona", "numpy"}
+
+
+def test_a_question_on_the_command_line_loads_nothing_of_the_lab(tmp_path: Path) -> None:
+    code = (
+        "import sys; from dodona.cli.main import load_command; load_command('ask'); import dodona.dataset; "
+        "print(*(name for name in sys.modules if name.startswith('dodona.lab')))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (0, "\n"), done.stderr

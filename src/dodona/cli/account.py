@@ -19,9 +19,9 @@ def describe(dataset: DatasetArgument, *, analyst: AnalystOption = None, as_json
         import dodona
 
         with dodona.open(dataset, analyst=analyst) as curator:
-            found = curator.describe()
+            description = curator.describe()
         if as_json:
-            print(found.to_json())
+            print(description.to_json())
             return
         from rich import box
         from rich.markup import escape
@@ -30,12 +30,12 @@ def describe(dataset: DatasetArgument, *, analyst: AnalystOption = None, as_json
         from dodona.curator.description import HEADINGS
 
         table = Table(*HEADINGS, box=box.SIMPLE_HEAD, pad_edge=False)
-        for row in found.rows:
+        for row in description.rows:
             table.add_row(*map(escape, row))
         screen = make_console()
-        screen.print(found.title, style="bold", highlight=False, markup=False)
+        screen.print(description.title, style="bold", highlight=False, markup=False)
         screen.print(table)
-        for sentence in found.sentences:
+        for sentence in description.sentences:
             screen.print(sentence, highlight=False, markup=False)
 
 
@@ -55,8 +55,8 @@ def budget(dataset: DatasetArgument, *, analyst: AnalystOption = None, as_json: 
             for table in state_tables(state, []):
                 screen.print(table)
             if analyst is not None:
-                told_left = f"{printable(analyst)} may still spend {format_percent(left)} of the whole budget."
-                screen.print(told_left, markup=False)
+                sentence = f"{printable(analyst)} may still spend {format_percent(left)} of the whole budget."
+                screen.print(sentence, markup=False)
 
 
 def history(

@@ -94,7 +94,7 @@ def ask(  # noqa: PLR0913  each is an option
     yes: YesOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Ask a question and pay for it, unless its answer was told before.
+    """Ask a question and pay for it; a question that was answered before is free.
 
     On a terminal the price is shown first, and you are asked. Elsewhere --max-price holds, or what the dataset says.
     """
@@ -213,7 +213,7 @@ def check_output(output: Path | None) -> Path | None:
         why = "there is such a file already" if output.exists() else "there is no such folder"
         raise InvalidRequest(f"--output {str(output)[:200]!r} is not written: {why}. Write another name.")
     if output.suffix == ".parquet":
-        import pyarrow.parquet  # noqa: F401  where it is missing, that is told before anything is charged
+        import pyarrow.parquet  # noqa: F401  a missing library is reported before anything is charged
     return output
 
 

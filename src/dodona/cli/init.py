@@ -30,7 +30,7 @@ def init(  # noqa: PLR0913  each is an option
     ] = None,
     engine: Annotated[str | None, typer.Option(help="spark, to have Spark read the rows.")] = None,
     person: Annotated[
-        str | None, typer.Option("--id", help="The column that tells people apart, to protect people.")
+        str | None, typer.Option("--id", help="The column that identifies people, to protect people.")
     ] = None,
     rows: Annotated[int | None, typer.Option(help="How many rows of a person count, with --id.")] = None,
     protects: Annotated[str | None, typer.Option(help="row or person; guessed unless said.")] = None,
@@ -55,7 +55,7 @@ def init(  # noqa: PLR0913  each is an option
         )
         place = find_place(source, table=table, engine=engine)
         path = default_output(place) if output is None else output
-        if path.exists():  # told before the rows are read, which may take long
+        if path.exists():  # refused before the rows are read, which may take long
             raise FileExists(str(path))
         opened = inspect_place(place)
         try:
@@ -78,15 +78,15 @@ def _show(draft: Draft, path: Path) -> None:
     table = Table("column", "kind", "in the data", "to review", box=box.SIMPLE_HEAD, pad_edge=False)
     for column in draft.columns:
         if isinstance(column, ProposedColumn):
-            review = ", ".join(f"{key.name} = {key.text}" for key in column.keys if key.told) or "-"
+            review = ", ".join(f"{key.name} = {key.text}" for key in column.keys if key.from_data) or "-"
             table.add_row(*map(escape, (column.name, column.kind, column.private, review)))
         else:
             name = column.name if column.name.isprintable() else repr(column.name)
             table.add_row(escape(name), "left out", escape(column.private), escape(column.reason), style="dim")
     screen.print(table)
     if draft.place.guessed:
-        found = ", ".join(f"{key} = {getattr(draft.place.form, key)!r}" for key in draft.place.guessed)
-        screen.print(f"The files seem to be written with {found}.", markup=False, highlight=False)
+        settings = ", ".join(f"{key} = {getattr(draft.place.form, key)!r}" for key in draft.place.guessed)
+        screen.print(f"The files seem to be written with {settings}.", markup=False, highlight=False)
     for line in (*_unit(draft), _spending(path)):
         screen.print(line, markup=False, highlight=False)
     screen.print(f"\nWritten: {path}. Next:", markup=False, highlight=False)
@@ -111,8 +111,9 @@ def _spending(path: Path) -> str:
     part = to_share(file.within, argument="within")  # a draft leaves it to be chosen
     share = count_share(unit, file.budget, float(part * unit.size), file.confidence)
     return (
-        f"Where a question does not say how accurate: within {file.within}, so that a count takes {format_percent(share)} of "
-        f"the budget. No question takes more than {format_percent(file.max_price)} unless it says --max-price."
+        f"A question that does not say how accurate is answered within {file.within}: a count then takes "
+        f"{format_percent(share)} of the budget. No question takes more than {format_percent(file.max_price)} without "
+        "--max-price."
     )
 
 
@@ -121,18 +122,18 @@ def _unit(draft: Draft) -> list[str]:
     from dodona.dataset.guess import CAP_EPSILON
 
     unit = {key.name: key for key in draft.unit}
-    told_size = f"{draft.rows:,} rows; unit.size = {unit['size'].text}."
+    size = f"{draft.rows:,} rows; unit.size = {unit['size'].text}."
     if "id" not in unit:
-        return [told_size, "Each row is protected by itself. If a person may have several rows, write --id COLUMN."]
-    guess = " Guessed by its name: check that it tells people apart." if unit["id"].told else ""
+        return [size, "Each row is protected by itself. If a person may have several rows, write --id COLUMN."]
+    guess = " Guessed by its name: check that it identifies people." if unit["id"].from_data else ""
     capped = (
         f" Chosen with noise (epsilon {float(CAP_EPSILON):g}, which the ledger begins with): all rows of about 19 in "
         "20 people count. Decide."
-        if unit["rows"].told
+        if unit["rows"].from_data
         else ""
     )
     return [
-        told_size,
-        f"People are protected, told apart by {unit['id'].text}.{guess}",
+        size,
+        f"People are protected, identified by {unit['id'].text}.{guess}",
         f"Of each person {unit['rows'].text} rows count.{capped}",
     ]

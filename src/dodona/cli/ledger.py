@@ -253,7 +253,7 @@ def close_account(
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
     head: HeadOption = None,
 ) -> None:
-    """End the account for ever: nothing can be charged any more. Earlier answers are still told again."""
+    """End the account for ever: nothing can be charged any more. Earlier answers can still be asked again."""
     with report_errors(), open_named_ledger(ledger, head) as found:
         if not yes:
             typer.confirm("Nothing can be charged to this ledger ever again. Go on?", abort=True)
@@ -280,7 +280,7 @@ def admit_analyst(
 
 
 def stop_analyst(ledger: LedgerArgument, analyst: AnalystArgument, *, head: HeadOption = None) -> None:
-    """Let an analyst spend no more. They still hear what was told before."""
+    """Let an analyst spend no more. Questions that were answered before stay free."""
     with report_errors(), open_named_ledger(ledger, head) as found:
         found.stop(analyst)
         _say(f"stopped: {_find_analyst(found.state(), analyst)}", found.state())

@@ -83,12 +83,13 @@ def _show_check(file: DatasetFile, found: TableCheck, advice: list[str]) -> None
 
     screen = make_console()
     screen.print(PRIVATE, style="bold yellow", markup=False, highlight=False)
+    unit = file.schema.unit
     lines = [f"{found.rows:,} rows"]
     if found.people is not None:
         lines += [
-            f"{found.nobody:,} of nobody ({percentage(found.nobody, found.rows)}): no {file.schema.unit.id}",
+            f"{found.nobody:,} of nobody ({percentage(found.nobody, found.rows)}): no {unit.id}",
             f"{found.people:,} people",
-            f"{found.cut:,} rows cut ({percentage(found.cut, found.rows)}): more than {file.schema.unit.rows} of a person",
+            f"{found.cut:,} rows cut ({percentage(found.cut, found.rows)}): a person has more than {unit.rows}",
             f"{found.counting:,} rows count",
         ]
     for line in lines:

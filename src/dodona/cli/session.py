@@ -1,4 +1,4 @@
-"""`dodona choose`, `above`, `prepare` and `weights`: what takes several questions, or tells less than their answers."""
+"""`dodona choose`, `above`, `prepare` and `weights`: several questions at once, or less than their answers."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def above(  # noqa: PLR0913  each is an option
         listed = _read_questions(questions, file)
         with dodona.open(dataset, analyst=analyst) as curator:
             for question in listed:
-                curator.read(question)  # a mistake in the last one is told before anything is charged
+                curator.read(question)  # a mistake in the last one is reported before anything is charged
             watch = curator.above(threshold, epsilon=epsilon, alerts=alerts, questions=len(listed), max_price=max_price)
             found: list[tuple[str, bool]] = []
             for question in listed:
@@ -106,8 +106,8 @@ def above(  # noqa: PLR0913  each is an option
             print(printable_json(text))
             return
         if len(found) < len(listed):
-            _say(f"The last alert was told; {len(listed) - len(found)} questions were not asked.")
-        right = f"Counts further than {watch.within:.4g} from {threshold} are told right, all of them"
+            _say(f"That was the last alert; {len(listed) - len(found)} questions were not asked.")
+        right = f"Counts further than {watch.within:.4g} from {threshold} are all judged right"
         _say(f"{right}, with probability {watch.confidence:g}. Price: {watch.price}.")
 
 
@@ -173,7 +173,7 @@ def weights(  # noqa: PLR0913  each is an option
             used = frozenset[str]().union(*(block.attributes for query in queries for block in query.blocks))
             named = tuple(sorted(used)) if columns is None else tuple(name.strip() for name in columns.split(","))
             for query in queries:
-                cell_weights(query, curator.schema.domain, named)  # a mistake is told before anything is charged
+                cell_weights(query, curator.schema.domain, named)  # a mistake is reported before anything is charged
             opened = curator.weights(
                 questions=len(listed), epsilon=epsilon, columns=named, confidence=confidence, max_price=max_price
             )

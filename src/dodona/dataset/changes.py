@@ -151,7 +151,7 @@ def _toml_text(value: object) -> str:
             return "a table"
 
 
-# --- Changes of a schema after its ledger was created: what may change, and what would alter what was told before. ---
+# --- Changes of a schema after its ledger was created: what may change, and what would alter earlier answers. ---
 
 
 class SchemaContradicts(InvalidRequest):
@@ -211,7 +211,7 @@ def _check_added_columns(file: DatasetFile, bound: str, lines: Sequence[Line]) -
         )
     raise SchemaContradicts(
         f"The schema in {file.path.name} is not the one that the ledger is bound to with columns added at the end. "
-        "What differs cannot be told, as the ledger holds a digest alone. After the first charge columns may be added "
+        "The ledger holds only a digest, so it cannot say what differs. After the first charge columns may be added "
         "behind all others; the name of the table, the unit (protects, id, rows, neighbours, size), and the order, "
         "kinds, bounds, steps, labels, bins and otherwise of older columns may not change. Put them back as they were."
     )

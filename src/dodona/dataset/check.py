@@ -60,7 +60,7 @@ def publish(
 ) -> PublishedLeftOut:
     """Measure how many rows the cap leaves out, charged like any question, so that answers can say it.
 
-    A version has one such figure: asked again, it is told for nothing. What would take more of the budget than
+    A version has one such figure: asked again, it is free. What would take more of the budget than
     `max_price`, or than the dataset file lets one call take, is refused.
 
     Theorem: people
@@ -126,13 +126,13 @@ def _unit_hints(file: DatasetFile, found: TableCheck) -> Iterator[str]:
     unit = file.schema.unit
     if found.nobody:
         yield (
-            f"{percentage(found.nobody, found.rows)} of the rows have no {unit.id}: they are of nobody, and do not count. "
-            "Give them an id, or protect rows."
+            f"{percentage(found.nobody, found.rows)} of the rows have no {unit.id} and do not count. Give them an id, "
+            "or protect rows."
         )
     if found.cut:
         yield (
-            f"{percentage(found.cut, found.rows)} of the rows are cut, as their people have more than {unit.rows}: raise "
-            "unit.rows before the first charge, which makes every answer noisier, or live with it."
+            f"{percentage(found.cut, found.rows)} of the rows are cut, as their people have more than {unit.rows}. "
+            "Accept that, or raise unit.rows before the first charge, which makes every answer noisier."
         )
     if unit.neighbours is Neighbours.REPLACE and unit.size != found.rows:
         yield f"With replace the size is exact and public: write size = {found.rows:_}."
@@ -149,10 +149,8 @@ def _column_hints(attribute: Attribute, column: ColumnCheck, rows: int) -> Itera
             (column.above, "above", upper, "raise `upper`"),
         ):
             if number:
-                yield (
-                    f"{percentage(number, rows)} of {name} are {word} {edge}: {change} before the first charge, or live "
-                    "with clamping."
-                )
+                part = percentage(number, rows)
+                yield f"{part} of {name} are {word} {edge}: {change} before the first charge, or accept clamping."
     landing = "land in <outside>" if attribute.otherwise is None else f"count as {attribute.otherwise}"
     if column.outside:
         yield f"{percentage(column.outside, rows)} of {name} are {_undeclared_text(attribute)}: they {landing}."

@@ -215,16 +215,16 @@ MOST_GROUPS = 1_000
 
 def _propose_unit(table: Inspection, person: str | None, wishes: DraftOptions, size: int) -> tuple[DraftKey, ...]:
     neighbours = DraftKey("neighbours", quote_toml(wishes.neighbours))
-    known = DraftKey("size", f"{size:_}", told=True)
+    known = DraftKey("size", f"{size:_}", from_data=True)
     if person is None:
         return DraftKey("protects", '"row"'), neighbours, known
     rows = wishes.rows
     if rows is None:  # a small cap is the likelier, the less the rows can say
         rows = CAPS[draw_candidate(cap_scores(rows_per_person(table, person)), CAPS, scale=CAP_SCALE)]
-    capped = DraftKey("rows", str(rows), told=wishes.rows is None)
+    capped = DraftKey("rows", str(rows), from_data=wishes.rows is None)
     return (
         DraftKey("protects", '"person"'),
-        DraftKey("id", quote_toml(person), told=wishes.id is None),
+        DraftKey("id", quote_toml(person), from_data=wishes.id is None),
         capped,
         neighbours,
         known,
@@ -255,7 +255,7 @@ MARK = "# from the data"
 """Stands behind each value that came from the rows."""
 WARNING = """\
 # A draft, for the owner's eyes until it is confirmed. What is marked "from the data" tells about the rows: correct each
-# to what is known without them (people are 0 to 110 years old, whoever is in the table), then run `dodona confirm`.
+# to what is known without them (people are 0 to 110 years old in any table), then run `dodona confirm`.
 """
 """The first lines of a draft."""
 _PERSON = """\
@@ -287,28 +287,28 @@ class FileExists(InvalidRequest):
 def draft_to_toml(draft: Draft, path: Path) -> str:
     """Return the text of a dataset file that is to stand at a path."""
     place = draft.place
-    told = list[str]()
+    from_data = list[str]()
     where = "url" if place.path.startswith(ENV_PREFIX) else "path"
     source = [DraftKey("kind", quote_toml(place.kind)), DraftKey(where, quote_toml(place.below(path.parent)))]
     source.append(DraftKey("table", quote_toml(place.table)))
     if place.source_table is not None and place.source_table != place.table:
         source.append(DraftKey("source_table", quote_toml(place.source_table)))
-    source += [DraftKey(key, _toml(getattr(place.form, key)), told=True) for key in place.guessed]
+    source += [DraftKey(key, _toml(getattr(place.form, key)), from_data=True) for key in place.guessed]
     source.append(DraftKey("version", '"1"'))
     parts = [
         WARNING,
         f"format = 1\ndataset = {quote_toml(path.stem)}\n",
-        _table(("source",), source, told),
-        _table(("unit",), draft.unit, told, remarks={"rows": _PERSON, "size": _SIZE}),
-        _table(("budget",), draft.budget, told, remarks={"drafted": _DRAFTED}),
-        _table(("ledger",), [DraftKey("path", quote_toml(f"{path.stem}.ledger"))], told),
-        _table(("defaults",), [DraftKey("max_price", '"2%"')], told, remarks={"max_price": _MAX_PRICE}),
-        *(_table(("columns", column.name), column.keys, told) for column in draft.declared),
+        _table(("source",), source, from_data),
+        _table(("unit",), draft.unit, from_data, remarks={"rows": _PERSON, "size": _SIZE}),
+        _table(("budget",), draft.budget, from_data, remarks={"drafted": _DRAFTED}),
+        _table(("ledger",), [DraftKey("path", quote_toml(f"{path.stem}.ledger"))], from_data),
+        _table(("defaults",), [DraftKey("max_price", '"2%"')], from_data, remarks={"max_price": _MAX_PRICE}),
+        *(_table(("columns", column.name), column.keys, from_data) for column in draft.declared),
     ]
     if draft.left_out:
         lines = (f"#   {_comment_name(column.name)}: {column.reason}" for column in draft.left_out)
         parts.append("\n".join(["# Left out:", *lines]) + "\n")
-    listed = "".join(f"    {quote_toml(name)},\n" for name in told)
+    listed = "".join(f"    {quote_toml(name)},\n" for name in from_data)
     parts.append(f'[review]\nfrom_data = [\n{listed}]\nconfirmed_by = ""\n')
     return "\n".join(parts)
 
@@ -316,7 +316,7 @@ def draft_to_toml(draft: Draft, path: Path) -> str:
 def write_draft(draft: Draft, path: Path) -> None:
     """Write a draft where there is no file yet; until it is confirmed only its owner may read it."""
     text = draft_to_toml(draft, path)
-    parse_draft(TomlTable.parse(text, file=str(path)), path)  # what the owner wished may be wrong: told before writing
+    parse_draft(TomlTable.parse(text, file=str(path)), path)  # wishes may be wrong: refused before writing
     try:
         file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     except FileExistsError:
@@ -330,16 +330,16 @@ def write_draft(draft: Draft, path: Path) -> None:
 def _table(
     path: tuple[str, ...],
     keys: Iterable[DraftKey],
-    told: list[str],
+    from_data: list[str],
     *,
     remarks: Mapping[str, str] = MappingProxyType({}),
 ) -> str:
     lines = [f"[{format_toml_path(path)}]\n"]
     for key in keys:
         lines.append(remarks.get(key.name, ""))
-        lines.append(f"{key.name} = {key.text}{f'  {MARK}' if key.told else ''}\n")
-        if key.told:
-            told.append(format_toml_path((*path, key.name)))
+        lines.append(f"{key.name} = {key.text}{f'  {MARK}' if key.from_data else ''}\n")
+        if key.from_data:
+            from_data.append(format_toml_path((*path, key.name)))
     return "".join(lines)
 
 

@@ -40,7 +40,7 @@ def read_secret(reference: str) -> str:
     return value
 
 
-# --- The dataset file: all that an owner declares, read whole, with every mistake told by its line. ---
+# --- The dataset file: all that an owner declares, read whole, with the line of every mistake. ---
 
 
 _KINDS = ("parquet", "csv", "duckdb", "postgres", "spark")

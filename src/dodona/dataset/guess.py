@@ -94,7 +94,7 @@ def round_count(count: int) -> int:
 CAPS = (1, 2, 3, 4, 5, 6, 8, 10, 15, 20, 30, 50, 100)
 """The caps on rows that a draft may propose: public, whatever the rows are."""
 CAP_EPSILON = Fraction(1, 10)
-"""What a proposed cap tells about anybody, at most."""
+"""The most that a proposed cap can cost any person."""
 _INVERSE_TAIL_SHARE = 20  # all rows of 19 in 20 people are to count
 CAP_SCALE = 2 * _INVERSE_TAIL_SHARE / CAP_EPSILON
 
@@ -159,7 +159,7 @@ class DraftKey:
 
     name: str
     text: str
-    told: bool = False
+    from_data: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -179,7 +179,7 @@ class ProposedColumn:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OmittedColumn:
-    """A column that a draft leaves out, and why, in words that may be read by anybody."""
+    """A column that a draft leaves out, and why, in words that may be public."""
 
     name: str
     reason: str
@@ -218,11 +218,11 @@ def plain_name(text: str) -> str:
 
 def _guess_by_kind(table: Inspection, profile: ColumnProfile) -> Guess:
     if profile.held.form is ColumnForm.TRUTH:
-        return _guess_boolean(profile, "true and false", told=False)
+        return _guess_boolean(profile, "true and false", from_data=False)
     if profile.days is not None and profile.days.count >= _MOST_OF_THEM * profile.present:
         return _guess_date(profile, profile.days)
     if profile.held.form is ColumnForm.TEXT and sum(profile.truths) == profile.present and min(profile.truths) > 0:
-        return _guess_boolean(profile, "texts that read as true and false", told=True)
+        return _guess_boolean(profile, "texts that read as true and false", from_data=True)
     if profile.numbers is not None and profile.numbers.count >= _MOST_OF_THEM * profile.present:
         return _guess_numeric(profile, profile.numbers)
     return _guess_category(table, profile)
@@ -264,20 +264,20 @@ def quote_toml(text: str) -> str:
     return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
-def _guess_boolean(profile: ColumnProfile, private: str, *, told: bool) -> ProposedColumn:
+def _guess_boolean(profile: ColumnProfile, private: str, *, from_data: bool) -> ProposedColumn:
     return ProposedColumn(
-        name=profile.name, kind="boolean", keys=(DraftKey("kind", '"boolean"', told=told),), private=private
+        name=profile.name, kind="boolean", keys=(DraftKey("kind", '"boolean"', from_data=from_data),), private=private
     )
 
 
 def _guess_date(profile: ColumnProfile, days: DateProfile) -> ProposedColumn:
     lower, upper = whole_years(days.first, days.last)
-    told = profile.held.form is ColumnForm.TEXT
+    from_data = profile.held.form is ColumnForm.TEXT
     word = "month" if upper.year - lower.year < _LONG else "year"
     keys = (
-        DraftKey("kind", '"date"', told=told),
-        DraftKey("lower", str(lower), told=True),
-        DraftKey("upper", str(upper), told=True),
+        DraftKey("kind", '"date"', from_data=from_data),
+        DraftKey("lower", str(lower), from_data=True),
+        DraftKey("upper", str(upper), from_data=True),
         DraftKey("bins", f'"{word}"'),
     )
     return ProposedColumn(name=profile.name, kind="date", keys=keys, private=f"{days.first} to {days.last}")
@@ -286,9 +286,9 @@ def _guess_date(profile: ColumnProfile, days: DateProfile) -> ProposedColumn:
 def _guess_numeric(profile: ColumnProfile, numbers: NumberProfile) -> ProposedColumn:
     """Return an integer where all numbers are whole and there are not too many of them, else a number on a grid."""
     private = f"{format_decimal(numbers.least)} to {format_decimal(numbers.most)}"
-    told, whole = profile.held.form is ColumnForm.TEXT, numbers.whole == numbers.count
+    from_data, whole = profile.held.form is ColumnForm.TEXT, numbers.whole == numbers.count
     if whole and numbers.least == 0 and numbers.most == 1 and profile.held.form is not ColumnForm.TEXT:
-        return _guess_boolean(profile, "the numbers 0 and 1", told=True)
+        return _guess_boolean(profile, "the numbers 0 and 1", from_data=True)
     least, most = numbers.least, numbers.most
     codes = _special_codes(numbers) if whole else ()
     if codes and numbers.inner is not None:
@@ -301,16 +301,16 @@ def _guess_numeric(profile: ColumnProfile, numbers: NumberProfile) -> ProposedCo
     lower, upper = round_bounds(least, most, whole=whole)
     if whole and upper - lower < MOST_VALUES:
         points = (
-            DraftKey("kind", '"integer"', told=told or profile.held.form is not ColumnForm.WHOLE),
-            DraftKey("lower", str(lower), told=True),
-            DraftKey("upper", str(upper), told=True),
+            DraftKey("kind", '"integer"', from_data=from_data or profile.held.form is not ColumnForm.WHOLE),
+            DraftKey("lower", str(lower), from_data=True),
+            DraftKey("upper", str(upper), from_data=True),
         )
         return ProposedColumn(name=profile.name, kind="integer", keys=points, private=private)
     keys = (
-        DraftKey("kind", '"number"', told=told),
-        DraftKey("lower", f'"{format_decimal(lower)}"', told=True),
-        DraftKey("upper", f'"{format_decimal(upper)}"', told=True),
-        DraftKey("step", f'"{format_decimal(round_step(lower, upper))}"', told=True),
+        DraftKey("kind", '"number"', from_data=from_data),
+        DraftKey("lower", f'"{format_decimal(lower)}"', from_data=True),
+        DraftKey("upper", f'"{format_decimal(upper)}"', from_data=True),
+        DraftKey("step", f'"{format_decimal(round_step(lower, upper))}"', from_data=True),
     )
     return ProposedColumn(name=profile.name, kind="number", keys=keys, private=private)
 
@@ -341,7 +341,7 @@ def _guess_category(table: Inspection, profile: ColumnProfile) -> Guess:
         return OmittedColumn(name=profile.name, reason="none of its texts may be a label")
     keys = (
         DraftKey("kind", '"category"'),
-        DraftKey("labels", f"[{', '.join(map(quote_toml, labels))}]", told=True),
+        DraftKey("labels", f"[{', '.join(map(quote_toml, labels))}]", from_data=True),
     )
     rare = [text for place, (text, times) in enumerate(found) if times < _RARE and place not in wrong]
     parts = [f"{len(labels)} label{'s' * (len(labels) != 1)}"]

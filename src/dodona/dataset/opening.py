@@ -56,7 +56,7 @@ def require_extra(what: str, library: str, name: str) -> Iterator[None]:
         raise InvalidRequest(f"A source in {what} needs {library}. Run: pip install 'dodona[{name}]'.")
 
 
-# --- Made-up rows of a schema, for rehearsals: every cell of every column occurs, and nothing in them is anybody's. ---
+# --- Made-up rows of a schema, for rehearsals: every cell of every column occurs, and no row is real. ---
 
 
 _KNUTH_MULTIPLIER = 2654435761  # Knuth's multiplicative constant: neighbouring rows land far apart
@@ -70,7 +70,7 @@ def make_up_columns(schema: Schema) -> dict[str, Sequence[object]]:
         source_column_name(attribute): [_value(attribute, int(code)) for code in _codes(attribute, rows, place)]
         for place, attribute in enumerate(schema.domain, start=1)
     }
-    if schema.unit.id is not None:  # everybody has as many rows as count
+    if schema.unit.id is not None:  # each person has as many rows as count
         found[schema.unit.id] = (rows // np.uint64(schema.unit.rows)).tolist()
     return found
 
@@ -113,7 +113,7 @@ class VersionChanged(InvalidRequest):
         """Name the version."""
         super().__init__(
             f"The data changed, and they are still called version {version!r}. Write a new version: "
-            "the budget goes on, and answers about the older rows are not told again. Where people are protected, a "
+            "the budget goes on, and answers about the older rows are not given again. Where people are protected, a "
             "column that was added needs a new version too, as it changes which of their rows count."
         )
 
@@ -195,7 +195,7 @@ def _write_digests(path: Path, versions: dict[str, str]) -> None:
     """Replace the file in one step; only its owner may read it."""
     new = path.with_name(f"{path.name}.new")
     try:
-        new.unlink(missing_ok=True)  # left by a crash, or put there by somebody: a link would be followed
+        new.unlink(missing_ok=True)  # left by a crash, or planted: a link would be followed
         with os.fdopen(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
             json.dump(versions, file)
             file.flush()
@@ -274,7 +274,7 @@ def open_dataset(  # noqa: PLR0913  the surface
 def rehearse(data: object, /, *, schema: Schema | None = None, analyst: str | None = None) -> Curator:
     """Return a curator with the same surface on made-up rows of the schema; there is no budget to spend.
 
-    Nothing is read but the schema, so it needs no permission and tells nothing about anybody.
+    Nothing is read but the schema, so it needs no permission and reveals nothing about anyone.
     """
     from dodona.engines.memory import MemorySource
 
@@ -360,7 +360,7 @@ def open_source(file: DatasetFile, key: bytes, *, owner: bool) -> Source:
 def _warn_unread(names: Sequence[str]) -> None:
     """Tell the owner, who opens a version first, which columns hold nothing that is declared.
 
-    It depends on the rows, so no analyst hears it: whoever opens under a name is not warned.
+    It depends on the rows, so no analyst may learn it: opening under a name gives no warning.
     """
     if names:
         warnings.warn(

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from dodona.dataset.file import ENV_PREFIX, read_secret
 from dodona.dataset.opening import require_extra
-from dodona.engines.errors import SourceUnfit
+from dodona.engines.cells import SourceUnfit
 from dodona.engines.files import DAY_RULE, PLAIN_CSV, THOUSANDS, CsvFormat, list_files, open_text
 from dodona.errors import InvalidArgument, InvalidRequest
 from dodona.schema.attributes import LONGEST_NAME, is_name

@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dodona.engines.cells import ColumnForm, code_sql, read_column
+from dodona.engines.cells import ColumnForm, SourceUnfit, code_sql, read_column
 from dodona.engines.dialects import Dialect, number_literal
-from dodona.engines.errors import SourceUnfit
 from dodona.engines.render import Statement, Table
 from dodona.errors import InvalidArgument, InvariantBroken
 from dodona.schema.encoding import is_missing
@@ -30,7 +29,7 @@ if TYPE_CHECKING:
 
 
 PERSON_COLUMN = "p"
-"""The column of who a row is of, where rows are codes."""
+"""The column that identifies people, where rows are codes."""
 FRACTION = 2.0**32
 """An id that is no whole number is written with this many parts of one."""
 FARTHEST = 2.0**63
@@ -40,7 +39,7 @@ _PLACE, _MANY, _EQUAL, _HASH = "place", "many", "equal", "hash"
 
 
 def coded_rows_sql(table: Table) -> str:
-    """Return SQL for all rows as codes: c0, c1 and so on in the order of the columns, and who each row is of."""
+    """Return SQL for all rows as codes: c0, c1 and so on in the order of the columns, and the person of each."""
     listed = [f"{code_sql(own)} AS c{place}" for place, own in enumerate(table.readings.values())]
     if table.person is not None:
         listed.append(f"{table.person} AS {PERSON_COLUMN}")
@@ -48,7 +47,7 @@ def coded_rows_sql(table: Table) -> str:
 
 
 def capped_rows_sql(table: Table, rows: int, key: bytes) -> str:
-    """Return SQL for the rows that count, as codes: of each person so many. Rows of nobody do not count.
+    """Return SQL for the rows that count, as codes: so many of each person. Rows without an id do not count.
 
     Theorem: people
     """
@@ -57,14 +56,15 @@ def capped_rows_sql(table: Table, rows: int, key: bytes) -> str:
     kept = ", ".join([*columns, PERSON_COLUMN])
     hashed = f"CASE WHEN {_MANY} > {rows} THEN {_hashed_rows_sql(table, columns, key)} ELSE '' END"
     counted = (
-        f"SELECT {kept}, count(*) OVER (PARTITION BY {PERSON_COLUMN}) AS {_MANY}, {_repeat_number_sql(columns)} AS {_EQUAL} "  # noqa: S608
+        f"SELECT {kept}, count(*) OVER (PARTITION BY {PERSON_COLUMN}) AS {_MANY}, "  # noqa: S608
+        f"{_repeat_number_sql(columns)} AS {_EQUAL} "
         f"FROM ({coded_rows_sql(table)}) AS coded WHERE {PERSON_COLUMN} IS NOT NULL"
     )
     return _smallest_hashes_sql(f"SELECT {kept}, {hashed} AS {_HASH} FROM ({counted}) AS counted", columns, rows)  # noqa: S608
 
 
 def capped_codes_sql(table: Table, source: str, rows: int, key: bytes) -> str:
-    """Return SQL for the rows that count of a table that has the columns of `coded`: the same rows as `counting`.
+    """Return SQL for the rows that count of a table of coded rows: the same rows as `capped_rows_sql` returns.
 
     Where it is cheap to read rows several times, only those of people who have more than count are sorted and hashed.
 
@@ -84,7 +84,7 @@ def capped_codes_sql(table: Table, source: str, rows: int, key: bytes) -> str:
 
 def _require_person(table: Table) -> None:
     if table.person is None:
-        raise InvariantBroken("A cap on rows needs to know who a row is of.")
+        raise InvariantBroken("A cap on rows needs a column that identifies people.")
 
 
 def _columns(table: Table) -> list[str]:
@@ -107,7 +107,8 @@ def _smallest_hashes_sql(hashed: str, columns: Sequence[str], rows: int) -> str:
     """Return SQL for the rows with the smallest hashes; equal hashes of different rows are ordered by their codes."""
     kept, order = ", ".join([*columns, PERSON_COLUMN]), ", ".join([_HASH, *columns])
     return (
-        f"SELECT {kept} FROM (SELECT {kept}, row_number() OVER (PARTITION BY {PERSON_COLUMN} ORDER BY {order}) AS {_PLACE} "  # noqa: S608
+        f"SELECT {kept} FROM ("  # noqa: S608
+        f"SELECT {kept}, row_number() OVER (PARTITION BY {PERSON_COLUMN} ORDER BY {order}) AS {_PLACE} "
         f"FROM ({hashed}) AS hashed) AS ranked WHERE {_PLACE} <= {rows}"
     )
 
@@ -115,7 +116,7 @@ def _smallest_hashes_sql(hashed: str, columns: Sequence[str], rows: int) -> str:
 def id_text_pattern(form: ColumnForm | None, dialect: Dialect) -> str:
     """Return the pattern that writes an id of a form as text: the same for equal ids, and the same on all engines.
 
-    Different ids may be written alike, as times of one day are. It is for the hash: people are told apart by the id.
+    Different ids may be written alike, as times of one day are. This text is for the hash: the id identifies people.
     """
     match form:
         case ColumnForm.TEXT:
@@ -138,7 +139,7 @@ def id_text_pattern(form: ColumnForm | None, dialect: Dialect) -> str:
 
 
 def coded_table(table: Table, source: str) -> Table:
-    """Return the table whose rows are codes in a source that has the columns of `coded`."""
+    """Return the table whose rows are codes in a source that has the columns of `coded_rows_sql`."""
     readings = {
         name: read_column(own.attribute, f"c{place}", ColumnForm.CODE, table.dialect)
         for place, (name, own) in enumerate(table.readings.items())
@@ -165,7 +166,7 @@ def kept_table(schema: Schema, source: str, dialect: Dialect, text: str) -> Tabl
 
 
 def largest_person_statement(table: Table) -> Statement:
-    """Return the statement for the largest number of rows that a person has, and for how many rows are nobody's."""
+    """Return the statement for the largest number of rows that a person has, and for how many rows have no id."""
     own = f"SELECT count({PERSON_COLUMN}) AS n, count(*) AS held FROM {table.source} GROUP BY {PERSON_COLUMN}"  # noqa: S608
     figures = [table.dialect.small.format(f"coalesce({text}, 0)") for text in ("max(n)", "sum(held - n)")]
     return Statement(f"SELECT 0 AS g, {figures[0]} AS s0, {figures[1]} AS s1 FROM ({own}) AS own", 1, ((1,), (1,)))  # noqa: S608
@@ -176,7 +177,7 @@ def capped_table(table: Table, rows: int, key: bytes) -> Table:
     return coded_table(table, f"({capped_rows_sql(table, rows, key)}) AS capped")
 
 
-# --- The cap on rows: which rows of a person count. `sql.render_cap` says the same in SQL. ---
+# --- The cap on rows, in numpy: the same rows as in SQL. ---
 
 
 KEY_BYTES = 32
@@ -199,8 +200,8 @@ def rows_within_cap(
 
     A hash is of the key, the codes of all declared columns, the number of the row among the equal rows of that person,
     and the person as text. So it depends on the rows of that person alone, and which of two rows with the same codes
-    counts makes no difference to any answer. Rows that are of nobody do not count: a NULL, or a NaN, might stand for
-    anybody.
+    counts makes no difference to any answer. Rows whose id is NULL or NaN do not count, as they might be
+    anyone's.
 
     Theorem: people
     """
@@ -247,7 +248,7 @@ def id_texts(
 
 
 def id_text(who: object) -> str:  # noqa: PLR0911  one for each kind
-    """Return an id as text, as `render_cap.person_text` writes it on every engine.
+    """Return an id as text, as `id_text_pattern` writes it on every engine.
 
     >>> id_text(7), id_text(7.0), id_text(-0.5), id_text("p7"), id_text(date(2024, 1, 31))
     ('7', '7', '-1.2147483648', 'p7', '2024-01-31')
@@ -275,7 +276,7 @@ def id_text(who: object) -> str:  # noqa: PLR0911  one for each kind
 
 
 def number_people(people: Sequence[object] | NDArray[Any]) -> NDArray[np.int64]:
-    """Return a number for each different person; -1 for nobody."""
+    """Return a number for each different person; -1 where there is no id."""
     seen: dict[object, int] = {}
     listed = people.tolist() if isinstance(people, np.ndarray) else list(people)
     try:
@@ -284,6 +285,6 @@ def number_people(people: Sequence[object] | NDArray[Any]) -> NDArray[np.int64]:
         numbers = None
     if numbers is None:
         raise SourceUnfit(
-            "The column of people holds values that cannot be told apart, such as lists. Take one of numbers or texts."
+            "The column that identifies people has values that cannot be compared, such as lists. Use numbers or texts."
         )
     return np.array(numbers, dtype=np.int64)

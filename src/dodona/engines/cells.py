@@ -7,19 +7,24 @@ from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import date
 from enum import StrEnum
 from functools import lru_cache
-from typing import assert_never
+from typing import TypeVar, assert_never
 
 from dodona.engines.dialects import Dialect, number_literal, whole_literal
+from dodona.errors import InvalidRequest
 from dodona.query.predicate import Among
 from dodona.schema.attributes import Attribute, Boolean, Category, Date, Integer, Number
 from dodona.schema.encoding import DATE_TEXT, DAY_TEXT, FALSE_TEXT, LONGEST_TEXT, NUMBER_TEXT, TRUE_TEXT
 
 # --- Columns as an engine holds them: how a declared attribute is read out of a column of some type. ---
+
+
+_ColumnT = TypeVar("_ColumnT")
+_EXACT_DIGITS = 15
 
 
 class ColumnForm(StrEnum):
@@ -55,8 +60,44 @@ class ColumnReading:
     """Whether everything that is not missing has a value."""
 
 
-def accepted_forms(attribute: Attribute) -> frozenset[ColumnForm]:
-    """Return the forms that a column may have to be read as the attribute; any other could only be a mistake."""
+class SourceUnfit(InvalidRequest):
+    """The table is not what the schema declares, as far as its names and types tell. The owner can fix it."""
+
+    code = "source-unfit"
+
+
+def find_column(columns: Mapping[str, _ColumnT], name: str, declared: Attribute | None) -> _ColumnT:
+    """Return what a table has under a name: a declared attribute, or the id of people where that is None."""
+    if name in columns:
+        return columns[name]
+    alike = [other for other in columns if other.casefold() == name.casefold()]
+    hint = f" It has {alike[0]}: write the name as it is there." if alike else " Add it to the table, or take it out."
+    what = _with_article(declared)
+    raise SourceUnfit(f"The column {name} is declared as {what}, and the table does not have it.{hint}")
+
+
+def require_form(attribute: Attribute, form: ColumnForm | None, type_name: str) -> ColumnForm:
+    """Return the form of a column that can be read as an attribute; any other could only be a mistake."""
+    if form is None or form not in _accepted_forms(attribute):
+        raise SourceUnfit(
+            f"The column {attribute.name} is declared as {_with_article(attribute)}, and the table holds {type_name} "
+            "in it. Declare it as what it is, or ask a view that casts it."
+        )
+    return form
+
+
+def _with_article(declared: Attribute | None) -> str:
+    if declared is None:
+        return "the id of people"
+    return f"{'an' if declared.kind == 'integer' else 'a'} {declared.kind}"
+
+
+def decimal_form(digits: int) -> ColumnForm:
+    """Return the form of decimals with so many digits: up to 15, they are a quotient of two whole doubles."""
+    return ColumnForm.WIDE if digits <= _EXACT_DIGITS else ColumnForm.DECIMAL
+
+
+def _accepted_forms(attribute: Attribute) -> frozenset[ColumnForm]:
     numbers = {ColumnForm.WHOLE, ColumnForm.DOUBLE, ColumnForm.WIDE, ColumnForm.DECIMAL, ColumnForm.TRUTH}
     always = {ColumnForm.TEXT, ColumnForm.CODE, ColumnForm.NOTHING}
     match attribute:

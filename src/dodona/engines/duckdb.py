@@ -5,7 +5,6 @@ A connection can read the files of its table and nothing else: no extensions, no
 
 from __future__ import annotations
 
-import hashlib
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -14,8 +13,8 @@ from typing import TYPE_CHECKING, Self
 import duckdb
 import numpy as np
 
-from dodona.engines.answers import answer_query, unread_columns
-from dodona.engines.cells import ColumnForm
+from dodona.engines.answers import answer_query, rows_digest, unread_columns
+from dodona.engines.cells import ColumnForm, SourceUnfit
 from dodona.engines.dialects import DUCKDB, Dialect
 from dodona.engines.duckdb_session import (
     COARSE_TIMESTAMPS,
@@ -36,10 +35,9 @@ from dodona.engines.duckdb_session import (
     require_same_files_in_duckdb,
     restrict_to_files,
 )
-from dodona.engines.errors import SourceUnfit
 from dodona.engines.files import PLAIN_CSV, CsvFormat, Utf8Files, csv_sql, list_files, pattern_base, single_file
-from dodona.engines.inspection import FetchedRow, SourceColumn
-from dodona.engines.render import Statement, Table, digest_statement
+from dodona.engines.inspection import FetchedRow, SourceColumn, rows_to_columns
+from dodona.engines.render import Statement, Table
 from dodona.query.query import Query
 from dodona.schema.schema import Schema
 from dodona.trusted.source import Sealed, SourceFailed
@@ -48,7 +46,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-# --- A table of DuckDB, open for its owner: every column as it is, nothing capped and nothing taken in. ---
+# --- Inspection, for the owner: every column as it is, nothing capped and nothing loaded. ---
 
 
 class DuckDBInspection:
@@ -127,8 +125,7 @@ class DuckDBInspection:
 
     def fetched(self, asked: Statement) -> list[NDArray[np.int64]]:
         """Return the columns of a rendered statement's answer."""
-        rows = self.fetch(asked.sql)
-        return [np.asarray(column, dtype=np.int64) for column in zip(*rows, strict=True)]
+        return rows_to_columns(self.fetch(asked.sql))
 
     def table(self, schema: Schema) -> Table:
         """Return how the declared columns are read."""
@@ -169,8 +166,7 @@ def _source_column(name: str, kind: str, source: str, form: CsvFormat) -> Source
     return SourceColumn(raw, form_of_type(kind), kind, number=form.number_sql(raw), day=form.day_sql(raw))
 
 
-# --- A table behind DuckDB: Parquet files and tables of a database are asked where they are, CSV and frames are taken
-# in.
+# --- Answers: Parquet files and tables of a database are queried in place, CSV files and frames are loaded. ---
 
 
 class DuckDBSource:
@@ -255,8 +251,8 @@ class DuckDBSource:
     def frame(
         cls, schema: Schema, frame: object, *, version: str = "1", threads: int | None = None, key: bytes | None = None
     ) -> Self:
-        """Take in a table of pandas, polars or Arrow; what happens to it later makes no difference."""
-        from dodona.engines.files import arrow_table  # loads pyarrow, which files do without
+        """Load a table of pandas, polars or Arrow; later changes to it make no difference."""
+        from dodona.engines.frames import arrow_table
 
         taken, coded = arrow_table(schema, frame)
         connection = connect(threads=threads)
@@ -280,14 +276,8 @@ class DuckDBSource:
         return answer_query(query, self._table, rows=self._schema.unit.size, fetch=self._fetched)
 
     def fingerprint(self) -> str:
-        """Return a digest of all that an answer can depend on: the cells of the rows, in any order.
-
-        A row's cells are written as text and hashed; the hashes are added up, so that rows may come in any order. This
-        notices changes that happen by mistake. Where the table is files, `fingerprint.fingerprint` of them is stronger.
-        """
-        group, *limbs = self._fetched(digest_statement(self._table, self._schema.domain.names))
-        del group
-        return hashlib.sha256(repr([int(limb[0]) for limb in limbs]).encode("ascii")).hexdigest()
+        """Return a digest of the cells of all rows that count."""
+        return rows_digest(self._table, self._fetched)
 
     def unread(self) -> tuple[str, ...]:
         """Return the columns of which no row has a declared value, though there are others: for the owner alone."""

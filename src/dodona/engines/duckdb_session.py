@@ -1,4 +1,4 @@
-"""Open a table in DuckDB: connect, find names and types, load what is not queried in place, then lock the connection."""
+"""Open a table in DuckDB: connect, find names and types, load what is not queried in place, lock the connection."""
 
 from __future__ import annotations
 
@@ -12,9 +12,16 @@ import duckdb
 
 from dodona.engines import cap
 from dodona.engines.cap import cap_key
-from dodona.engines.cells import ColumnForm, ColumnReading, accepted_forms, read_column
+from dodona.engines.cells import (
+    ColumnForm,
+    ColumnReading,
+    SourceUnfit,
+    decimal_form,
+    find_column,
+    read_column,
+    require_form,
+)
 from dodona.engines.dialects import DUCKDB
-from dodona.engines.errors import SourceUnfit, describe_attribute, missing_column_error, unfit_type_error
 from dodona.engines.files import PLAIN_CSV, CsvFormat, require_same_files
 from dodona.engines.render import Table
 from dodona.schema.attributes import Attribute, cell_count, source_column_name
@@ -46,7 +53,6 @@ _FORMS = {
     **dict.fromkeys(("UBIGINT", "HUGEINT", "UHUGEINT"), ColumnForm.WIDE),
     **dict.fromkeys((*COARSE_TIMESTAMPS, "TIMESTAMP_NS"), ColumnForm.TIME),
 }
-_EXACT_DIGITS = 15  # a decimal of this many digits is a quotient of two whole numbers that are doubles
 
 
 def connect(*, threads: int | None) -> Connection:
@@ -177,7 +183,7 @@ def column_types(connection: Connection, source: str) -> dict[str, str]:
 
 
 def require_readable(connection: Connection, schema: Schema, source: str) -> None:
-    """Read every declared column once, so that a value that cannot be read is the owner's to see, and nobody else's.
+    """Read every declared column once, so that a value that cannot be read is seen by the owner alone.
 
     Text in Parquet may not be UTF-8, and a time may be beyond what an engine counts to. Found only when a question is
     asked, such a row would make answers fail, and so tell that it is there.
@@ -197,7 +203,7 @@ def require_readable(connection: Connection, schema: Schema, source: str) -> Non
 
 
 def declared_table(connection: Connection, schema: Schema, source: str, form: CsvFormat = PLAIN_CSV) -> Table:
-    """Return how each declared column of a table is read, and who a row is of; fields of CSV files have a form."""
+    """Return how each declared column of a table is read, and the id of people; fields of CSV files have a form."""
     columns = column_types(connection, source)
     readings = {own.name: _reading(own, source_column_name(own), columns, source, fields=form) for own in schema.domain}
     return _with_people(schema, Table(source, readings, DUCKDB), columns)
@@ -216,7 +222,7 @@ def _with_people(
     person = schema.unit.id
     if person is None:
         return table
-    kind = _column_type(columns, person, "who a row is of")
+    kind = find_column(columns, person, None)
     raw = raw_column_sql(person, kind, table.source)
     if kind in _DOUBLES:
         raw = f"CASE WHEN isnan({raw}) THEN NULL ELSE {raw} END"
@@ -277,23 +283,16 @@ def _reading(  # noqa: PLR0913  what a column is, and where
     *,
     fields: CsvFormat = PLAIN_CSV,
 ) -> ColumnReading:
-    kind = _column_type(columns, name, describe_attribute(attribute))
+    kind = find_column(columns, name, attribute)
     raw = fields.raw_sql(attribute, raw_column_sql(name, kind, source))
     form = ColumnForm.CODE if attribute.name in coded else form_of_type(kind)
-    if form is None or form not in accepted_forms(attribute):
-        raise unfit_type_error(attribute, kind.partition("(")[0])
+    form = require_form(attribute, form, kind.partition("(")[0])
     own = read_column(attribute, raw, form, DUCKDB)
     if kind in COARSE_TIMESTAMPS:  # they reach further than TIMESTAMP: a time without one is outside, not missing
         return replace(own, value=f"TRY_CAST({raw} AS TIMESTAMP)", total=False)
     if kind == "TIMESTAMP_NS":
         return replace(own, value=DAY_OF_NANOSECONDS.format(raw), form=ColumnForm.DAY, total=False)
     return own
-
-
-def _column_type(columns: Mapping[str, str], name: str, declared: str) -> str:
-    if name not in columns:
-        raise missing_column_error(name, declared, columns)
-    return columns[name]
 
 
 def raw_column_sql(name: str, kind: str, source: str) -> str:
@@ -309,6 +308,5 @@ def form_of_type(kind: str) -> ColumnForm | None:
     if kind.startswith("ENUM("):
         return ColumnForm.TEXT
     if kind.startswith("DECIMAL("):
-        digits = int(kind.removeprefix("DECIMAL(").partition(",")[0])
-        return ColumnForm.WIDE if digits <= _EXACT_DIGITS else ColumnForm.DECIMAL
+        return decimal_form(int(kind.removeprefix("DECIMAL(").partition(",")[0]))
     return _FORMS.get(kind)

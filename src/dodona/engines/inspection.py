@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Protocol
 
+import numpy as np
+
 from dodona.engines.answers import answer_query
 from dodona.engines.cells import ColumnForm, date_sql, read_column
 from dodona.engines.dialects import Dialect, number_literal
@@ -21,7 +23,6 @@ from dodona.schema.schema import Domain, Schema
 from dodona.trusted.source import Sealed
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
     from dodona.engines.answers import Fetch
@@ -67,13 +68,18 @@ class Inspection(Protocol):
         """Return the rows of a statement; raises SourceUnfit, without the engine's own words."""
 
     def fetched(self, asked: Statement) -> list[NDArray[np.int64]]:
-        """Return the columns of a rendered statement's answer, as `engine.Fetch` does; raises SourceUnfit."""
+        """Return the columns of a rendered statement's answer, as `answers.Fetch` does; raises SourceUnfit."""
 
     def table(self, schema: Schema) -> Table:
         """Return how the declared columns are read; raises SourceUnfit where the table is not what is declared."""
 
     def close(self) -> None:
         """Let go of the table."""
+
+
+def rows_to_columns(rows: Sequence[FetchedRow]) -> list[NDArray[np.int64]]:
+    """Return rows of whole numbers as columns."""
+    return [np.asarray(column, dtype=np.int64) for column in zip(*rows, strict=True)]
 
 
 # --- Profiles: the few figures of a column that a draft of its declaration is guessed from. ---
@@ -215,7 +221,8 @@ def _figures(table: Inspection, form: ColumnForm) -> list[str]:
         inside = f"CASE WHEN {near} THEN v END"
         found += [dialect.count_if.format(text) for text in (near, f"{near} AND v = floor(v)")]
         found += [f"min({inside})", f"max({inside})"]
-        inner = f"CASE WHEN {near} AND v NOT IN ({', '.join(number_literal(float(code)) for code in MISSING_VALUE_NUMBERS)}) THEN v END"
+        codes = ", ".join(number_literal(float(code)) for code in MISSING_VALUE_NUMBERS)
+        inner = f"CASE WHEN {near} AND v NOT IN ({codes}) THEN v END"
         found += [f"min({inner})", f"max({inner})"]
     if form in _DAYS:
         first, last = dialect.day.format(dt.date.min), dialect.day.format(dt.date.max)
@@ -288,12 +295,12 @@ class TableCheck:
     people: int | None
     """None where each row is protected by itself."""
     counting: int
-    """The rows that count: those of somebody, within the cap."""
+    """The rows that count: those with an id, within the cap."""
     columns: tuple[ColumnCheck, ...]
 
     @property
     def cut(self) -> int:
-        """How many rows of somebody do not count, as there are more of that person than the cap."""
+        """How many rows with an id do not count, as their person has more than the cap."""
         return self.rows - self.nobody - self.counting
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from dodona.engines.answers import Histogram, WholeNumbers, answer_block, join_answers, plan_histograms
 from dodona.engines.cap import cap_key, number_people, rows_within_cap
-from dodona.engines.errors import SourceUnfit
+from dodona.engines.cells import SourceUnfit
 from dodona.errors import InvariantBroken
 from dodona.query.predicate import evaluate_predicate
 from dodona.query.query import Block, PeopleWeight, Query, group_numbers

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from dodona.engines.answers import answer_query, unread_columns
+from dodona.engines.answers import Fetch, answer_query, rows_digest, unread_columns
 from dodona.engines.cap import PERSON_COLUMN, cap_key, capped_table, kept_digest, largest_person_statement
+from dodona.engines.cells import SourceUnfit
 from dodona.engines.dialects import POSTGRES, Dialect
-from dodona.engines.errors import SourceUnfit
 from dodona.engines.inspection import FetchedRow, SourceColumn
 from dodona.engines.postgres_session import (
     KEPT_ROWS_COMMENT,
@@ -28,7 +27,7 @@ from dodona.engines.postgres_session import (
     types_unchanged,
     write_kept_rows,
 )
-from dodona.engines.render import Statement, Table, digest_statement
+from dodona.engines.render import Statement, Table
 from dodona.errors import InvalidArgument
 from dodona.query.query import Query
 from dodona.schema.schema import Schema
@@ -41,7 +40,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-# --- A table of PostgreSQL, open for its owner: every column as it is, nothing capped. ---
+# --- Inspection, for the owner: every column as it is, nothing capped. ---
 
 
 class PostgresInspection:
@@ -102,7 +101,7 @@ class PostgresInspection:
         )
 
 
-# --- A table behind PostgreSQL: asked where it is, over a session that can only read. Sums alone come back. ---
+# --- Answers, over a session that can only read. Only sums leave the database. ---
 
 
 TIMEOUT = 300.0
@@ -150,7 +149,7 @@ class PostgresSource:
             else:
                 self._table = self._session.run(self._opened_kept, charged=False)
             if self._relation.viewed:
-                self._hold_readable()
+                self._check_readable()
         except BaseException:
             self._session.close()
             raise
@@ -160,39 +159,16 @@ class PostgresSource:
 
     def exact(self, query: Query) -> Sealed:
         """Return all answers of a query, sealed: all of its statements see the same rows."""
-
-        def asked(connection: Connection) -> Sealed:
-            self._hold_types(connection)
-            rows = self._schema.unit.size
-            return answer_query(
-                query, self._table, rows=rows, fetch=lambda statement: fetch_columns(connection, statement)
-            )
-
-        return self._session.run(asked)
+        rows = self._schema.unit.size
+        return self._run(lambda fetch: answer_query(query, self._table, rows=rows, fetch=fetch), charged=True)
 
     def fingerprint(self) -> str:
-        """Return a digest of all that an answer can depend on: the cells of the rows that count, in any order.
-
-        A row's cells are written as text and hashed by the server; the hashes are added up. This notices changes that
-        happen by mistake. It reads every declared column of the whole table.
-        """
-
-        def asked(connection: Connection) -> list[int]:
-            self._hold_types(connection)
-            _, *limbs = fetch_columns(connection, digest_statement(self._table, self._schema.domain.names))
-            return [int(limb[0]) for limb in limbs]
-
-        found = self._session.run(asked, charged=False)
-        return hashlib.sha256(repr(found).encode("ascii")).hexdigest()
+        """Return a digest of the cells of all rows that count; it reads every declared column of the whole table."""
+        return self._run(lambda fetch: rows_digest(self._table, fetch), charged=False)
 
     def unread(self) -> tuple[str, ...]:
         """Return the columns of which no row has a declared value, though there are others: for the owner alone."""
-
-        def asked(connection: Connection) -> tuple[str, ...]:
-            self._hold_types(connection)
-            return unread_columns(self._table, lambda statement: fetch_columns(connection, statement))
-
-        return self._session.run(asked, charged=False)
+        return self._run(lambda fetch: unread_columns(self._table, fetch), charged=False)
 
     def keep_rows(self, url: str, kept: str, *, key: bytes, timeout: float = TIMEOUT) -> None:
         """Write the rows that count into a table, by an address whose role may: for this version, schema and key."""
@@ -221,15 +197,24 @@ class PostgresSource:
         """Let go of the connection."""
         self._session.close()
 
-    def _hold_types(self, connection: Connection) -> None:
-        """Refuse a table whose columns are no longer what they were when it was opened: they are read as that."""
+    def _run(self, work: Callable[[Fetch], ResultT], *, charged: bool) -> ResultT:
+        """Run statements in one transaction, on a table that is still what it was when it was opened."""
+
+        def run(connection: Connection) -> ResultT:
+            self._check_unchanged(connection)
+            return work(lambda statement: fetch_columns(connection, statement))
+
+        return self._session.run(run, charged=charged)
+
+    def _check_unchanged(self, connection: Connection) -> None:
+        """Refuse a table whose columns have other types than when it was opened, as they are read as those."""
         if not types_unchanged(connection, self._columns, self._relation):
             raise SourceFailed
         if self._kept is not None and table_comment(connection, self._relation) != f"{KEPT_ROWS_COMMENT}{self._kept}":
             raise SourceFailed  # kept anew, for another version
 
-    def _hold_readable(self) -> None:
-        """Read a view once, so that a row on which it fails is the owner's to see, and nobody else's."""
+    def _check_readable(self) -> None:
+        """Read a view once, so that only the owner learns of a row on which it fails."""
         try:
             self.fingerprint()
         except SourceFailed:

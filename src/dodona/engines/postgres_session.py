@@ -16,9 +16,8 @@ import psycopg
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from dodona.engines.cap import PERSON_COLUMN, id_text_pattern, kept_columns, kept_table
-from dodona.engines.cells import ColumnForm, ColumnReading, accepted_forms, read_column
+from dodona.engines.cells import ColumnForm, ColumnReading, SourceUnfit, find_column, read_column, require_form
 from dodona.engines.dialects import DOUBLE_OF_NUMERIC, POSTGRES
-from dodona.engines.errors import SourceUnfit, describe_attribute, missing_column_error, unfit_type_error
 from dodona.engines.inspection import SourceColumn
 from dodona.engines.render import Statement, Table
 from dodona.schema.attributes import Attribute, Boolean, source_column_name
@@ -317,15 +316,15 @@ def types_unchanged(connection: Connection, names: Iterable[str], known: Relatio
 
 
 def relation_table(schema: Schema, found: Relation) -> Table:
-    """Return how each declared column is read, and who a row is of; no row is cut."""
+    """Return how each declared column is read, and the id of people; no row is cut."""
     readings = {attribute.name: _reading(attribute, found.kinds) for attribute in schema.domain}
     who = schema.unit.id
     if who is None:
         return Table(found.sql, readings, POSTGRES)
-    kind = _column_type(found.kinds, who, "who a row is of")
+    kind = find_column(found.kinds, who, None)
     if kind.family not in _FORMS and kind.family not in _EQUALITY_ONLY_TYPES:
         raise SourceUnfit(
-            f"The column {who} is declared as who a row is of, and the table holds {kind.shown} in it. Take a column "
+            f"The column {who} is declared as the id of people, and the table holds {kind.shown} in it. Take a column "
             "of numbers, texts or uuids, or ask a view that casts it."
         )
     own = POSTGRES.identifier(who)
@@ -403,17 +402,10 @@ def needed_columns(schema: Schema) -> Iterable[str]:
     return [*map(source_column_name, schema.domain), *([] if schema.unit.id is None else [schema.unit.id])]
 
 
-def _column_type(kinds: Mapping[str, PostgresType], name: str, declared: str) -> PostgresType:
-    if name not in kinds:
-        raise missing_column_error(name, declared, kinds)
-    return kinds[name]
-
-
 def _reading(attribute: Attribute, kinds: Mapping[str, PostgresType]) -> ColumnReading:
-    kind = _column_type(kinds, source_column_name(attribute), describe_attribute(attribute))
-    own, form = POSTGRES.identifier(source_column_name(attribute)), _FORMS.get(kind.family)
-    if form is None or form not in accepted_forms(attribute):
-        raise unfit_type_error(attribute, kind.shown)
+    kind = find_column(kinds, source_column_name(attribute), attribute)
+    form = require_form(attribute, _FORMS.get(kind.family), kind.shown)
+    own = POSTGRES.identifier(source_column_name(attribute))
     if form is ColumnForm.TRUTH and not isinstance(attribute, Boolean):  # there is no cast from a truth to 64 bits
         return read_column(attribute, f"CAST({own} AS integer)", ColumnForm.WHOLE, POSTGRES)
     if kind.family == "numeric":

@@ -52,7 +52,7 @@ class Table:
     readings: Mapping[str, ColumnReading]
     dialect: Dialect
     person: str | None = None
-    """SQL for who a row is of, NULL where it is nobody's; None where each row is protected by itself."""
+    """SQL for the id of a row's person, NULL where it has none; None where each row is protected by itself."""
     person_text: str = "{0}"
     """A pattern that writes `person` as text, the same for equal people: for hashes, never to tell people apart."""
 
@@ -158,10 +158,10 @@ def histogram_statement(table: Table, names: Sequence[str]) -> Statement:
     return sum_statement(table, EVERYTHING, keys, [ONE])
 
 
-def digest_statement(table: Table, names: Sequence[str]) -> Statement:
+def digest_statement(table: Table) -> Statement:
     """Return the statement that counts rows and adds up a hash of each: of its cells, and of who it is of."""
     dialect = table.dialect
-    parts = [dialect.text.format(code_sql(table.readings[name])) for name in names]
+    parts = [dialect.text.format(code_sql(own)) for own in table.readings.values()]
     if table.person is not None:
         parts.append(f"coalesce({table.person_text.format(table.person)}, '')")
     cells = " || ',' || ".join(parts) or "''"
@@ -310,9 +310,9 @@ COLUMN_FIGURES = ("missing", "outside", "below", "above")
 
 
 def check_statement(table: Table, rows: int) -> Statement:
-    """Return the statement: all rows, those of nobody, people, rows that count, then the figures of each column.
+    """Return the statement: all rows, those without an id, people, rows that count, then the figures of each column.
 
-    Where rows are protected by themselves, nobody has no rows, there are no people, and all rows count.
+    Where rows are protected by themselves, there are no people, and all rows count.
     """
     dialect = table.dialect
     figures = ["count(*)", *_people_figures(table, rows)]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -10,12 +9,12 @@ from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
-from dodona.engines.answers import answer_query, unread_columns
+from dodona.engines.answers import answer_query, rows_digest, unread_columns
 from dodona.engines.cap import cap_key, capped_table
+from dodona.engines.cells import SourceUnfit
 from dodona.engines.dialects import SPARK, Dialect
-from dodona.engines.errors import SourceUnfit
-from dodona.engines.inspection import FetchedRow, SourceColumn
-from dodona.engines.render import Statement, Table, digest_statement
+from dodona.engines.inspection import FetchedRow, SourceColumn, rows_to_columns
+from dodona.engines.render import Statement, Table
 from dodona.engines.spark_session import (
     LOCAL_ENGINE,
     connect,
@@ -45,7 +44,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
-# --- A table of Spark, open for its owner: every column as it is, nothing capped. ---
+# --- Inspection, for the owner: every column as it is, nothing capped. ---
 
 
 class SparkInspection:
@@ -98,8 +97,7 @@ class SparkInspection:
 
     def fetched(self, asked: Statement) -> list[NDArray[np.int64]]:
         """Return the columns of a rendered statement's answer."""
-        rows = self.fetch(asked.sql)
-        return [np.asarray(column, dtype=np.int64) for column in zip(*rows, strict=True)]
+        return rows_to_columns(self.fetch(asked.sql))
 
     def table(self, schema: Schema) -> Table:
         """Return how the declared columns are read."""
@@ -128,10 +126,10 @@ class SparkInspection:
 
 
 def _leave_running() -> None:
-    """Leave a session that somebody else started as it is."""
+    """Leave a session that was running before as it is."""
 
 
-# --- A table behind Spark: Parquet folders, tables of a session, and Spark Connect are asked where they are. ---
+# --- Answers: Parquet folders, tables of a session, and Spark Connect are queried in place. ---
 
 
 class SparkSource:
@@ -277,13 +275,8 @@ class SparkSource:
         return answer_query(query, self._table, rows=self._schema.unit.size, fetch=self._fetched)
 
     def fingerprint(self) -> str:
-        """Return a digest of all that an answer can depend on: the cells of the rows that count, in any order.
-
-        As with any table that is no file of ours, it notices changes that happen by mistake.
-        """
-        group, *limbs = self._fetched(digest_statement(self._table, self._schema.domain.names))
-        del group
-        return hashlib.sha256(repr([int(limb[0]) for limb in limbs]).encode("ascii")).hexdigest()
+        """Return a digest of the cells of all rows that count."""
+        return rows_digest(self._table, self._fetched)
 
     def unread(self) -> tuple[str, ...]:
         """Return the columns of which no row has a declared value, though there are others: for the owner alone."""

@@ -11,7 +11,7 @@ import re
 import shutil
 import tempfile
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -28,9 +28,16 @@ from dodona.engines.cap import (
     kept_table,
     largest_person_statement,
 )
-from dodona.engines.cells import ColumnForm, ColumnReading, accepted_forms, read_column
+from dodona.engines.cells import (
+    ColumnForm,
+    ColumnReading,
+    SourceUnfit,
+    decimal_form,
+    find_column,
+    read_column,
+    require_form,
+)
 from dodona.engines.dialects import SPARK
-from dodona.engines.errors import SourceUnfit
 from dodona.engines.files import list_files, list_folder_files, pattern_base, require_same_files
 from dodona.engines.inspection import SourceColumn
 from dodona.engines.render import Table, digest_statement
@@ -261,7 +268,6 @@ _FORMS = {
     **dict.fromkeys(("float", "double"), ColumnForm.DOUBLE),
     **dict.fromkeys(("tinyint", "smallint", "int", "bigint"), ColumnForm.WHOLE),
 }
-_EXACT_DIGITS = 15  # a decimal of this many digits is a quotient of two whole numbers that are doubles
 _PADDED_TYPE_KEY = "__CHAR_VARCHAR_TYPE_STRING"  # where Spark says that texts have a width of their own
 _PATTERN = re.compile(r"([\\{}\[\]*?])")
 _view_numbers = itertools.count()
@@ -305,19 +311,13 @@ def view_table(rows: DataFrame, schema: Schema, session: SparkSession, name: str
     fields = {field.name: field for field in _read_or_refuse(lambda: rows.schema).fields}
     listed, readings = list[str](), dict[str, ColumnReading]()
     for place, attribute in enumerate(schema.domain):
-        declared = f"{'an' if attribute.kind == 'integer' else 'a'} {attribute.kind}"
-        field = _field(fields, source_column_name(attribute), declared)
-        form = _form(field)
-        if form is None or form not in accepted_forms(attribute):
-            raise SourceUnfit(
-                f"The column {attribute.name} is declared as {declared}, and the table holds {_kind(field)} in it. "
-                "Declare it as what it is, or ask a view that casts it."
-            )
+        field = find_column(fields, source_column_name(attribute), attribute)
+        form = require_form(attribute, _form(field), _kind(field))
         listed.append(f"{_raw(field)} AS v{place}")
         readings[attribute.name] = read_column(attribute, f"v{place}", form, SPARK)
     person, written = None, "{0}"
     if schema.unit.id is not None:
-        field = _field(fields, schema.unit.id, "who a row is of")
+        field = find_column(fields, schema.unit.id, None)
         listed.append(f"{_raw(field)} AS {_PERSON_COLUMN}")
         written = _person_text(field)
         person = (
@@ -346,9 +346,8 @@ def kept_rows_folder(kept: str, schema: Schema, version: str, key: bytes) -> str
 
 def kept_rows_view(session: SparkSession, schema: Schema, place: str, name: str) -> Table:
     """Return how the rows that `write_kept_rows` wrote are read; they must be whole, and within the cap."""
-    where = place if "://" in place or is_connect_session(session) else f"file:{Path(place).absolute()}"
     with silence_logging(), suppress(Exception):  # pyspark has no one family of errors
-        rows = session.read.parquet(where)
+        rows = session.read.parquet(_kept_address(session, place))
         person = next(field for field in rows.schema.fields if field.name == PERSON_COLUMN)
         table = kept_table(schema, create_view(rows, session, name), SPARK, _person_text(person))
         (figures,) = session.sql(largest_person_statement(table).sql).collect()
@@ -362,13 +361,17 @@ def kept_rows_view(session: SparkSession, schema: Schema, place: str, name: str)
 
 def write_kept_rows(session: SparkSession, table: Table, place: str) -> None:
     """Write the rows that count, as codes."""
-    where = place if "://" in place or is_connect_session(session) else f"file:{Path(place).absolute()}"
     *columns, person = kept_columns(table)
     listed = ", ".join([*(f"CAST({code} AS INT) AS {code}" for code in columns), person])
     with silence_logging(), suppress(Exception):  # pyspark has no one family of errors
-        session.sql(f"SELECT {listed} FROM {table.source}").write.mode("overwrite").parquet(where)  # noqa: S608
+        rows = session.sql(f"SELECT {listed} FROM {table.source}")  # noqa: S608
+        rows.write.mode("overwrite").parquet(_kept_address(session, place))
         return
     raise SourceUnfit("The rows cannot be written. Check that the folder of `kept` may be written to.")
+
+
+def _kept_address(session: SparkSession, place: str) -> str:
+    return place if "://" in place or is_connect_session(session) else f"file:{Path(place).absolute()}"
 
 
 def describe_columns(rows: DataFrame) -> dict[str, SourceColumn]:
@@ -378,7 +381,7 @@ def describe_columns(rows: DataFrame) -> dict[str, SourceColumn]:
 
 
 def require_readable(session: SparkSession, held: Table, asked: Table) -> None:
-    """Read every declared column once, so that a value that cannot be read is the owner's to see, and nobody else's.
+    """Read every declared column once, so that a value that cannot be read is seen by the owner alone.
 
     A time in a file may be beyond what Spark counts to, and a view may compute what fails on some row. Found only when
     a question is asked, such a row would make answers fail, and so tell that it is there.
@@ -386,12 +389,12 @@ def require_readable(session: SparkSession, held: Table, asked: Table) -> None:
     columns = [own.raw for own in held.readings.values()] + ([] if held.person is None else [_PERSON_COLUMN])
     hashes = ", ".join(f"max(xxhash64({column}))" for column in columns)
     with silence_logging(), suppress(Exception):  # pyspark has no one family of errors
-        session.sql(digest_statement(asked, tuple(asked.readings)).sql).schema  # noqa: B018  looked at, not run
+        session.sql(digest_statement(asked).sql).schema  # noqa: B018  looked at, not run
         session.sql(f"SELECT {hashes or 'count(*)'} FROM {held.source}").collect()  # noqa: S608  names of ours alone
         return
     raise SourceUnfit(
         "The table cannot be read: it holds values that Spark cannot read, such as times out of range, or its files "
-        "are not whole, or the column of who a row is of has no type that can be told apart."
+        "are not whole, or the column that identifies people has a type that cannot be compared."
     )
 
 
@@ -426,14 +429,6 @@ def create_view(rows: DataFrame, session: SparkSession, name: str) -> str:
     return f"{session.conf.get('spark.sql.globalTempDatabase', 'global_temp')}.{name}"
 
 
-def _field(fields: Mapping[str, StructField], name: str, declared: str) -> StructField:
-    if name in fields:
-        return fields[name]
-    alike = [other for other in fields if other.casefold() == name.casefold()]
-    hint = f" It has {alike[0]}: write the name as it is there." if alike else " Add it to the table, or take it out."
-    raise SourceUnfit(f"The column {name} is declared as {declared}, and the table does not have it.{hint}")
-
-
 def _kind(field: StructField) -> str:
     """Return the name of a column's type, without its sizes: tinyint, string, decimal."""
     return re.split(r"[(<\s]", field.dataType.simpleString(), maxsplit=1)[0]
@@ -442,8 +437,7 @@ def _kind(field: StructField) -> str:
 def _form(field: StructField) -> ColumnForm | None:
     kind = _kind(field)
     if kind == "decimal":
-        digits = int(field.dataType.simpleString().removeprefix("decimal(").partition(",")[0])
-        return ColumnForm.WIDE if digits <= _EXACT_DIGITS else ColumnForm.DECIMAL
+        return decimal_form(int(field.dataType.simpleString().removeprefix("decimal(").partition(",")[0]))
     return ColumnForm.TEXT if kind in {"char", "varchar"} else _FORMS.get(kind)
 
 

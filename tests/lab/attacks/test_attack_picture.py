@@ -17,7 +17,9 @@ from dodona.lab.attacks.sweep import ALONE, EPSILONS, SCALES, TOGETHER, Sweep, s
 @pytest.fixture(scope="module")
 def points() -> tuple[Sweep, list[str]]:
     heard: list[str] = []
-    found = swept(seeded(1), progress=lambda done, total, name: heard.append(f"{done}/{total} {name}"), people=24, tables=2)
+    found = swept(
+        seeded(1), progress=lambda done, total, name: heard.append(f"{done}/{total} {name}"), people=24, tables=2
+    )
     return found, heard
 
 

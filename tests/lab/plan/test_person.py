@@ -58,8 +58,8 @@ def test_odds_grow_no_more_than_is_said_but_with_the_stated_probability(failing)
 
 
 def test_a_budget_is_told_in_words():
-    assert "73.1%" in Exposure(1).told()
-    assert "0.0001" in Exposure(1, delta="1e-6").told()
+    assert "73.1%" in Exposure(1).describe()
+    assert "0.0001" in Exposure(1, delta="1e-6").describe()
 
 
 @pytest.mark.parametrize(

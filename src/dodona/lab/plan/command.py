@@ -198,7 +198,7 @@ def _forecast(setting: Setting, task: Task, *, as_json: bool) -> None:
     for reason, names in _reasons(found).items():
         screen.print(f"Left out: {names}: {reason}.", style="dim", markup=False, highlight=False)
     exposure = Exposure(setting.epsilon, delta=setting.delta)
-    screen.print(exposure.told(), markup=False, highlight=False)
+    screen.print(exposure.describe(), markup=False, highlight=False)
 
 
 def _needs(setting: Setting, within: float, unknown: Unknown, task: Task, *, as_json: bool) -> None:

@@ -82,18 +82,19 @@ class Exposure:
         log_odds = math.log(before) - math.log1p(-before) + float(self.epsilon) + spare
         return 1 / (1 + math.exp(-log_odds))
 
-    def told(self) -> str:
-        """Return it in a sentence or two.
+    def describe(self) -> str:
+        """Return what it means for one person, in a sentence or two.
 
-        >>> print(Exposure(1).told())
-        To one person: who must guess whether you are in the table, by a fair coin before, is right with probability 73.1% at most. A suspicion of 1% grows to 2.67% at most.
-        """  # noqa: E501
+        >>> print(Exposure(1).describe()[96:])
+        is right with probability 73.1% at most. A suspicion of 1% grows to 2.67% at most.
+        """
         failing = None if self.delta == 0 else min(0.5, 100 * float(self.delta))
         grown = self.posterior(0.01, failing=failing)
         but = "" if failing is None else f", but with probability {failing:.2g}"
         return (
-            "To one person: who must guess whether you are in the table, by a fair coin before, is right with "
-            f"probability {format_percent(self.guess)} at most. A suspicion of 1% grows to {format_percent(grown)} at most{but}."
+            "For one person: whoever guesses whether you are in the table, with even odds before the answer, "
+            f"is right with probability {format_percent(self.guess)} at most. A suspicion of 1% grows to "
+            f"{format_percent(grown)} at most{but}."
         )
 
 

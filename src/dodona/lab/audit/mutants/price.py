@@ -55,7 +55,8 @@ MUTANTS = (
             ),
             replacing(
                 _EXPONENTIAL,
-                "    return validate_scale((1 if sensitivity.monotone else 2) * sensitivity.linf / validate_noise_epsilon(epsilon))",
+                "    return validate_scale("
+                "(1 if sensitivity.monotone else 2) * sensitivity.linf / validate_noise_epsilon(epsilon))",
                 "    return validate_scale(sensitivity.linf / validate_noise_epsilon(epsilon))",
                 symbol="choice_scale",
             ),

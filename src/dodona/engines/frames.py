@@ -1,0 +1,96 @@
+"""Frames as tables: pandas, polars and Arrow, brought into one shape.
+
+This module loads pyarrow, which questions to files do without.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from dodona.engines.cap import id_texts, number_people
+from dodona.engines.cells import SourceUnfit
+from dodona.schema.attributes import source_column_name
+from dodona.schema.encoding import encode
+from dodona.schema.schema import Schema
+
+
+def arrow_table(schema: Schema, frame: Any) -> tuple[pa.Table, frozenset[str]]:  # noqa: ANN401  of three libraries
+    """Return the columns that a schema needs, under their declared names, and which of them hold codes already.
+
+    A column of Python objects has no type of its own, and none is guessed from its values: they are encoded here.
+    """
+    library = type(frame).__module__.partition(".")[0]
+    person = schema.unit.id
+    needed = {own.name: source_column_name(own) for own in schema.domain} | ({} if person is None else {person: person})
+    coded = set[str]()
+    found = dict[str, Any]()
+    for name, own_name in needed.items():
+        column = _column(frame, library, own_name)
+        if library == "pandas" and str(column.dtype) == "object":
+            if name == person:
+                found[name] = _id_column(column.tolist())
+            else:
+                found[name] = pa.array(encode(schema.domain[name], column.to_numpy()))
+            coded.add(name)
+            continue
+        own = _typed(column, library)
+        if pa.types.is_decimal256(own.type) and name != person:  # wider than DuckDB's decimals
+            own = pa.array(encode(schema.domain[name], own.to_pylist()))
+            coded.add(name)
+        found[name] = own.cast(pa.string()) if pa.types.is_decimal256(own.type) else own
+    return pa.table(found), frozenset(coded)
+
+
+def _id_column(listed: list[object]) -> pa.StructArray:
+    """Return ids that may be any Python objects: a number that tells them apart, and the text that they are hashed as.
+
+    The number depends on the order of the rows, so nothing but whether two are equal may depend on it.
+    """
+    numbers = number_people(listed)
+    texts = id_texts(numbers, listed, np.flatnonzero(numbers >= 0))
+    try:
+        text = pa.array([texts.get(number) for number in numbers.tolist()], pa.string())
+        return pa.StructArray.from_arrays([pa.array(numbers), text], ["number", "text"], mask=pa.array(numbers < 0))
+    except (pa.ArrowException, ValueError):
+        pass
+    raise SourceUnfit("The column that identifies people holds text that is not UTF-8. Use numbers or texts.")
+
+
+def _column(frame: Any, library: str, name: str) -> Any:  # noqa: ANN401  of three libraries
+    if library == "polars" and not hasattr(frame, "get_column"):
+        raise SourceUnfit("The data are a lazy frame, which has no rows yet. Give frame.collect().")
+    names = {"pandas": "columns", "polars": "columns", "pyarrow": "column_names"}.get(library)
+    if names is None:
+        raise SourceUnfit("The data are no frame. Give a table of pandas, polars or Arrow.")
+    match list(getattr(frame, names)).count(name):
+        case 0:
+            raise SourceUnfit(f"The column {name} is declared, and the table does not have it. Add it to the table.")
+        case 1:
+            return frame.column(name) if library == "pyarrow" else frame[name]
+        case _:
+            raise SourceUnfit(f"The table has the column {name} more than once. Give each column its own name.")
+
+
+def _typed(column: Any, library: str) -> Any:  # noqa: ANN401  of three libraries
+    try:
+        match library:
+            case "pandas":
+                found = pa.chunked_array([pa.Array.from_pandas(column)])
+            case "polars":
+                found = column.to_arrow()
+            case _:
+                found = column
+        if pa.types.is_dictionary(found.type):
+            found = found.cast(found.type.value_type)
+        if pa.types.is_float16(found.type):  # DuckDB has no such type; all of its values are floats
+            found = found.cast(pa.float32())
+        if pa.types.is_timestamp(found.type) and found.type.unit == "ns":
+            found = found.cast(pa.timestamp("ns"))  # in UTC; with a zone, DuckDB would round to microseconds
+    except (pa.ArrowException, ValueError, TypeError):
+        found = None
+    if found is None:
+        raise SourceUnfit("A column of the frame cannot be read. Use columns of numbers, texts, days or truths.")
+    return found
