@@ -11,6 +11,7 @@ from pathlib import Path
 
 from dodona.audit import patch as patching
 from dodona.audit.patch import Patch, places
+
 from tools.restructure.edit import Edit, Editor, applied
 from tools.restructure.plan import File, Plan, Symbol
 

@@ -8,7 +8,7 @@ from dodona.lab.audit.patch import Patch, replacing
 _RELEASE = "dodona.trusted.gate"
 _ANSWERING = "dodona.curator.ladder"
 _DRAWN = "    noise = draw_runs(_noise_runs(measurement))"
-_NOISY = _DRAWN + "\n    if isinstance(values, np.ndarray) and values.dtype == np.int64:"
+_NOISY = f"{_DRAWN}\n    if isinstance(values, np.ndarray) and values.dtype == np.int64:"
 
 
 def _with_noise(*lines: str) -> Patch:
@@ -206,10 +206,8 @@ MUTANTS = (
         (
             replacing(
                 "dodona.trusted.gate",
-                "            self._watch = "
-                "OpenSparseVector(self._mechanism, lambda scale: draw_one(Laplace(scale=scale)))",
-                "            self._watch = "
-                "OpenSparseVector(self._mechanism, lambda scale: 0 * draw_one(Laplace(scale=scale)))",
+                "            self._watch = OpenSparseVector(self._mechanism, lambda scale: draw_one(Laplace(scale=scale)))",
+                "            self._watch = OpenSparseVector(self._mechanism, lambda scale: 0 * draw_one(Laplace(scale=scale)))",
                 symbol="Alerts._ready",
             ),
         ),
