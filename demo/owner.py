@@ -47,7 +47,7 @@ def _table(draft: Draft) -> Table:
     table = Table("column", "kind", "to review", box=box.SIMPLE_HEAD, pad_edge=False)
     for column in draft.columns:
         if isinstance(column, ProposedColumn):
-            review = ", ".join(f"{key.name} = {key.text}" for key in column.keys if key.told) or "-"
+            review = ", ".join(f"{key.name} = {key.text}" for key in column.keys if key.from_data) or "-"
             table.add_row(column.name, column.kind, escape(_cut(review)))
         else:
             table.add_row(column.name, "left out", escape(_cut(column.reason)), style="dim")
