@@ -1,6 +1,6 @@
 """How often intervals hold the exact value: 10,000 answers of every aggregate, on skewed rows and on few values.
 
-Exact totals are computed here, their noise is drawn by `dodona.lab.direct`, and the intervals are those of every answer.
+Exact totals are computed here, `dodona.lab.direct` draws their noise, and the intervals are those of every answer.
 """
 
 from __future__ import annotations

@@ -63,7 +63,7 @@ def describe_mechanism(measured: Evidence) -> str:
         return _describe_derived(measured)
     found: dict[Noise, int] = {}
     for noise, block in zip(measured.noises, measured.question.query.blocks, strict=True):
-        found[noise] = found.get(noise, 0) + block.values
+        found[noise] = found.get(noise, 0) + block.values  # noqa: PD011  a number, and no frame
     parts = [f"{describe_noise(noise)} on {_times(values)}" for noise, values in found.items()]
     return "; ".join(parts)
 

@@ -172,7 +172,8 @@ def _describe_values(attribute: Attribute) -> str:
         case Integer() | Date():
             return f"{attribute.lower} to {attribute.upper}"
         case Number():
-            return f"{format_decimal(attribute.lower)} to {format_decimal(attribute.upper)} in steps of {format_decimal(attribute.step)}"
+            lower, upper, step = map(format_decimal, (attribute.lower, attribute.upper, attribute.step))
+            return f"{lower} to {upper} in steps of {step}"
         case Boolean():
             return "false, true"
         case _:

@@ -181,8 +181,8 @@ def explain_price_above_epsilon(price: Price, budget: Budget) -> str:
     if budget.accountant is not Accountant.EITHER:
         advice += ', or let the owner create the ledger with accountant "either" or "pure"'
     return (
-        f"Its epsilon alone, {price.epsilon:.3g}, would be {format_percent(suggested)} of the budget; but this budget counts "
-        f"every question {counted}, which suits many small ones and makes a single large one cost more. {advice}."
+        f"Its epsilon alone, {price.epsilon:.3g}, would be {format_percent(suggested)} of the budget; but this budget "
+        f"counts every question {counted}, which suits many small ones and makes one large one cost more. {advice}."
     )
 
 

@@ -323,8 +323,9 @@ def _limit_work(asked: tuple[Question, ...]) -> None:
     work = sum(_QUANTILE if isinstance(expression, Quantile) else 1 for expression, *_ in kinds)
     if work > MAX_PLANNED_COLUMNS:
         raise InvalidRequest(
-            f"These are {len(kinds)} different averages, spreads, quantiles and expressions. {MAX_PLANNED_COLUMNS} are planned "
-            f"at once, of quantiles {MAX_PLANNED_COLUMNS // _QUANTILE}. Ask for fewer columns at a time."
+            f"These are {len(kinds)} different averages, spreads, quantiles and expressions. At most "
+            f"{MAX_PLANNED_COLUMNS} are planned at once, or {MAX_PLANNED_COLUMNS // _QUANTILE} quantiles. Ask for "
+            "fewer columns at a time."
         )
 
 

@@ -1,7 +1,7 @@
 """Designs of private multiplicative weights: every parameter, fixed before the data are touched.
 
-The best design has the smallest guaranteed error for its price. Independent noise and a synthetic table are computed for
-comparison.
+The best design has the smallest guaranteed error for its price. Independent noise and a synthetic table are computed
+for comparison.
 """
 
 from __future__ import annotations

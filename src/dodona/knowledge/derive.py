@@ -444,8 +444,9 @@ def derive(
     >>> domain = Domain((Boolean("urgent"),))
     >>> urgent, calm = (Query.count(domain, among(domain["urgent"], [code])) for code in (1, 0))
     >>> both = Query.count(domain, among(domain["urgent"], [0, 1]))
-    >>> told = [BlockMeasurement(one.blocks[0], (value,), Laplace(scale=2)) for one, value in ((both, 30), (urgent, 12))]
-    >>> derive(calm, told)[0].value
+    >>> counts = ((both, 30), (urgent, 12))
+    >>> measured = [BlockMeasurement(one.blocks[0], (value,), Laplace(scale=2)) for one, value in counts]
+    >>> derive(calm, measured)[0].value
     Fraction(18, 1)
 
     Theorem: derivation

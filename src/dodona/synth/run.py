@@ -308,8 +308,8 @@ class SynthesisRun:
         for block in self.workload.query.blocks:
             if math.prod(support.shape[place] for place in support.places(block.attributes)) > self.cells:
                 raise InvalidWorkload(
-                    f"{describe_block(block)} looks at more than {self.cells} cells, and no belief here holds them. Ask for "
-                    "fewer columns together, or coarser ones."
+                    f"{describe_block(block)} looks at more than {self.cells} cells, and no model here holds them. Ask "
+                    "for fewer columns together, or coarser ones."
                 )
 
     def measure(self, step: str, blocks: Sequence[Block], part: float) -> tuple[ObservedBlock, ...]:

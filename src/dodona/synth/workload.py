@@ -42,9 +42,9 @@ class TooManyDatabases(InvalidRequest):
         """Say what it would need, what is possible, and what to use instead."""
         self.needed = needed
         super().__init__(
-            f"All databases of {rows} rows over {format_cells(cells)} cells are {format_cells(needed)}, and {format_cells(limit)} are "
-            "compared at most. Use fewer or coarser columns or fewer rows, or method 'annealed' or 'mwem', which keep "
-            "one number a cell."
+            f"There are {format_cells(needed)} databases of {rows} rows over {format_cells(cells)} cells, and at most "
+            f"{format_cells(limit)} are compared. Use fewer or coarser columns or fewer rows, or method 'annealed' or "
+            "'mwem', which keep one number a cell."
         )
 
 
@@ -75,9 +75,9 @@ class SynthesisStopped(Refused):
         """Say how far it came, and how to go on."""
         self.steps = steps
         super().__init__(
-            f"The budget ran out after {steps} steps of this release, as others spent of it too; {format_percent(left)} is "
-            "left. These steps are recorded. Raise the budget and call the same release with the same epsilon= again, "
-            "and it goes on; a share= would be one of the new whole, and begin anew.",
+            f"The budget ran out after {steps} steps of this release, as others spent it too: {format_percent(left)} "
+            "is left. They are recorded. Raise the budget and run the same release again with the same epsilon=, "
+            "and it goes on; with share= it would begin anew, as that is a share of the new budget.",
             charged=True,
         )
 
