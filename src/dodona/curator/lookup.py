@@ -16,7 +16,8 @@ from dodona.answer.tolerance import ColumnTolerances, resolve_tolerance
 from dodona.curator.planner import noisy_columns, predict_error, single_column_question, single_total
 from dodona.curator.request import Request
 from dodona.errors import InvariantBroken
-from dodona.knowledge.knowledge import KnownValues, may_be_exact
+from dodona.knowledge.knowledge import may_be_exact
+from dodona.knowledge.measurements import KnownValues
 from dodona.knowledge.patterns import CountPattern, find_pattern
 from dodona.knowledge.releases import ReleasedBlock, ReleasedBlocks
 from dodona.ledger.entries import Release
@@ -273,7 +274,7 @@ class Finder:
         left = [place for place, known in enumerate(found) if known is None]
         if left and self._derives:
             facets = [facet for one in asked for facet in one.facets]
-            follows = knowledge.tell_all([blocks[place] for place in left], [facets[place] for place in left])
+            follows = knowledge.lookup_all([blocks[place] for place in left], [facets[place] for place in left])
             for place, own in zip(left, follows, strict=True):
                 found[place] = own
         return found

@@ -17,7 +17,9 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
+from dodona.answer.laws import ErrorLaw, GaussianSumBound, NoiseSum
 from dodona.errors import InvalidArgument
+from dodona.knowledge.measurements import KnownValues
 from dodona.knowledge.patterns import CountPattern, class_mask
 from dodona.privacy.measurement import (
     DifferencePatterns,
@@ -348,20 +350,12 @@ def _down(value: Fraction) -> Fraction:
     return (value // unit) * unit
 
 
-# --- A lattice: residuals that were measured, ready to tell every product query of their attributes at once. ---
+# --- The store of measured residuals: every product query over their attributes follows from them. ---
 
 
 _SEVERAL = 4  # products over the same classes: fewer are quicker one by one
 _MOST_AT_ONCE = 1 << 20  # numbers
-
-
-@dataclass(frozen=True, slots=True)
-class ResidualEstimate:
-    """An unbiased estimate in steps, its variance, and the largest multiple of one released number in it."""
-
-    value: float
-    variance: float
-    reach: float
+_SLACK = 1 + 1e-9  # scales were rounded up, by less than this
 
 
 @dataclass(frozen=True, slots=True)
@@ -412,7 +406,7 @@ class ResidualStore:
         self.version += 1
 
     def expecting(self, parts: Iterable[tuple[Residual, Fraction]], *, fixed: bool) -> ResidualStore:
-        """Return the lattice after more residuals, whose numbers are not known yet: variances need none of them.
+        """Return the store after more residuals, whose numbers are not known yet: variances need none of them.
 
         Where the number of rows is public (`fixed`), it counts as known before it was read.
         """
@@ -422,7 +416,7 @@ class ResidualStore:
             found.add(residual, np.zeros(residual.number, dtype=np.int64), float(variance))
         return found
 
-    def tell(self, facet: CountPattern) -> ResidualEstimate | None:
+    def lookup(self, facet: CountPattern) -> KnownValues | None:
         """Return the answer to a product query; None where a residual that it needs was not measured.
 
         Theorem: residual-reconstruction
@@ -452,11 +446,11 @@ class ResidualStore:
                 mean = math.prod([side.mean for place, side in enumerate(sides) if place not in inner])
                 variance += mean * mean * own * spread
                 reach = max(reach, mean * largest)
-        return ResidualEstimate(value, variance, reach)
+        return KnownValues((value,), _residual_laws(variance, reach))
 
-    def tell_all(self, facets: Sequence[CountPattern]) -> list[ResidualEstimate | None]:
+    def lookup_all(self, facets: Sequence[CountPattern]) -> list[KnownValues | None]:
         """Return the answers to many product queries, those over the same classes in one pass."""
-        found: list[ResidualEstimate | None] = [None] * len(facets)
+        found: list[KnownValues | None] = [None] * len(facets)
         alike: defaultdict[tuple[Classes, ...], list[int]] = defaultdict(list)
         for place, facet in enumerate(facets):
             if facet.sets is not None:
@@ -464,18 +458,18 @@ class ResidualStore:
         for classes, places in alike.items():
             if len(places) < _SEVERAL or not classes:
                 for place in places:
-                    found[place] = self.tell(facets[place])
+                    found[place] = self.lookup(facets[place])
                 continue
             lines = max(1, _MOST_AT_ONCE // math.prod(own.number for own in classes[1:]))
             for start in range(0, len(places), lines):
                 own = places[start : start + lines]
-                told = self._tell_alike(classes, [facets[place].sets or () for place in own])
+                told = self._lookup_alike(classes, [facets[place].sets or () for place in own])
                 for place, one in zip(own, told, strict=False):
                     found[place] = one
         return found
 
-    def _tell_alike(self, classes: tuple[Classes, ...], sets: Sequence[tuple[int, ...]]) -> Iterator[ResidualEstimate]:
-        """Yield what `tell` returns of each product, up to the rounding of its value; nothing where that is None.
+    def _lookup_alike(self, classes: tuple[Classes, ...], sets: Sequence[tuple[int, ...]]) -> Iterator[KnownValues]:
+        """Yield what `lookup` returns for each product, up to the rounding of its value; nothing where that is None.
 
         Theorem: residual-reconstruction
         """
@@ -499,10 +493,11 @@ class ResidualStore:
             if noise:
                 variance += mean * mean * math.prod([spreads[place] for place in inner], start=ones) * noise
                 reach = np.maximum(reach, mean * math.prod([largest[place] for place in inner], start=ones))
-        yield from map(ResidualEstimate, value.tolist(), variance.tolist(), reach.tolist())
+        for one, spread, farthest in zip(value.tolist(), variance.tolist(), reach.tolist(), strict=True):
+            yield KnownValues((one,), _residual_laws(spread, farthest))
 
-    def cells(self, facet: CountPattern) -> tuple[NDArray[np.float64], float, float] | None:
-        """Return all cells of a marginal in row-major order, their variance, which is one for all, and their reach."""
+    def cells(self, facet: CountPattern) -> KnownValues | None:
+        """Return all cells of a marginal in row-major order, and the law that is one for all of them."""
         total: NDArray[np.float64] = np.zeros([own.number for own in facet.classes])
         variance = reach = 0.0
         for inner in _subsets(len(facet.classes)):
@@ -522,7 +517,16 @@ class ResidualStore:
             if spread:
                 variance += factor * factor * share * spread
                 reach = max(reach, factor * largest)
-        return total.reshape(-1), variance, reach
+        return KnownValues(total.reshape(-1), _residual_laws(variance, reach))
+
+
+@lru_cache(maxsize=1 << 12)
+def _residual_laws(variance: float, reach: float) -> tuple[ErrorLaw]:
+    """Return the law of an estimate of this variance, in which no released number counts more than `reach` times.
+
+    Many products share few laws.
+    """
+    return (NoiseSum(()) if variance == 0 else GaussianSumBound(variance * _SLACK, reach),)
 
 
 def _contract(rows: NDArray[np.float64], coefficients: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
