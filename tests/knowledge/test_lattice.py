@@ -9,7 +9,8 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from dodona.knowledge.patterns import CountPattern, class_mask
-from dodona.knowledge.residuals import ExactResiduals, Factor, ResidualStore
+from dodona.knowledge.residuals import Factor, ResidualStore
+from dodona.lab.residuals import ExactResiduals
 from dodona.privacy.measurement import ResidualMeasurement
 from dodona.query.residual import Classes, Residual, helmert_matrix
 from dodona.schema.attributes import Boolean, Category, Integer
