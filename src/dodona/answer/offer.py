@@ -42,7 +42,8 @@ class ExpectedAccuracy:
             return f"{self.column}: nothing could be said"
         if self.low is None or self.high is None:
             return f"{self.column} within ±{_round_half_width(self.within)}"
-        return f"{self.column} within ±{_round_half_width(self.low)} to ±{_round_half_width(self.high)}, depending on {self.because}"
+        low, high = _round_half_width(self.low), _round_half_width(self.high)
+        return f"{self.column} within ±{low} to ±{high}, depending on {self.because}"
 
 
 def _round_half_width(within: float) -> str:

@@ -136,7 +136,8 @@ def to_svg(answer: Answer) -> str:
     zero = f'<line x1="{place(0):.1f}" x2="{place(0):.1f}" y1="14" y2="{height - 16}" stroke="{_LINE}"/>'
     digits = decimal_places(span / 10)
     scale = "".join(
-        f'<text x="{place(end):.1f}" y="{height - 2}" font-size="10" text-anchor="middle">{format_number(end, digits)}</text>'
+        f'<text x="{place(end):.1f}" y="{height - 2}" font-size="10" text-anchor="middle">'
+        f"{format_number(end, digits)}</text>"
         for end in (least, most)
     )
     return (
@@ -212,7 +213,8 @@ def _describe_bar(bar: EstimateBar) -> str:
     digits = decimal_places(bar.high - bar.low) if math.isfinite(bar.high - bar.low) else 3
     if all(end.is_integer() for end in bar.ends):
         digits = 0
-    return f"{bar.name}: {format_number(bar.value, digits)}, {format_number(bar.low, digits)} to {format_number(bar.high, digits)}"
+    value, low, high = [format_number(number, digits) for number in (bar.value, bar.low, bar.high)]
+    return f"{bar.name}: {value}, {low} to {high}"
 
 
 def _plot_groups(axes: Axes, declared: list[EstimateBar], rest: list[EstimateBar], label: str) -> None:

@@ -71,8 +71,8 @@ def decimal_places(within: float) -> int:
 def format_number(value: float | Fraction | date | str | None, digits: int) -> str:
     """Return a value with so many decimal places; whole numbers are shown whole.
 
-    >>> format_number(12.3456, 2), format_number(7, 2), format_number(Fraction(1, 3), 3), format_number(float("inf"), 2), format_number(None, 2)
-    ('12.35', '7', '0.333', '∞', '?')
+    >>> [format_number(value, 2) for value in (12.3456, 7, Fraction(1, 3), float("inf"), None)]
+    ['12.35', '7', '0.33', '∞', '?']
     """
     match value:
         case None:
@@ -146,7 +146,8 @@ class Estimate:
             return f"{self.value} (from {self.low} to {self.high})"
         below, above = _distance(self.low, self.value), _distance(self.value, self.high)
         if max(below, above) > 1.1 * min(below, above) + 1e-9:
-            return f"{format_number(self.value, digits)} (from {format_number(self.low, digits)} to {format_number(self.high, digits)})"
+            value, low, high = [format_number(end, digits) for end in (self.value, self.low, self.high)]
+            return f"{value} (from {low} to {high})"
         whole = isinstance(self.value, int) and within.is_integer()
         return f"{format_number(self.value, digits)} ± {format_number(int(within) if whole else within, digits)}"
 

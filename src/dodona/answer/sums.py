@@ -1,7 +1,8 @@
 """Quantiles of sums of independent noise draws.
 
-A `NoiseTerm` is a number of equal draws times a factor. Each function returns an upper bound of the quantile, by Chernoff's
-bound, by convolution on a grid, or by adding a little normal noise to smooth the law; the caller takes the smallest.
+A `NoiseTerm` is a number of equal draws times a factor. Each function returns an upper bound of the quantile, by
+Chernoff's bound, by convolution on a grid, or by adding a little normal noise to smooth the law; the caller takes the
+smallest.
 """
 
 from __future__ import annotations

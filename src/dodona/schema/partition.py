@@ -121,7 +121,8 @@ def group_label(partition: Partition, attribute: Attribute, group: int) -> Label
 
 def _interval_label(low: Fraction, high: Label, *, closed: bool) -> str:
     """Return the interval; the last one takes its upper end in, as values above it are drawn there."""
-    return f"[{format_decimal(low)}, {format_decimal(high) if isinstance(high, Fraction) else high}{']' if closed else ')'}"
+    end = format_decimal(high) if isinstance(high, Fraction) else high
+    return f"[{format_decimal(low)}, {end}{']' if closed else ')'}"
 
 
 def _date_span_label(first: dt.date, last: dt.date) -> str:
