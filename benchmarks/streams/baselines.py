@@ -14,8 +14,8 @@ from benchmarks.streams import prices
 from benchmarks.streams.certified import Cost, cost_of
 from benchmarks.streams.run import Run, Trail, judged
 from benchmarks.streams.stream import Products, Stream
-from dodona.knowledge.residuals import ExactResiduals
 from dodona.lab import direct
+from dodona.lab.residuals import ExactResiduals
 from dodona.lab.weights import study_weights
 from dodona.privacy.additive_noise import Gaussian, Laplace
 from dodona.privacy.measurement import Noise

@@ -12,8 +12,9 @@ from benchmarks.streams import certified, hindsight, prices
 from benchmarks.streams.baselines import Baselines, noise_of
 from benchmarks.streams.catalogue import STREAMS
 from benchmarks.streams.certified import cost_of
-from dodona.knowledge.residuals import block_product, variance_shares
+from dodona.knowledge.residuals import variance_shares
 from dodona.lab import direct
+from dodona.lab.residuals import block_product
 from dodona.privacy.accountants import Accountant, Spending, budget_filter
 from dodona.privacy.additive_noise import Gaussian, Laplace
 from dodona.privacy.events import (

@@ -60,7 +60,7 @@ class Market:
         if self.told.get(block.where, math.inf) <= room:
             return True  # a single is told again
         enough = lambda found: found.within(to_failure_probability(CONFIDENCE)) <= room  # noqa: E731
-        return self.knowledge.tell(block, self.knowledge.facet(block), enough) is not None
+        return self.knowledge.lookup(block, self.knowledge.facet(block), enough) is not None
 
     def wanted(self, block, room):
         return CountDemand(block, self.knowledge.facet(block), room, to_failure_probability(CONFIDENCE))

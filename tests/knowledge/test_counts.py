@@ -53,7 +53,8 @@ def test_a_product_is_what_least_squares_make_of_the_table_and_the_number_of_row
     table, noise, rows = scene
     chosen = sorted(kept)
     facet = CountPattern(tuple(CLASSES[place] for place in chosen), tuple(sets[place] for place in chosen))
-    value, law = CountTable(CLASSES, table.astype(float), noise, "receipt").product(facet, rows)
+    found = CountTable(CLASSES, table.astype(float), noise, "receipt").product(facet, rows)
+    (value,), (law,) = found.values, found.laws
     weights = np.array(1)
     for place, size in enumerate(SHAPE):
         own = [sets[place] >> code & 1 if place in kept else 1 for code in range(size)]
@@ -71,15 +72,15 @@ def test_every_group_of_a_block_is_what_least_squares_make_of_it(scene, order, d
     keys = data.draw(st.sampled_from([(), ("a",), ("c", "a"), ("b", "c", "a")]))
     block = Query.histogram(DOMAIN, keys, where).blocks[0] if keys else Block(where)
     counts = CountTable(tuple(CLASSES[place] for place in order), table.astype(float), noise, "receipt")
-    found = counts.tell(block, rows)
+    found = counts.lookup(block, rows)
     codes = np.unravel_index(np.arange(SIZE), [SHAPE[place] for place in order])
     by_name = {DOMAIN.names[place]: own for place, own in zip(order, codes, strict=True)}
     inside = np.array([is_meant(where, {name: own[cell] for name, own in by_name.items()}) for cell in range(SIZE)])
     groups = np.zeros(SIZE, dtype=int)
     for name in keys:
         groups = groups * SHAPE[DOMAIN.names.index(name)] + by_name[name]
-    assert len(found) == block.values
-    for group, (value, law) in enumerate(found):
+    assert len(found.values) == block.values
+    for group, (value, law) in enumerate(zip(found.values, found.laws, strict=True)):
         weights = (inside & (groups == group)).astype(float)
         assert (value, law.variance) == pytest.approx(least_squares(weights, noise, rows, table), rel=1e-9, abs=1e-8)
 
@@ -90,13 +91,13 @@ def test_sums_of_other_weights_than_one_have_the_same_care(scene, number, keys):
     table, noise, rows = scene
     grouped = Query.histogram(DOMAIN, keys).blocks[0].keys if keys else ()
     weight = Query.weighted(DOMAIN, {"c": {"0": 2, "1": number}}).blocks[0].weight
-    found = CountTable(CLASSES, table.astype(float), noise, "receipt").tell(Block(EVERYTHING, grouped, weight), rows)
+    found = CountTable(CLASSES, table.astype(float), noise, "receipt").lookup(Block(EVERYTHING, grouped, weight), rows)
     each = np.array([2, number, 0, 0, 0])
     codes = np.array(np.unravel_index(np.arange(SIZE), SHAPE))
     groups = np.zeros(SIZE, dtype=int)
     for name in keys:
         groups = groups * SHAPE[DOMAIN.names.index(name)] + codes[DOMAIN.names.index(name)]
-    for group, (value, law) in enumerate(found):
+    for group, (value, law) in enumerate(zip(found.values, found.laws, strict=True)):
         weights = each[codes[2]] * (groups == group).astype(float)
         assert (value, law.variance) == pytest.approx(least_squares(weights, noise, rows, table), rel=1e-9, abs=1e-8)
 
@@ -106,25 +107,26 @@ def test_a_group_by_over_a_large_table_needs_no_more_than_the_table():
     domain = Domain((Category("x", list(map(str, range(100)))), Category("y", list(map(str, range(102)))), *DOMAIN))
     classes = tuple(Classes.of(domain[name]) for name in ("a", "x", "y"))
     table = np.arange(4.0 * 102 * 104)
-    found = CountTable(classes, table, Laplace(scale=3), "r").tell(
+    found = CountTable(classes, table, Laplace(scale=3), "r").lookup(
         Query.histogram(domain, ("y", "x")).blocks[0], RowCount(5.0)
     )
     expected = table.reshape(4, 102, 104).sum(axis=0).T.reshape(-1) + 4 / table.size * (5 - table.sum())
-    assert [value for value, _ in found] == pytest.approx(expected)
-    assert len({law for _, law in found}) == 1
+    assert found.values == pytest.approx(expected)
+    assert len(set(found.laws)) == 1
 
 
 def test_what_tells_a_class_apart_is_not_told():
     coarse = CountTable((Classes.split(DOMAIN["c"], 0b11),), np.array([1.0, 2.0]), Laplace(scale=3), "receipt")
-    assert coarse.tell(Block(among(DOMAIN["c"], [0])), None) is None
-    assert coarse.tell(Block(among(DOMAIN["a"], [0])), None) is None
+    assert coarse.lookup(Block(among(DOMAIN["c"], [0])), None) is None
+    assert coarse.lookup(Block(among(DOMAIN["a"], [0])), None) is None
     assert coarse.product(find_pattern(Block(among(DOMAIN["c"], [0])), DOMAIN), None) is None
-    assert coarse.tell(Block(among(DOMAIN["c"], [0, 1])), None)[0][0] == 1.0
+    assert coarse.lookup(Block(among(DOMAIN["c"], [0, 1])), None).values[0] == 1.0
 
 
 def test_all_rows_are_the_number_of_rows_where_that_is_public():
     counts = CountTable(CLASSES, np.zeros(SIZE), Laplace(scale=3), "receipt")
-    [(value, law)] = counts.tell(Block(), RowCount(500.0))
+    found = counts.lookup(Block(), RowCount(500.0))
+    (value,), (law,) = found.values, found.laws
     assert value == 500
     assert law.variance == 0
     assert law.accuracy(0.99).within == 0

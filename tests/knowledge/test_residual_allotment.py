@@ -10,7 +10,8 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from dodona.errors import InvalidArgument
-from dodona.knowledge.residuals import ExactResiduals, Factor, VarianceTarget, allot_variances, variance_shares
+from dodona.knowledge.residuals import Factor, VarianceTarget, allot_variances, variance_shares
+from dodona.lab.residuals import ExactResiduals
 from dodona.privacy.measurement import ResidualMeasurement, squared_move_added, worst_ratio
 from dodona.query.residual import Classes
 from dodona.schema.attributes import Boolean, Category, Integer

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from dodona.engines.memory import MemorySource
 from dodona.errors import InvalidArgument
-from dodona.knowledge.residuals import ExactResiduals, Factor, block_product, variance_shares
+from dodona.knowledge.residuals import Factor, variance_shares
+from dodona.lab.residuals import ExactResiduals, block_product
 from dodona.ledger import memory
 from dodona.ledger.opening import LedgerTerms
 from dodona.privacy.budget import Budget

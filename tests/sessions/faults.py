@@ -100,8 +100,9 @@ FAULTS = {
         (
             replacing(
                 "dodona.knowledge.knowledge",
-                "            self.lattice.add(residual, values[start : start + residual.number], float(variance))",
-                "            self.lattice.add(residual, values[start : start + residual.number], float(variance) / 2)",
+                "            self.residuals.add(residual, values[start : start + residual.number], float(variance))",
+                "            self.residuals.add(residual, values[start : start + residual.number], "
+                "float(variance) / 2)",
             ),
         ),
         "what is derived is a combination of what was told, with its variance",

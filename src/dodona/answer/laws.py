@@ -216,8 +216,9 @@ _ROUNDING_SLACK = 1 - 1e-9  # a variance that was summed in doubles may be a rou
 class NoiseSum:
     """A sum of independent draws of discrete Laplace and Gaussian noise, each times a factor; alike ones are grouped.
 
-    >>> NoiseSum((NoiseTerm(2.0, "Laplace", 5.0), NoiseTerm(1.0, "Laplace", 5.0), NoiseTerm(2.0, "Laplace", 5.0))).terms
-    (Term(factor=1.0, law='Laplace', scale=5.0, times=1), Term(factor=2.0, law='Laplace', scale=5.0, times=2))
+    >>> draws = [NoiseTerm(factor, "Laplace", 5.0) for factor in (2.0, 1.0, 2.0)]
+    >>> [(term.factor, term.times) for term in NoiseSum(tuple(draws)).terms]
+    [(1.0, 1), (2.0, 2)]
     """
 
     terms: tuple[NoiseTerm, ...]
@@ -237,8 +238,8 @@ class NoiseSum:
     def of(cls, factors: Iterable[float] | NDArray[np.float64], noise: Noise) -> Self:
         """Return the law of a sum of draws of one noise, each times its factor; signs do not matter.
 
-        >>> NoiseSum.of([1, -1, 0.5], Laplace(scale=3)).terms
-        (Term(factor=0.5, law='Laplace', scale=3.0, times=1), Term(factor=1.0, law='Laplace', scale=3.0, times=2))
+        >>> [(term.factor, term.times) for term in NoiseSum.of([1, -1, 0.5], Laplace(scale=3)).terms]
+        [(0.5, 1), (1.0, 2)]
         """
         found, times = np.unique(np.abs(np.asarray(factors, dtype=np.float64)), return_counts=True)
         pairs = zip(found.tolist(), times.tolist(), strict=True)

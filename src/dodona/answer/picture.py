@@ -213,7 +213,7 @@ def _describe_bar(bar: EstimateBar) -> str:
     digits = decimal_places(bar.high - bar.low) if math.isfinite(bar.high - bar.low) else 3
     if all(end.is_integer() for end in bar.ends):
         digits = 0
-    value, low, high = (format_number(number, digits) for number in (bar.value, bar.low, bar.high))
+    value, low, high = [format_number(number, digits) for number in (bar.value, bar.low, bar.high)]
     return f"{bar.name}: {value}, {low} to {high}"
 
 

@@ -1,7 +1,7 @@
 """Intervals for ratios, averages, variances and standard deviations.
 
-A ratio of two noisy linear forms gets its interval by inverting a test, so it also holds where the denominator is close
-to 0.
+A ratio of two noisy linear forms gets its interval by inverting a test, so the interval also holds where the
+denominator is close to 0.
 """
 
 from __future__ import annotations

@@ -146,7 +146,7 @@ class Estimate:
             return f"{self.value} (from {self.low} to {self.high})"
         below, above = _distance(self.low, self.value), _distance(self.value, self.high)
         if max(below, above) > 1.1 * min(below, above) + 1e-9:
-            value, low, high = (format_number(number, digits) for number in (self.value, self.low, self.high))
+            value, low, high = [format_number(end, digits) for end in (self.value, self.low, self.high)]
             return f"{value} (from {low} to {high})"
         whole = isinstance(self.value, int) and within.is_integer()
         return f"{format_number(self.value, digits)} ± {format_number(int(within) if whole else within, digits)}"

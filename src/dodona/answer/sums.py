@@ -1,7 +1,7 @@
 """Quantiles of sums of independent noise draws.
 
-A `NoiseTerm` is a number of equal draws times a factor. Each function returns an upper bound of the quantile: by
-Chernoff's bound, by convolution on a grid, or by adding a little normal noise to smooth the law. The caller takes the
+A `NoiseTerm` is a number of equal draws times a factor. Each function returns an upper bound of the quantile, by
+Chernoff's bound, by convolution on a grid, or by adding a little normal noise to smooth the law; the caller takes the
 smallest.
 """
 

@@ -185,7 +185,7 @@ class BeyondBudget:
                 if one.block.attributes:
                     found.take(one.block, one.values[0] / rows, math.sqrt(noise_variance(one.noise)) / rows)
             else:
-                found.take_table(one, knowledge.lattice, rows)
+                found.take_table(one, knowledge.residuals, rows)
         return found
 
 

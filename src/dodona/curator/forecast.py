@@ -18,7 +18,8 @@ from dodona.answer.offer import ExpectedAccuracy
 from dodona.answer.prediction import SHAPES, ReleasedHistogram, predict_width_range
 from dodona.curator.planner import predict_error
 from dodona.curator.request import Request
-from dodona.knowledge.knowledge import Knowledge, KnownValues, has_constant_weight
+from dodona.knowledge.knowledge import Knowledge, has_constant_weight
+from dodona.knowledge.measurements import KnownValues
 from dodona.query.predicate import EVERYTHING, Among, And, Predicate, conjunction
 from dodona.query.query import Block, Key, ValueWeight
 from dodona.query.question import AnswerColumn, Expression, Mean, Quantile, Question, Variation
@@ -150,7 +151,7 @@ class Forecaster:
 
     def _known_values(self, block: Block) -> KnownValues | None:
         """Return what is known of a count, however accurate that is."""
-        found = self.knowledge.tell(block, self.knowledge.facet(block), _any)
+        found = self.knowledge.lookup(block, self.knowledge.facet(block), _any)
         return self.knowledge.combine(block, _any) if found is None else found
 
     def _estimated(self, conditions: list[Predicate], keys: tuple[Key, ...]) -> GroupSizes:

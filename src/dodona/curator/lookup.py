@@ -16,7 +16,8 @@ from dodona.answer.tolerance import ColumnTolerances, resolve_tolerance
 from dodona.curator.planner import predict_error
 from dodona.curator.request import Request
 from dodona.errors import InvariantBroken
-from dodona.knowledge.knowledge import KnownValues, may_be_exact
+from dodona.knowledge.knowledge import may_be_exact
+from dodona.knowledge.measurements import KnownValues
 from dodona.knowledge.patterns import CountPattern, find_pattern
 from dodona.knowledge.releases import ReleasedBlock, ReleasedBlocks
 from dodona.ledger.entries import Release
@@ -255,7 +256,7 @@ class Lookup:
                 self.releases.begin()
             knowledge = self.releases.follow()
             patterns = [question.patterns[place] for question, place in blocks]
-            follows = knowledge.tell_all(demands, patterns) if demands else []
+            follows = knowledge.lookup_all(demands, patterns) if demands else []
             if not knowledge.combines and not any(follows) and len(blocks) == sum(len(one.released) for one in replays):
                 return [None] * len(replays)
         following = iter(follows)

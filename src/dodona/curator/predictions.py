@@ -261,7 +261,7 @@ class ModelTracker:
                 if isinstance(learned, LearnedBlock) and learned.single:
                     self._judge(learned)
                 else:
-                    self.model.take_table(learned, knowledge.lattice, self.rows)
+                    self.model.take_table(learned, knowledge.residuals, self.rows)
         return self.model
 
     def kind(self, query: Query) -> QuestionKind:

@@ -32,12 +32,12 @@ from dodona.knowledge.knowledge import (
     BundleLevel,
     ClassSet,
     Knowledge,
-    KnownValues,
     Rent,
     SingleAnswers,
     at_least_as_hard,
     class_sets,
 )
+from dodona.knowledge.measurements import KnownValues
 from dodona.knowledge.patterns import CountPattern, list_classings
 from dodona.privacy.accountants import Shares
 from dodona.privacy.additive_noise import Gaussian, Laplace
@@ -147,7 +147,7 @@ class RentOrBuyRule:
         """
         known = self.knowledge.expecting(bundle.plan, fixed=self.unit.fixed)
         kinds = distinct_demands(wanted)
-        return None not in known.tell_all(kinds, [own.facet for own in kinds])
+        return None not in known.lookup_all(kinds, [own.facet for own in kinds])
 
     def whole(self, wanted: Sequence[CountDemand], prices: Sequence[PriceFunction]) -> Iterator[Bundle]:
         """Yield bundles that answer all of these counts within the smallest of their tolerances."""
@@ -167,7 +167,7 @@ class RentOrBuyRule:
         ):
             targets, missed = find_cover(products, self.unit)
             variance = gaussian_variance_within(room, failing) / missed
-            found = design_residuals(self.unit, targets, variance, self.knowledge.lattice)
+            found = design_residuals(self.unit, targets, variance, self.knowledge.residuals)
             if found is not None:
                 event = residual_event(found, self.unit)
                 for price in prices:
@@ -207,12 +207,12 @@ class RentOrBuyRule:
         most: Callable[[BundleLevel], float],
     ) -> Iterator[Bundle]:
         variance = gaussian_variance_within(wanted.room, wanted.failing)
-        known, known_as = self._known.get(level), (variance, self.knowledge.lattice.version)
+        known, known_as = self._known.get(level), (variance, self.knowledge.residuals.version)
         if known is None or known[:2] != (targets, known_as):
             fewer = known is not None and known[0] <= targets and known[1] == known_as
             if fewer and known is not None and known[2] is not None and price(known[2].event) > most(level):
                 return  # fewer targets cost more than that already
-            found = design_residuals(self.unit, targets, variance, self.knowledge.lattice)
+            found = design_residuals(self.unit, targets, variance, self.knowledge.residuals)
             bundle = None if found is None else Bundle(level, found, residual_event(found, self.unit), math.inf)
             known = self._known[level] = (targets, known_as, bundle)
         if known[2] is not None:
@@ -240,7 +240,7 @@ class RentOrBuyRule:
         if bundle.level is not BundleLevel.SCOPE_LATTICE or sides is None:
             return bundle
         closure = _closure(self.knowledge.asked.seen(wanted.facet), sides)
-        variance, known = gaussian_variance_within(wanted.room, wanted.failing), self.knowledge.lattice
+        variance, known = gaussian_variance_within(wanted.room, wanted.failing), self.knowledge.residuals
         found = design_residuals(
             self.unit, frozenset((_representative_product(sides),)), variance, known, within=closure
         )

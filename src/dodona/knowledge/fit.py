@@ -24,7 +24,7 @@ from dodona.privacy.measurement import Noise
 from dodona.query.query import Block, Query
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from numpy.typing import NDArray
 
@@ -172,16 +172,16 @@ def solve_multipliers(logs: _Numbers, values: _Numbers, ridge: float, outside: f
     """
     from scipy.special import wrightomega
 
-    total = np.add.reduce if isinstance(values, np.ndarray) else float  # type: ignore[redundant-expr]
+    total: Callable[..., float] = np.add.reduce if np.ndim(values) else float
     base = values / ridge + logs - math.log(ridge)
     shift = 0.0
     for _ in range(_ROUNDS):
         omega = wrightomega(base - shift)
         rest = outside * math.exp(-shift)
-        excess = ridge * float(total(omega)) + rest - 1.0
+        excess = ridge * total(omega) + rest - 1.0
         if abs(excess) <= _CLOSE:
             break
-        slope = ridge * float(total(omega / (1 + omega))) + rest
+        slope = ridge * total(omega / (1 + omega)) + rest
         shift += min(max(excess / slope, -_MOST), _MOST)
     answers = ridge * omega
     return np.log(np.maximum(answers, _LEAST)) - logs + shift, answers

@@ -9,17 +9,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from functools import lru_cache
 from itertools import combinations
 from typing import TYPE_CHECKING, Protocol, Self, assert_never
 
 import numpy as np
 
-from dodona.answer.laws import ErrorLaw, GaussianSumBound, NoiseSum, half_width
+from dodona.answer.laws import NoiseSum
 from dodona.knowledge.derive import Derivation
-from dodona.knowledge.measurements import BlockMeasurement, noise_variance
+from dodona.knowledge.measurements import BlockMeasurement, KnownValues, noise_variance
 from dodona.knowledge.patterns import CountPattern, find_pattern, refine_pattern
-from dodona.knowledge.residuals import ResidualEstimate, ResidualStore
+from dodona.knowledge.residuals import ResidualStore
 from dodona.knowledge.tables import CountTable, RowCount
 from dodona.ledger.entries import Receipt
 from dodona.privacy.events import Event
@@ -218,28 +217,11 @@ def _hardness(classes: Classes, members: int) -> tuple[int, int]:
     return number * (classes.number - number), number
 
 
-# --- Knowledge: all that was released, put so that what follows from it is found at once. It is free, and touches no
-# data.
+# --- Knowledge: the one store of all that was released. ---
 
 
-_MOST_SINGLE = 256  # released blocks that are combined exactly; all others are told again as they are
+_MOST_SINGLE = 256  # released blocks that are combined exactly; others are only repeated as they are
 _MOST_VALUES = 256  # of one of them
-_SLACK = 1 + 1e-9  # scales were rounded up, by less than this
-
-
-@dataclass(frozen=True, slots=True)
-class KnownValues:
-    """The values of one block, in steps, with a law for each."""
-
-    values: Sequence[float] | NDArray[np.float64]
-    laws: tuple[ErrorLaw, ...]
-    """One for each value, or one for all."""
-
-    def within(self, failing: float) -> float:
-        """Return how far off any one of them may be, each with this probability."""
-        if len(self.laws) == 1:
-            return half_width(self.laws[0], failing)
-        return max(half_width(law, failing) for law in dict.fromkeys(self.laws))
 
 
 class BlockDemand(Protocol):
@@ -257,12 +239,12 @@ class BlockDemand(Protocol):
 
 @dataclass(slots=True)
 class Knowledge:
-    """What the releases of one dataset and version tell together."""
+    """What follows from the releases of one dataset and version together."""
 
     domain: Domain
     rows: RowCount | None = None
     """The number of rows, where it is public or was released."""
-    lattice: ResidualStore = field(init=False)
+    residuals: ResidualStore = field(init=False)
     tables: list[CountTable] = field(default_factory=list)
     asked: SingleAnswers = field(default_factory=SingleAnswers)
     learned: list[LearnedBlock | LearnedMarginal] = field(default_factory=list)
@@ -277,7 +259,7 @@ class Knowledge:
     def begin(self, total: int | None) -> None:
         """Take the number of rows where it is public, before the first release."""
         self.rows = None if total is None else RowCount(float(total))
-        self.lattice = ResidualStore(total=total)
+        self.residuals = ResidualStore(total=total)
         self._derivation = Derivation(self.domain, total=total)
 
     def learn(self, receipt: Receipt, measured: Measurement, values: Sequence[int]) -> None:
@@ -291,7 +273,7 @@ class Knowledge:
         """Take a release of residuals."""
         start = 0
         for residual, variance in measured.parts:
-            self.lattice.add(residual, values[start : start + residual.number], float(variance))
+            self.residuals.add(residual, values[start : start + residual.number], float(variance))
             start += residual.number
         self.learned.extend(map(LearnedMarginal, _maximal_sets([residual.classes for residual, _ in measured.parts])))
         widest = max((residual.classes for residual, _ in measured.parts), key=len)
@@ -307,47 +289,45 @@ class Knowledge:
         """Return the classes that a block is a count over."""
         return find_pattern(block, self.domain)
 
-    def tell_all(
+    def lookup_all(
         self, wanted: Sequence[BlockDemand], facets: Sequence[CountPattern | None]
     ) -> list[KnownValues | None]:
-        """Return what `tell` returns of each block; all products are looked up in the lattice together."""
+        """Return what `lookup` returns for each block; residuals are looked up for all products together."""
         found: list[KnownValues | None] = [None] * len(wanted)
-        some = len(self.lattice) > 1  # more than the number of rows
+        some = len(self.residuals) > 1  # more than the number of rows
         if not some and not self.tables:
             for place, (own, facet) in enumerate(zip(wanted, facets, strict=True)):
                 if facet is None or not facet.sets:
-                    found[place] = self.tell(own.block, facet, own.met)
+                    found[place] = self.lookup(own.block, facet, own.met)
             return found
         products = {place: facet for place, facet in enumerate(facets) if facet is not None and facet.sets}
-        told = self.lattice.tell_all([*products.values()]) if some else [None] * len(products)
-        known = dict(zip(products, told, strict=True))
+        estimates = self.residuals.lookup_all([*products.values()]) if some else [None] * len(products)
+        known = dict(zip(products, estimates, strict=True))
         for place, (own, facet) in enumerate(zip(wanted, facets, strict=True)):
             one = known.get(place)
-            if one is not None:
-                follows = _known_from_residuals(one)
-                known_well = own.met(follows)
-                found[place] = follows if known_well else self.tell(own.block, facet, own.met, beside_lattice=True)
+            if one is not None and own.met(one):
+                found[place] = one
             else:
-                found[place] = self.tell(own.block, facet, own.met)
+                found[place] = self.lookup(own.block, facet, own.met, beside_residuals=one is not None)
         return found
 
-    def tell(
+    def lookup(
         self,
         block: Block,
         facet: CountPattern | None,
         enough: Callable[[KnownValues], bool],
         *,
-        beside_lattice: bool = False,
+        beside_residuals: bool = False,
     ) -> KnownValues | None:
         """Return a block's values as they follow from what was released by classes, if that is accurate enough.
 
-        With `beside_lattice` the lattice was looked at before.
+        With `beside_residuals` residuals are left out: they were looked up before.
         """
         if isinstance(block.weight, PeopleWeight):  # how many people a cell has does not add up over cells
             return None
-        ways = [self._exactly, self._from_lattice, self._from_tables, self._as_released]
-        if beside_lattice:
-            ways.remove(self._from_lattice)
+        ways = [self._exactly, self._from_residuals, self._from_tables, self._as_released]
+        if beside_residuals:
+            ways.remove(self._from_residuals)
         return next((found for way in ways for found in way(block, facet) if enough(found)), None)
 
     def combine(self, block: Block, enough: Callable[[KnownValues], bool]) -> KnownValues | None:
@@ -373,7 +353,7 @@ class Knowledge:
         """
         found = Knowledge(self.domain)
         found.rows = RowCount(0.0) if self.rows is None and fixed else self.rows
-        found.lattice = self.lattice.expecting(() if isinstance(measured, Measurement) else measured, fixed=fixed)
+        found.residuals = self.residuals.expecting(() if isinstance(measured, Measurement) else measured, fixed=fixed)
         if isinstance(measured, Measurement):
             for block, noise in zip(measured.query.blocks, measured.noises, strict=True):
                 facet = self.facet(block)
@@ -407,33 +387,28 @@ class Knowledge:
         if found is not None:
             yield found
 
-    def _from_lattice(self, block: Block, facet: CountPattern | None) -> Iterator[KnownValues]:
-        if facet is None or (facet.classes and len(self.lattice) < 2):  # noqa: PLR2004  the number of rows alone
+    def _from_residuals(self, block: Block, facet: CountPattern | None) -> Iterator[KnownValues]:
+        if facet is None or (facet.classes and len(self.residuals) < 2):  # noqa: PLR2004  the number of rows alone
             return
         if facet.grouped:
-            cells = self.lattice.cells(facet)
+            cells = self.residuals.cells(facet)
             if cells is not None:
-                values, variance, reach = cells
-                yield KnownValues(
-                    _cells_in_key_order(values, block, facet), (GaussianSumBound(variance * _SLACK, reach),)
-                )
+                yield KnownValues(_cells_in_key_order(np.asarray(cells.values), block, facet), cells.laws)
             return
-        told = self.lattice.tell(facet)
-        if told is None:
+        known = self.residuals.lookup(facet)
+        if known is None:
             finer = refine_pattern(facet, self.domain)
-            told = None if finer is None else self.lattice.tell(finer)
-        if told is not None:
-            yield _known_from_residuals(told)
+            known = None if finer is None else self.residuals.lookup(finer)
+        if known is not None:
+            yield known
 
     def _from_tables(self, block: Block, facet: CountPattern | None) -> Iterator[KnownValues]:
         """Yield what each table says, the one with the least variance first: of two laws another may have less tail."""
         known = []
         for table in self.tables:
-            found = None if facet is None else table.product(facet, self.rows)
-            told = table.tell(block, self.rows) if found is None else [found]
-            if told is not None:
-                known.append(KnownValues([value for value, _ in told], tuple(law for _, law in told)))
-        yield from sorted(known, key=_largest_variance)
+            product = None if facet is None else table.product(facet, self.rows)
+            known.append(table.lookup(block, self.rows) if product is None else product)
+        yield from sorted((one for one in known if one is not None), key=_largest_variance)
 
     def _as_released(self, block: Block, facet: CountPattern | None) -> Iterator[KnownValues]:
         """Yield a table that was released, its columns in another order: its law is that of one draw, exactly."""
@@ -470,16 +445,6 @@ class Knowledge:
     def _count_rows(self, value: int, noise: Noise) -> None:
         if self.rows is None or (self.rows.noise is not None and noise_variance(noise) < self.rows.variance):
             self.rows = RowCount(float(value), noise)
-
-
-def _known_from_residuals(told: ResidualEstimate) -> KnownValues:
-    return KnownValues((told.value,), _residual_laws(told.variance, told.reach))
-
-
-@lru_cache(maxsize=1 << 12)
-def _residual_laws(variance: float, reach: float) -> tuple[ErrorLaw]:
-    """Return the law of what residuals tell: of many products there are few."""
-    return (NoiseSum(()) if variance == 0 else GaussianSumBound(variance * _SLACK, reach),)
 
 
 def has_constant_weight(block: Block) -> bool:

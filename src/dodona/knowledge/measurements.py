@@ -7,7 +7,7 @@ equal queries.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise, product
@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, assert_never
 
 import numpy as np
 
+from dodona.answer.laws import ErrorLaw, half_width
 from dodona.errors import InvalidArgument
 from dodona.privacy.additive_noise import Gaussian, Laplace
 from dodona.privacy.measurement import Noise
@@ -51,6 +52,21 @@ StepProduct = tuple[CodeStep, ...]
 """A product of steps, by the names of their attributes; without any, the number of rows."""
 StepVector = dict[StepProduct, int]
 """A linear question, by its coefficients that are not 0."""
+
+
+@dataclass(frozen=True, slots=True)
+class KnownValues:
+    """What is known about the values of one block, in steps: estimates, and the laws of their errors."""
+
+    values: Sequence[float] | NDArray[np.float64]
+    laws: tuple[ErrorLaw, ...]
+    """One for each value, or one for all."""
+
+    def within(self, failing: float) -> float:
+        """Return how far off any one of them may be, each with this probability."""
+        if len(self.laws) == 1:
+            return half_width(self.laws[0], failing)
+        return max(half_width(law, failing) for law in dict.fromkeys(self.laws))
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from dodona.answer.laws import GaussianSumBound
 from dodona.knowledge.cells import Support
 from dodona.knowledge.dense import DenseBelief
 from dodona.knowledge.fit import ObservedBlock, fit_block, fit_blocks
@@ -64,9 +65,9 @@ class PredictionModel:
         """Fit the law to the share of the rows that a count is, too."""
         self._take([ObservedBlock.of_shares(block, np.clip([share], 0.0, 1.0), deviation**2)])
 
-    def take_table(self, learned: LearnedBlock | LearnedMarginal, lattice: ResidualStore, rows: float) -> None:
+    def take_table(self, learned: LearnedBlock | LearnedMarginal, residuals: ResidualStore, rows: float) -> None:
         """Fit the law to counts in groups too."""
-        self._take(_fit_terms(learned, lattice, self.domain, rows))
+        self._take(_fit_terms(learned, residuals, self.domain, rows))
 
     def _take(self, terms: Iterable[ObservedBlock]) -> None:
         for term in terms:
@@ -131,15 +132,14 @@ class PredictionModel:
 
 
 def _fit_terms(
-    learned: LearnedBlock | LearnedMarginal, lattice: ResidualStore, domain: Domain, rows: float
+    learned: LearnedBlock | LearnedMarginal, residuals: ResidualStore, domain: Domain, rows: float
 ) -> Iterator[ObservedBlock]:
     """Yield what a release says of shares of the rows."""
     if isinstance(learned, LearnedMarginal):
-        told = lattice.cells(CountPattern(learned.classes, None, grouped=True))
-        if told is not None:
-            yield from _group_terms(
-                block_of_residual(Residual(learned.classes), domain), told[0], math.sqrt(told[1]), rows
-            )
+        known = residuals.cells(CountPattern(learned.classes, None, grouped=True))
+        if known is not None and isinstance(known.laws[0], GaussianSumBound):
+            block, deviation = block_of_residual(Residual(learned.classes), domain), math.sqrt(known.laws[0].variance)
+            yield from _group_terms(block, np.asarray(known.values), deviation, rows)
         return
     block, values = learned.block, np.asarray(learned.values, dtype=np.float64)
     deviation = math.sqrt(noise_variance(learned.noise))

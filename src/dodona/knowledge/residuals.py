@@ -1,7 +1,7 @@
 """Measured residuals: the estimates they give, and how much noise each should get.
 
-Marginals and product queries are reconstructed from Helmert rows, in exact fractions or in doubles. The variances
-that meet given targets at the least price are computed here too.
+Marginals and product queries are reconstructed from Helmert rows, in doubles; `lab.residuals` does so in exact
+fractions. The variances that meet given targets at the least price are computed here too.
 """
 
 from __future__ import annotations
@@ -9,26 +9,25 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 from itertools import combinations
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dodona.answer.laws import ErrorLaw, GaussianSumBound, NoiseSum
 from dodona.errors import InvalidArgument
+from dodona.knowledge.measurements import KnownValues
 from dodona.knowledge.patterns import CountPattern, class_mask
 from dodona.privacy.measurement import (
     DifferencePatterns,
-    ResidualMeasurement,
     ResidualVariance,
     largest_squared_move,
     squared_move_added,
     squared_moves,
 )
-from dodona.query.predicate import as_box, conjunction
-from dodona.query.query import Block, ConstantWeight, block_weights, evaluate_weight, weight_attributes
 from dodona.query.residual import Classes, Residual, helmert_matrix
 from dodona.schema.schema import Neighbours, Unit
 
@@ -36,7 +35,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-# --- What residuals tell: marginals and product queries, put together again from measured Helmert rows. ---
+# --- Product queries, and the share that each residual has in their variance. ---
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,153 +67,24 @@ Product = tuple[Factor, ...]
 """A query that counts each row for the product of the factors of its attributes."""
 
 
-@dataclass(frozen=True, slots=True)
-class ExactEstimate:
-    """An unbiased estimate, exact as a combination of what was released, and the variance of its law."""
-
-    value: Fraction
-    variance: Fraction
-
-
-@dataclass(frozen=True, slots=True)
-class ExactResiduals:
-    """Residuals that were measured, each with its variance σ²: a row of squared length N has variance σ²·N.
-
-    Theorem: residual-reconstruction
-    """
-
-    rows: Mapping[Residual, NDArray[Any]] = field(default_factory=dict)
-    """For each residual an array with an axis an attribute: the measured numbers."""
-    variances: Mapping[Residual, Fraction] = field(default_factory=dict)
-
-    @classmethod
-    def counting(cls, rows: int) -> Self:
-        """Return what is known where the number of rows is public."""
-        empty = Residual()
-        return cls({empty: np.array(Fraction(rows), dtype=object)}, {empty: Fraction(0)})
-
-    def learned(self, measured: ResidualMeasurement, values: Sequence[int]) -> Self:
-        """Return what is known after a release; a residual that was known before is topped up, never begun anew.
-
-        Two measurements are weighed by the inverses of their variances.
-
-        Theorem: residual-reconstruction
-        """
-        if len(values) != len(measured.noises):
-            raise InvalidArgument("values", len(values), f"the residuals have {len(measured.noises)} rows")
-        known, start = self, 0
-        for residual, variance in measured.parts:
-            known = known.topped(residual, values[start : start + residual.number], variance)
-            start += residual.number
-        return known
-
-    def topped(self, residual: Residual, values: Sequence[int], variance: Fraction) -> Self:
-        """Return what is known after one residual was measured with a variance; values are in the order of its rows."""
-        rows, variances = dict(self.rows), dict(self.variances)
-        new = np.empty(residual.shape, dtype=object)
-        for row, value in zip(residual.rows(), values, strict=True):
-            new[tuple(j - 1 for j in row.steps)] = Fraction(int(value))
-        before = variances.get(residual)
-        if before is None:
-            rows[residual], variances[residual] = new, variance
-        else:
-            share = before / (before + variance)
-            rows[residual] = np.asarray((1 - share) * rows[residual] + share * new, dtype=object)
-            variances[residual] = before * (1 - share)
-        return type(self)(rows, variances)
-
-    def estimate(self, product: Product) -> ExactEstimate | None:
-        """Return the answer to a product query; None where a residual that it needs was not measured.
-
-        Theorem: residual-reconstruction
-        """
-        value = variance = Fraction(0)
-        for residual, share, parts in _below(product):
-            if share == 0:
-                continue
-            if residual not in self.rows:
-                return None
-            own = self.rows[residual]
-            for part in parts:  # the first axis goes, one attribute after the other
-                own = np.tensordot(part.coefficients(), own, axes=(0, 0))
-            value += _outer(product, parts) * Fraction(np.asarray(own, dtype=object).item())
-            variance += share * self.variances[residual]
-        return ExactEstimate(value, variance)
-
-    def marginal(self, classes: Sequence[Classes]) -> tuple[NDArray[np.float64], Fraction] | None:
-        """Return all cells of a marginal, an axis for each attribute in the order of the names, and their variance.
-
-        All cells have the same one. None where a residual was not measured.
-
-        Theorem: residual-reconstruction
-        """
-        ordered = Residual(tuple(classes)).classes
-        total: NDArray[np.float64] = np.zeros([own.number for own in ordered])
-        ones = tuple(Factor(own, (1, *[0] * (own.number - 1))) for own in ordered)
-        variance = Fraction(0)
-        for residual, share, parts in _below(ones):
-            if residual not in self.rows:
-                return None
-            variance += share * self.variances[residual]
-            own = np.asarray(self.rows[residual], dtype=np.float64)
-            for axis, part in enumerate(parts):
-                steps = np.arange(1, part.classes.number)
-                lifted = helmert_matrix(part.classes.number) / (steps * (steps + 1))[:, None]
-                own = np.moveaxis(np.tensordot(lifted, own, axes=(0, axis)), 0, axis)
-            kept = {part.classes for part in parts}
-            shape = [one.number if one in kept else 1 for one in ordered]
-            total += own.reshape(shape) * float(_outer(ones, parts))
-        return total, variance
-
-
 def variance_shares(product: Product) -> dict[Residual, Fraction]:
     """Return how much of each residual's σ² the variance of a product query has.
 
     Theorem: residual-reconstruction
     """
-    return {residual: share for residual, share, _ in _below(product) if share != 0}
+    return {residual: share for residual, share, _ in residuals_below(product) if share != 0}
 
 
-def block_product(block: Block, ways: Mapping[str, Classes]) -> Product | None:
-    """Return a block as a product over the classes of its attributes; None where it is none.
-
-    It must be a sum over a conjunction of conditions on single columns, without keys. It must tell no two cells of a
-    class apart, and weigh rows by one column at most.
-    """
-    sets, weighed, names = as_box(block.where), weight_attributes(block.weight), sorted(block.attributes)
-    if sets is None or block.keys or len(weighed) > 1 or not ways.keys() >= set(names):
-        return None
-    number = 1 if weighed else int(evaluate_weight(block.weight, {}))
-    found = []
-    for name in names:
-        where = conjunction(*(own for own in sets if own.attribute == name))
-        own = Block(where, (), block.weight) if name in weighed else Block(where, (), ConstantWeight(number))
-        number = number if name in weighed else 1  # a number is counted once, with the first column
-        axis = {name: np.arange(ways[name].cells, dtype=np.int64)}
-        factor = _class_factor(ways[name], np.broadcast_to(block_weights(own, axis), (ways[name].cells,)))
-        if factor is None:
-            return None
-        found.append(factor)
-    return tuple(found) if number == 1 else None
-
-
-def _class_factor(classes: Classes, weights: NDArray[np.int64]) -> Factor | None:
-    labels = classes.labels()
-    found = np.zeros(classes.number, dtype=np.int64)
-    found[labels] = weights
-    return Factor(classes, tuple(found.tolist())) if (found[labels] == weights).all() else None
-
-
-def _below(product: Product) -> Iterator[tuple[Residual, Fraction, tuple[Factor, ...]]]:
+def residuals_below(product: Product) -> Iterator[tuple[Residual, Fraction, tuple[Factor, ...]]]:
     """Yield each residual below a product: its share of the variance, and the factors that it has."""
     ordered = sorted(product, key=lambda factor: factor.classes.attribute)
     for size in range(len(ordered) + 1):
         for parts in combinations(ordered, size):
-            share = _outer(product, parts) ** 2 * math.prod((part.spread for part in parts), start=Fraction(1))
+            share = mean_of_others(product, parts) ** 2 * math.prod((part.spread for part in parts), start=Fraction(1))
             yield Residual(tuple(part.classes for part in parts)), share, parts
 
 
-def _outer(product: Product, parts: tuple[Factor, ...]) -> Fraction:
+def mean_of_others(product: Product, parts: tuple[Factor, ...]) -> Fraction:
     """Return the product of the means of all factors that are not among the parts."""
     kept = {part.classes for part in parts}
     return math.prod((factor.mean for factor in product if factor.classes not in kept), start=Fraction(1))
@@ -348,20 +218,12 @@ def _down(value: Fraction) -> Fraction:
     return (value // unit) * unit
 
 
-# --- A lattice: residuals that were measured, ready to tell every product query of their attributes at once. ---
+# --- The store of measured residuals: every product query over their attributes follows from them. ---
 
 
 _SEVERAL = 4  # products over the same classes: fewer are quicker one by one
 _MOST_AT_ONCE = 1 << 20  # numbers
-
-
-@dataclass(frozen=True, slots=True)
-class ResidualEstimate:
-    """An unbiased estimate in steps, its variance, and the largest multiple of one released number in it."""
-
-    value: float
-    variance: float
-    reach: float
+_SLACK = 1 + 1e-9  # scales were rounded up, by less than this
 
 
 @dataclass(frozen=True, slots=True)
@@ -412,7 +274,7 @@ class ResidualStore:
         self.version += 1
 
     def expecting(self, parts: Iterable[tuple[Residual, Fraction]], *, fixed: bool) -> ResidualStore:
-        """Return the lattice after more residuals, whose numbers are not known yet: variances need none of them.
+        """Return the store after more residuals, whose numbers are not known yet: variances need none of them.
 
         Where the number of rows is public (`fixed`), it counts as known before it was read.
         """
@@ -422,7 +284,7 @@ class ResidualStore:
             found.add(residual, np.zeros(residual.number, dtype=np.int64), float(variance))
         return found
 
-    def tell(self, facet: CountPattern) -> ResidualEstimate | None:
+    def lookup(self, facet: CountPattern) -> KnownValues | None:
         """Return the answer to a product query; None where a residual that it needs was not measured.
 
         Theorem: residual-reconstruction
@@ -452,11 +314,11 @@ class ResidualStore:
                 mean = math.prod([side.mean for place, side in enumerate(sides) if place not in inner])
                 variance += mean * mean * own * spread
                 reach = max(reach, mean * largest)
-        return ResidualEstimate(value, variance, reach)
+        return KnownValues((value,), _residual_laws(variance, reach))
 
-    def tell_all(self, facets: Sequence[CountPattern]) -> list[ResidualEstimate | None]:
+    def lookup_all(self, facets: Sequence[CountPattern]) -> list[KnownValues | None]:
         """Return the answers to many product queries, those over the same classes in one pass."""
-        found: list[ResidualEstimate | None] = [None] * len(facets)
+        found: list[KnownValues | None] = [None] * len(facets)
         alike: defaultdict[tuple[Classes, ...], list[int]] = defaultdict(list)
         for place, facet in enumerate(facets):
             if facet.sets is not None:
@@ -464,18 +326,18 @@ class ResidualStore:
         for classes, places in alike.items():
             if len(places) < _SEVERAL or not classes:
                 for place in places:
-                    found[place] = self.tell(facets[place])
+                    found[place] = self.lookup(facets[place])
                 continue
             lines = max(1, _MOST_AT_ONCE // math.prod(own.number for own in classes[1:]))
             for start in range(0, len(places), lines):
                 own = places[start : start + lines]
-                told = self._tell_alike(classes, [facets[place].sets or () for place in own])
+                told = self._lookup_alike(classes, [facets[place].sets or () for place in own])
                 for place, one in zip(own, told, strict=False):
                     found[place] = one
         return found
 
-    def _tell_alike(self, classes: tuple[Classes, ...], sets: Sequence[tuple[int, ...]]) -> Iterator[ResidualEstimate]:
-        """Yield what `tell` returns of each product, up to the rounding of its value; nothing where that is None.
+    def _lookup_alike(self, classes: tuple[Classes, ...], sets: Sequence[tuple[int, ...]]) -> Iterator[KnownValues]:
+        """Yield what `lookup` returns for each product, up to the rounding of its value; nothing where that is None.
 
         Theorem: residual-reconstruction
         """
@@ -499,10 +361,11 @@ class ResidualStore:
             if noise:
                 variance += mean * mean * math.prod([spreads[place] for place in inner], start=ones) * noise
                 reach = np.maximum(reach, mean * math.prod([largest[place] for place in inner], start=ones))
-        yield from map(ResidualEstimate, value.tolist(), variance.tolist(), reach.tolist())
+        for one, spread, farthest in zip(value.tolist(), variance.tolist(), reach.tolist(), strict=True):
+            yield KnownValues((one,), _residual_laws(spread, farthest))
 
-    def cells(self, facet: CountPattern) -> tuple[NDArray[np.float64], float, float] | None:
-        """Return all cells of a marginal in row-major order, their variance, which is one for all, and their reach."""
+    def cells(self, facet: CountPattern) -> KnownValues | None:
+        """Return all cells of a marginal in row-major order, and the law that is one for all of them."""
         total: NDArray[np.float64] = np.zeros([own.number for own in facet.classes])
         variance = reach = 0.0
         for inner in _subsets(len(facet.classes)):
@@ -522,7 +385,16 @@ class ResidualStore:
             if spread:
                 variance += factor * factor * share * spread
                 reach = max(reach, factor * largest)
-        return total.reshape(-1), variance, reach
+        return KnownValues(total.reshape(-1), _residual_laws(variance, reach))
+
+
+@lru_cache(maxsize=1 << 12)
+def _residual_laws(variance: float, reach: float) -> tuple[ErrorLaw]:
+    """Return the law of an estimate of this variance, in which no released number counts more than `reach` times.
+
+    Many products share few laws.
+    """
+    return (NoiseSum(()) if variance == 0 else GaussianSumBound(variance * _SLACK, reach),)
 
 
 def _contract(rows: NDArray[np.float64], coefficients: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:

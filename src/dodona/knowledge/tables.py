@@ -5,6 +5,7 @@ A known number of rows, public or released, reduces the variance of sums.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING
@@ -13,7 +14,7 @@ import numpy as np
 
 from dodona.answer.laws import NoiseSum
 from dodona.answer.sums import NoiseTerm
-from dodona.knowledge.measurements import noise_variance
+from dodona.knowledge.measurements import KnownValues, noise_variance
 from dodona.knowledge.patterns import CountPattern, class_mask, member_classes, weigh_classes
 from dodona.privacy.measurement import Noise
 from dodona.query.query import Block
@@ -59,7 +60,7 @@ class CountTable:
         """How many counts there are."""
         return self.values.size
 
-    def product(self, facet: CountPattern, rows: RowCount | None) -> tuple[float, NoiseSum] | None:
+    def product(self, facet: CountPattern, rows: RowCount | None) -> KnownValues | None:
         """Return a product of sets of classes, with its law; None where it is seen in other classes.
 
         Theorem: table-of-counts
@@ -74,41 +75,48 @@ class CountTable:
             members = sets.get(own)
             table = table.sum(axis=0) if members is None else table[class_mask(own, members)].sum(axis=0)
             number *= own.number if members is None else members.bit_count()
-        return self._counted(float(table), number, rows)
+        return self._counted([float(table)], [number], rows)
 
-    def tell(self, block: Block, rows: RowCount | None) -> list[tuple[float, NoiseSum]] | None:
-        """Return each answer of a block with its law; None where the block tells a class apart.
+    def lookup(self, block: Block, rows: RowCount | None) -> KnownValues | None:
+        """Return each answer of a block with its law; None where the block distinguishes cells within a class.
 
         Theorem: table-of-counts
         """
         flat = self.values.reshape(-1)
         members = member_classes(block, self.classes)
         if members is not None:
-            return [self._counted(_sum_members(flat, members), int(np.count_nonzero(members)), rows)]
-        told = weigh_classes(block, self.classes)
-        if told is None:
+            return self._counted([_sum_members(flat, members)], [int(np.count_nonzero(members))], rows)
+        weighed = weigh_classes(block, self.classes)
+        if weighed is None:
             return None
-        inside = np.bincount(told.groups, weights=told.weights * flat, minlength=told.number).tolist()
-        sums = np.bincount(told.groups, weights=told.weights, minlength=told.number).tolist()
-        if told.weights.min() >= 0 and told.weights.max() <= 1:
-            return [self._counted(own, round(number), rows) for own, number in zip(inside, sums, strict=True)]
-        found = []
+        inside = np.bincount(weighed.groups, weights=weighed.weights * flat, minlength=weighed.number).tolist()
+        sums = np.bincount(weighed.groups, weights=weighed.weights, minlength=weighed.number).tolist()
+        if weighed.weights.min() >= 0 and weighed.weights.max() <= 1:
+            return self._counted(inside, [round(number) for number in sums], rows)
+        values, laws = [], []
         for group, (own, total) in enumerate(zip(inside, sums, strict=True)):
             share = _share(self.size, total, noise_variance(self.noise), rows)
-            value = own + (0.0 if rows is None else share * (rows.value - self._sum))
-            found.append((value, self._law_of_sum(told.weights[told.groups == group], share, rows)))
-        return found
+            values.append(self._sharpened(own, share, rows))
+            laws.append(self._law_of_sum(weighed.weights[weighed.groups == group], share, rows))
+        return KnownValues(values, tuple(laws))
 
     def _law_of_sum(self, weights: NDArray[np.int64], share: float, rows: RowCount | None) -> NoiseSum:
         """Return the law of a sum of some counts, each times its weight."""
         others = NoiseTerm.of(share, self.noise, self.size - len(weights))
         return _with_rows(NoiseSum((*NoiseSum.of(weights - share, self.noise).terms, others)), share, rows)
 
-    def _counted(self, inside: float, number: int, rows: RowCount | None) -> tuple[float, NoiseSum]:
-        """Return the sum of so many of all counts, sharpened by the number of rows, with its law."""
-        share = _share(self.size, number, noise_variance(self.noise), rows)
-        value = inside + (0.0 if rows is None else share * (rows.value - self._sum))
-        return value, count_law(self.size, number, self.noise, rows)
+    def _counted(self, sums: Sequence[float], numbers: Sequence[int], rows: RowCount | None) -> KnownValues:
+        """Return sums of so many of all counts each, sharpened by the number of rows, with their laws."""
+        variance = noise_variance(self.noise)
+        values = [
+            self._sharpened(own, _share(self.size, number, variance, rows), rows)
+            for own, number in zip(sums, numbers, strict=True)
+        ]
+        return KnownValues(values, tuple(count_law(self.size, number, self.noise, rows) for number in numbers))
+
+    def _sharpened(self, value: float, share: float, rows: RowCount | None) -> float:
+        """Return a sum less the share of what all counts together are off the number of rows."""
+        return value if rows is None else value + share * (rows.value - self._sum)
 
 
 def _sum_members(values: NDArray[np.float64], members: NDArray[np.bool_]) -> float:

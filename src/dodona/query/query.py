@@ -411,7 +411,7 @@ def column_weight(attribute: Attribute, *, centre: Fraction = Fraction(0), power
 
     >>> from dodona.schema.attributes import Number
     >>> column_weight(Number("stay", Fraction(0), Fraction(365), Fraction(1, 4)))
-    (Value(attribute='stay', size=1461, offset=0, factor=1, power=1), Fraction(1, 4))
+    (ValueWeight(attribute='stay', size=1461, offset=0, factor=1, power=1), Fraction(1, 4))
     """
     found = numeric_grid(attribute)
     if found is None:

@@ -24,7 +24,7 @@ NEARLY_ALL = 0.99
 """What an attack must recover where there is no noise: else it proves nothing."""
 
 Progress = Callable[[int, int, str], None]
-"""Hears how many attacks are done, of how many, and the name of the last."""
+"""Called with how many attacks are done, of how many, and the name of the last."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

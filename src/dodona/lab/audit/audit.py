@@ -22,7 +22,7 @@ REDUCED = 200_000
 _SLOW = 400_000  # of which slow cases take their share; more would take minutes and prove little more
 
 Progress = Callable[[int, int, str], None]
-"""Hears how many trials are done, of how many, and the name of the last."""
+"""Called with how many trials are done, of how many, and the name of the last."""
 
 Run = Callable[[str, str], "subprocess.CompletedProcess[str]"]
 """Runs a module with one argument in a process that has imported nothing of Dodona."""

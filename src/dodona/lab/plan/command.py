@@ -152,7 +152,7 @@ def _public(dataset: Path, columns: str | None) -> _Public:
 
 
 def _parse_target_error(within: str | None, find: PlanUnknown | None) -> float | None:
-    """Return the error that is wanted, as a share of the rows; it and what it needs are told together."""
+    """Return the error that is wanted, as a share of the rows; --within and --find go together."""
     if within is None and find is None:
         return None
     if within is None or find is None:

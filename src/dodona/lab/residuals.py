@@ -1,0 +1,149 @@
+"""Reconstruction from residuals in exact fractions: the reference for what `knowledge.residuals` does in doubles."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+
+from dodona.errors import InvalidArgument
+from dodona.knowledge.residuals import Factor, Product, mean_of_others, residuals_below
+from dodona.privacy.measurement import ResidualMeasurement
+from dodona.query.predicate import as_box, conjunction
+from dodona.query.query import Block, ConstantWeight, block_weights, evaluate_weight, weight_attributes
+from dodona.query.residual import Classes, Residual, helmert_matrix
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+@dataclass(frozen=True, slots=True)
+class ExactEstimate:
+    """An unbiased estimate, exact as a combination of what was released, and the variance of its law."""
+
+    value: Fraction
+    variance: Fraction
+
+
+@dataclass(frozen=True, slots=True)
+class ExactResiduals:
+    """Residuals that were measured, each with its variance σ²: a row of squared length N has variance σ²·N.
+
+    Theorem: residual-reconstruction
+    """
+
+    rows: Mapping[Residual, NDArray[Any]] = field(default_factory=dict)
+    """For each residual an array with an axis an attribute: the measured numbers."""
+    variances: Mapping[Residual, Fraction] = field(default_factory=dict)
+
+    @classmethod
+    def counting(cls, rows: int) -> Self:
+        """Return what is known where the number of rows is public."""
+        empty = Residual()
+        return cls({empty: np.array(Fraction(rows), dtype=object)}, {empty: Fraction(0)})
+
+    def learned(self, measured: ResidualMeasurement, values: Sequence[int]) -> Self:
+        """Return what is known after a release; a residual that was known before is topped up, never begun anew.
+
+        Two measurements are weighed by the inverses of their variances.
+
+        Theorem: residual-reconstruction
+        """
+        if len(values) != len(measured.noises):
+            raise InvalidArgument("values", len(values), f"the residuals have {len(measured.noises)} rows")
+        known, start = self, 0
+        for residual, variance in measured.parts:
+            known = known.topped(residual, values[start : start + residual.number], variance)
+            start += residual.number
+        return known
+
+    def topped(self, residual: Residual, values: Sequence[int], variance: Fraction) -> Self:
+        """Return what is known after one residual was measured with a variance; values are in the order of its rows."""
+        rows, variances = dict(self.rows), dict(self.variances)
+        new = np.empty(residual.shape, dtype=object)
+        for row, value in zip(residual.rows(), values, strict=True):
+            new[tuple(j - 1 for j in row.steps)] = Fraction(int(value))
+        before = variances.get(residual)
+        if before is None:
+            rows[residual], variances[residual] = new, variance
+        else:
+            share = before / (before + variance)
+            rows[residual] = np.asarray((1 - share) * rows[residual] + share * new, dtype=object)
+            variances[residual] = before * (1 - share)
+        return type(self)(rows, variances)
+
+    def estimate(self, product: Product) -> ExactEstimate | None:
+        """Return the answer to a product query; None where a residual that it needs was not measured.
+
+        Theorem: residual-reconstruction
+        """
+        value = variance = Fraction(0)
+        for residual, share, parts in residuals_below(product):
+            if share == 0:
+                continue
+            if residual not in self.rows:
+                return None
+            own = self.rows[residual]
+            for part in parts:  # the first axis goes, one attribute after the other
+                own = np.tensordot(part.coefficients(), own, axes=(0, 0))
+            value += mean_of_others(product, parts) * Fraction(np.asarray(own, dtype=object).item())
+            variance += share * self.variances[residual]
+        return ExactEstimate(value, variance)
+
+    def marginal(self, classes: Sequence[Classes]) -> tuple[NDArray[np.float64], Fraction] | None:
+        """Return all cells of a marginal, an axis for each attribute in the order of the names, and their variance.
+
+        All cells have the same one. None where a residual was not measured.
+
+        Theorem: residual-reconstruction
+        """
+        ordered = Residual(tuple(classes)).classes
+        total: NDArray[np.float64] = np.zeros([own.number for own in ordered])
+        ones = tuple(Factor(own, (1, *[0] * (own.number - 1))) for own in ordered)
+        variance = Fraction(0)
+        for residual, share, parts in residuals_below(ones):
+            if residual not in self.rows:
+                return None
+            variance += share * self.variances[residual]
+            own = np.asarray(self.rows[residual], dtype=np.float64)
+            for axis, part in enumerate(parts):
+                steps = np.arange(1, part.classes.number)
+                lifted = helmert_matrix(part.classes.number) / (steps * (steps + 1))[:, None]
+                own = np.moveaxis(np.tensordot(lifted, own, axes=(0, axis)), 0, axis)
+            kept = {part.classes for part in parts}
+            shape = [one.number if one in kept else 1 for one in ordered]
+            total += own.reshape(shape) * float(mean_of_others(ones, parts))
+        return total, variance
+
+
+def block_product(block: Block, ways: Mapping[str, Classes]) -> Product | None:
+    """Return a block as a product over the classes of its attributes; None where it is none.
+
+    It must be a sum over a conjunction of conditions on single columns, without keys. It must tell no two cells of a
+    class apart, and weigh rows by one column at most.
+    """
+    sets, weighed, names = as_box(block.where), weight_attributes(block.weight), sorted(block.attributes)
+    if sets is None or block.keys or len(weighed) > 1 or not ways.keys() >= set(names):
+        return None
+    number = 1 if weighed else int(evaluate_weight(block.weight, {}))
+    found = []
+    for name in names:
+        where = conjunction(*(own for own in sets if own.attribute == name))
+        own = Block(where, (), block.weight) if name in weighed else Block(where, (), ConstantWeight(number))
+        number = number if name in weighed else 1  # a number is counted once, with the first column
+        axis = {name: np.arange(ways[name].cells, dtype=np.int64)}
+        factor = _class_factor(ways[name], np.broadcast_to(block_weights(own, axis), (ways[name].cells,)))
+        if factor is None:
+            return None
+        found.append(factor)
+    return tuple(found) if number == 1 else None
+
+
+def _class_factor(classes: Classes, weights: NDArray[np.int64]) -> Factor | None:
+    labels = classes.labels()
+    found = np.zeros(classes.number, dtype=np.int64)
+    found[labels] = weights
+    return Factor(classes, tuple(found.tolist())) if (found[labels] == weights).all() else None
