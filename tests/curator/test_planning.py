@@ -5,13 +5,14 @@ from fractions import Fraction
 
 import pytest
 
-from dodona.curator.planner import MAX_PLANNED_COLUMNS, Planner, standalone_epsilon
+from dodona.curator.planner import MAX_PLANNED_COLUMNS, Planner
 from dodona.curator.request import Request
 from dodona.errors import InvalidRequest
 from dodona.lab.mechanisms import Gaussian, Laplace
 from dodona.ledger import memory
 from dodona.ledger.opening import LedgerTerms
 from dodona.privacy.budget import Budget
+from dodona.privacy.conversion import standalone_epsilon
 from dodona.query.predicate import among
 from dodona.query.query import Query
 from dodona.query.question import Question, question_from_query

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Generic, TypeVar
 
-from dodona.curator.planner import standalone_epsilon
 from dodona.curator.request import Dataset
 from dodona.errors import DodonaError, InvalidRequest, Refused
 from dodona.ledger.entries import Receipt, Release
@@ -22,6 +21,7 @@ from dodona.ledger.store import Reservation
 from dodona.numbers import format_percent, format_percent_rounded_up
 from dodona.privacy.accountants import Accountant
 from dodona.privacy.budget import FREE, Budget, Price
+from dodona.privacy.conversion import standalone_epsilon
 from dodona.privacy.events import Event
 
 WHOLE_BUDGET = Fraction(1)
@@ -119,7 +119,7 @@ class Desk:
     def price(self, event: Event) -> Price:
         """Return what an event takes of the budget, and its ε alone."""
         ledger = self.dataset.ledger
-        return Price(ledger.share(event), standalone_epsilon(event, ledger.state().total.delta))
+        return Price(ledger.share(event), standalone_epsilon(event, ledger.budget.delta))
 
     def allowed(self, max_price: Fraction) -> Fraction:
         """Return what a call may take of the budget: its highest price, or what is left if that is less."""
@@ -127,8 +127,8 @@ class Desk:
 
     def buy(self, purchase: Purchase[_ItemT], *, key: str | None = None) -> Bought[_ItemT]:
         """Charge, make it durable, then deliver. What was charged under the key before is not charged again."""
-        known = self._approve(purchase, key)
-        with self._explained(purchase.event):
+        price, known = self._approve(purchase, key)
+        with self._explained(price):
             receipt = self.dataset.ledger.reserve(
                 purchase.event,
                 analyst=self.analyst,
@@ -136,7 +136,7 @@ class Desk:
                 purpose=purchase.purpose,
                 version=self.dataset.source.version,
             )
-        return self._deliver(purchase, Reservation(receipt, taken_over=known))
+        return self._deliver(purchase, Reservation(receipt, taken_over=known), price)
 
     def buy_once(
         self, purchase: Purchase[_ItemT], *, seen: int | None, key: str | None = None
@@ -146,8 +146,8 @@ class Desk:
         `seen` says how many releases were read before; None where a new measurement is wanted whatever others ask. What
         was taken over from a caller who died was charged to them.
         """
-        self._approve(purchase, key)
-        with self._explained(purchase.event):
+        price, _ = self._approve(purchase, key)
+        with self._explained(price):
             reserved = self.dataset.ledger.reserve_once(
                 purchase.event,
                 analyst=self.analyst,
@@ -157,7 +157,7 @@ class Desk:
                 seen=seen,
             )
         try:
-            return None if reserved is None else self._deliver(purchase, reserved)
+            return None if reserved is None else self._deliver(purchase, reserved, price)
         except ReceiptReused:
             return None  # the hold was lost, with a connection, and another caller has taken the receipt over
 
@@ -176,16 +176,16 @@ class Desk:
         return receipt, release
 
     def require_affordable(
-        self, event: Event | Fraction, max_price: Fraction, affordable: Callable[[Fraction], AffordableRequest | None]
+        self, price: Price | Fraction, max_price: Fraction, affordable: Callable[[Fraction], AffordableRequest | None]
     ) -> None:
-        """Refuse an event, or a share of the budget, above the highest price of its call.
+        """Refuse a price, or a share of the budget, above the highest price of its call.
 
         Theorem: release
         """
-        share = event if isinstance(event, Fraction) else self.dataset.ledger.share(event)
+        share = price if isinstance(price, Fraction) else price.share
         if share <= max_price:
             return
-        why = "" if isinstance(event, Fraction) else self._why(event)
+        why = "" if isinstance(price, Fraction) else self._why(price)
         left = self.dataset.ledger.left(analyst=self.analyst)
         if share > left:  # no max_price would help
             of = "the dataset" if self.analyst is None else self.analyst
@@ -193,34 +193,35 @@ class Desk:
             raise BudgetExhausted(asked=share, left=left, of=of, best=None if best is None else best.words, why=why)
         raise PriceAboveMaximum(price=share, most=max_price, best=affordable(max_price), why=why)
 
-    def _approve(self, purchase: Purchase[_ItemT], key: str | None) -> bool:
-        """Refuse what is above its highest price; return whether it was charged under the key before."""
+    def _approve(self, purchase: Purchase[_ItemT], key: str | None) -> tuple[Price, bool]:
+        """Refuse what is above its highest price; return the price, and whether it was charged under the key before."""
+        price = self.price(purchase.event)
         known = key is not None and self.dataset.ledger.receipt(key, analyst=self.analyst) is not None
         if not known:
-            self.require_affordable(purchase.event, purchase.max_price, purchase.affordable)
-        return known
+            self.require_affordable(price, purchase.max_price, purchase.affordable)
+        return price, known
 
-    def _deliver(self, purchase: Purchase[_ItemT], reserved: Reservation) -> Bought[_ItemT]:
+    def _deliver(self, purchase: Purchase[_ItemT], reserved: Reservation, price: Price) -> Bought[_ItemT]:
         ledger, source, unit = self.dataset.ledger, self.dataset.source, self.dataset.schema.unit
         try:
             with mark_errors_charged():
                 item = purchase.deliver(reserved.receipt, ledger=ledger, source=source, unit=unit)
-                return Bought(item, reserved.receipt, FREE if reserved.taken_over else self.price(purchase.event))
+                return Bought(item, reserved.receipt, FREE if reserved.taken_over else price)
         finally:
             ledger.let_go(reserved.receipt)
 
     @contextmanager
-    def _explained(self, event: Event) -> Iterator[None]:
+    def _explained(self, price: Price) -> Iterator[None]:
         """Add to the ledger's refusal why the event takes so much."""
         try:
             yield
         except BudgetExhausted as refused:
             raise BudgetExhausted(
-                asked=refused.asked, left=refused.left, of=refused.of, best=refused.best, why=self._why(event)
+                asked=refused.asked, left=refused.left, of=refused.of, best=refused.best, why=self._why(price)
             ) from None
 
-    def _why(self, event: Event) -> str:
-        return explain_price_above_epsilon(self.price(event), self.dataset.ledger.state().total)
+    def _why(self, price: Price) -> str:
+        return explain_price_above_epsilon(price, self.dataset.ledger.budget)
 
 
 def explain_price_above_epsilon(price: Price, budget: Budget) -> str:

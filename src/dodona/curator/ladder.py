@@ -32,7 +32,7 @@ from dodona.curator.desk import (
     mark_errors_charged,
 )
 from dodona.curator.lookup import Aim, Found, Lookup, Replay, Resolved, distinct_questions, read_release
-from dodona.curator.planner import Planner, standalone_epsilon
+from dodona.curator.planner import Planner
 from dodona.curator.predictions import ModelTracker
 from dodona.curator.rent_or_buy import Buyer, CountDemand, PurchaseOrder, RentOrBuyRule
 from dodona.curator.request import Request
@@ -43,6 +43,7 @@ from dodona.ledger.errors import BudgetExhausted, KeyReused
 from dodona.numbers import format_percent
 from dodona.privacy.accuracy import to_failure_probability
 from dodona.privacy.budget import FREE, Price
+from dodona.privacy.conversion import standalone_epsilon
 from dodona.query.canonical import query_digest
 from dodona.query.query import Query
 from dodona.query.question import Question
@@ -167,6 +168,7 @@ def bundle(ladder: Ladder, call: Call) -> None:
     if bought is None:
         return
     with mark_errors_charged():
+        ladder.releases.follow()
         missing = call.missing
         learned = ladder.lookup.derive([Replay.nothing(one) for one in missing])  # a bundle is bought for counts alone
         answers = [ladder.answer_of_bundle(one, known) for one, known in zip(missing, learned, strict=True)]
@@ -180,7 +182,8 @@ def measure(ladder: Ladder, call: Call) -> None:
     order = call.order or ladder.buyer.alone(_questions(call.missing), call.request)
     bought = ladder.buy(order, call)
     if bought is not None:
-        call.fill([*read_release(bought.item, _questions(call.missing), bought.price)])
+        noises = order.measurement.noises
+        call.fill([*read_release(bought.item, _questions(call.missing), bought.price, noises)])
 
 
 RUNGS: tuple[Rung, ...] = (replay, derive, confirm, bundle, measure)
@@ -198,7 +201,7 @@ class Ladder:
         self._rungs = tuple(rung for rung in RUNGS if rung is measure or rung.__name__ in rungs)
         dataset = self._dataset = desk.dataset
         ledger, schema = dataset.ledger, dataset.schema
-        self._budget = ledger.state().total
+        self._budget = ledger.budget
         self.planner = Planner(schema.unit, self._budget.delta, ledger.share)
         version, rows = dataset.source.version, partial(read_public_rows, dataset.source, schema.domain, schema.unit)
         self.releases = ReleasedBlocks(ledger, schema.domain, dataset=dataset.name, version=version, rows=rows)
@@ -266,11 +269,9 @@ class Ladder:
         return Call(resolved, request, key, self._look(request), [None] * len(resolved))
 
     def _look(self, request: Request) -> int | None:
-        """Return how many releases were read; None where what others ask makes no difference."""
-        if replay not in self._rungs or request.fresh:
-            return None
+        """Read what was released so far, and return how much; None where what others ask makes no difference."""
         self.releases.follow()
-        return self.releases.seen
+        return self.releases.seen if replay in self._rungs and not request.fresh else None
 
     def _look_again(self, call: Call) -> None:
         """Set a call before the first rung again, as others were answered meanwhile."""

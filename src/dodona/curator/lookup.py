@@ -21,7 +21,6 @@ from dodona.knowledge.measurements import KnownValues
 from dodona.knowledge.patterns import CountPattern, find_pattern
 from dodona.knowledge.releases import ReleasedBlock, ReleasedBlocks
 from dodona.ledger.entries import Release
-from dodona.privacy.accuracy import to_failure_probability
 from dodona.privacy.budget import FREE, Price
 from dodona.privacy.measurement import Noise, noises_from_text
 from dodona.query.canonical import query_digest
@@ -90,7 +89,7 @@ class Aim:
     def __init__(self, request: Request, *, size: int) -> None:
         """Take what the call says, and the declared number of rows."""
         self.within, self.size = request.within, size
-        self.failing = to_failure_probability(request.confidence)
+        self.failing = 1 - float(request.confidence)  # which was validated with the request
         self._rooms: dict[tuple[int, int], float] = {}
 
     def demand(self, question: Question, column: AnswerColumn, block: Block) -> Demand:
@@ -214,7 +213,10 @@ class Replay:
 
 @dataclass(frozen=True, slots=True)
 class Lookup:
-    """Finds free answers of one dataset: what was released before, and what follows from it."""
+    """Finds free answers of one dataset: what was released before, and what follows from it.
+
+    The caller follows the ledger first, once for all questions of a call.
+    """
 
     releases: ReleasedBlocks
     size: int
@@ -223,7 +225,6 @@ class Lookup:
     def replay(self, asked: Sequence[Resolved]) -> list[Replay]:
         """Return for each question of counts and sums the releases of its blocks that are accurate enough."""
         with self.releases.lock:
-            self.releases.follow()
             if not self.releases.tells:
                 return [Replay.nothing(one) for one in asked]
             return [Replay(one, self._recall(one)) for one in asked]
@@ -234,7 +235,6 @@ class Lookup:
 
     def replay_planned(self, question: Question, planned: tuple[Noise, ...], request: Request) -> Found | None:
         """Return the release of a question of any kind, if it is as accurate as what would be measured."""
-        self.releases.follow()
         released = self.releases.recall(question.query)
         best = _same_release(released, planned) or _best_per_block(released, planned)
         if best is None:
@@ -254,7 +254,7 @@ class Lookup:
         with self.releases.lock:
             if not self.releases.begun and any(may_be_exact(demand.block) for demand in demands):
                 self.releases.begin()
-            knowledge = self.releases.follow()
+            knowledge = self.releases.knowledge
             patterns = [question.patterns[place] for question, place in blocks]
             follows = knowledge.lookup_all(demands, patterns) if demands else []
             if not knowledge.combines and not any(follows) and len(blocks) == sum(len(one.released) for one in replays):
@@ -296,7 +296,7 @@ class Lookup:
             return None
         with self.releases.lock:
             self.releases.begin()
-            known = [values for values in map(self.releases.follow().exact, blocks) if values is not None]
+            known = [values for values in map(self.releases.knowledge.exact, blocks) if values is not None]
         if len(known) < len(blocks):
             return None
         return Found(
@@ -353,9 +353,12 @@ def _first_accurate(known: Sequence[ReleasedBlock], demand: Demand) -> ReleasedB
     return next((one for one in known if half_width(one.noise, demand.failing) <= demand.room), None)
 
 
-def read_release(released: Release, asked: Sequence[Question], price: Price) -> Iterator[Found]:
-    """Yield a release's integers by question; noisy answers are never fractions."""
-    values, noises = tuple(int(value) for value in released.values), noises_from_text(released.mechanism)
+def read_release(
+    released: Release, asked: Sequence[Question], price: Price, noises: Sequence[Noise] | None = None
+) -> Iterator[Found]:
+    """Yield a release's integers by question; noisy answers are never fractions. Reads the noises if not given."""
+    values = tuple([int(value) for value in released.values])
+    noises = noises_from_text(released.mechanism) if noises is None else tuple(noises)
     blocks = _spans(len(question.query.blocks) for question in asked)
     numbers = _spans(question.query.values for question in asked)
     for question, (start, after), (first, last) in zip(asked, blocks, numbers, strict=True):

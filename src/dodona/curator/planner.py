@@ -25,7 +25,7 @@ from dodona.curator.request import (
 )
 from dodona.errors import InvalidArgument, InvalidRequest
 from dodona.privacy.additive_noise import LARGEST_SCALE, SMALLEST_SCALE, Gaussian, Laplace
-from dodona.privacy.conversion import renyi_epsilon, zcdp_limit
+from dodona.privacy.conversion import zcdp_limit
 from dodona.privacy.events import Event
 from dodona.privacy.measurement import Measurement, Noise
 from dodona.query.query import Query
@@ -118,37 +118,49 @@ class Planner:
         found = [self._for_accuracy(law, asked, rooms, query, request) for law in laws]
         return min(found, key=lambda planned: planned.share)
 
-    def _rooms(self, asked: tuple[Question, ...], request: Request) -> list[float | None]:
-        """Return how far off, in steps, the noise of each question with a single total may be; None for the others.
+    def _rooms(self, asked: tuple[Question, ...], request: Request) -> list[tuple[float, ...] | None]:
+        """Return the tolerance of each block of each question, in steps; None for those of more than counts and sums.
 
-        Only its weight and its unit decide, where no tolerance is for a column by name; of many questions most share
-        these, and their tolerance is read once.
+        For a single total only its weight and its unit decide, where no tolerance is for a column by name; of many
+        questions most share these, and their tolerance is read once.
         """
         within = _requested_tolerance(request)
-        known: dict[tuple[int, int], float] = {}
-        found: list[float | None] = []
+        known: dict[tuple[int, int], tuple[float, ...]] = {}
+        found: list[tuple[float, ...] | None] = []
         for question in asked:
             block = question.single_total
-            if block is None:
-                found.append(None)
+            if block is None or isinstance(within, ColumnTolerances):
+                found.append(self._total_rooms(question, within))
                 continue
             same = (id(block.weight), id(block.unit))  # both live as long as the question does
-            room = None if isinstance(within, ColumnTolerances) else known.get(same)
-            if room is None:
-                room = resolve_tolerance(question, question.columns[0], within, size=self.unit.size)
-                room = known[same] = room / float(block.unit)
-            found.append(room)
+            rooms = known.get(same)
+            if rooms is None:
+                rooms = known[same] = self._total_rooms(question, within) or ()
+            found.append(rooms)
         return found
 
+    def _total_rooms(self, question: Question, within: Tolerance | ColumnTolerances) -> tuple[float, ...] | None:
+        """Return the tolerance of each block, where each is shown as it is: its error is its noise."""
+        columns = question.total_columns
+        if columns is None:
+            return None
+        rooms = [resolve_tolerance(question, column, within, size=self.unit.size) for column in columns]
+        return tuple([room / float(block.unit) for room, block in zip(rooms, question.query.blocks, strict=True)])
+
     def _for_accuracy(
-        self, law: NoiseType, asked: tuple[Question, ...], rooms: list[float | None], query: Query, request: Request
+        self,
+        law: NoiseType,
+        asked: tuple[Question, ...],
+        rooms: list[tuple[float, ...] | None],
+        query: Query,
+        request: Request,
     ) -> PlannedMeasurement:
         noises: list[Noise] = []
-        for question, room in zip(asked, rooms, strict=True):
-            if room is None:
+        for question, own in zip(asked, rooms, strict=True):
+            if own is None:
                 noises += self._noises(law, question, request)
             else:
-                noises.append(widest_noise(law, room, request.confidence))
+                noises += [widest_noise(law, room, request.confidence) for room in own]
         return self._planned(Measurement(query, tuple(noises)))
 
     def _noises(self, law: NoiseType, question: Question, request: Request) -> tuple[Noise, ...]:
@@ -261,14 +273,6 @@ def _limit_work(asked: tuple[Question, ...]) -> None:
             f"{MAX_PLANNED_COLUMNS} are planned at once, or {MAX_PLANNED_COLUMNS // _QUANTILE} quantiles. Ask for "
             "fewer columns at a time."
         )
-
-
-@lru_cache(maxsize=1 << 12)
-def standalone_epsilon(event: Event, delta: Fraction) -> float:
-    """Return the ε of an event asked alone at a δ, rounded up."""
-    if event.epsilon is not None:
-        return math.nextafter(float(event.epsilon), math.inf)
-    return renyi_epsilon(event.renyi, delta=delta)
 
 
 def _requested_tolerance(request: Request) -> Tolerance | ColumnTolerances:

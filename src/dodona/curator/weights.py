@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Generic, Literal, Self, TypeVar
 import numpy as np
 
 from dodona.curator.desk import Desk, Purchase, affordable_epsilon, mark_errors_prepaid
-from dodona.curator.planner import standalone_epsilon
 from dodona.curator.request import Dataset
 from dodona.curator.watch import single_count_query
 from dodona.curator.weights_design import (
@@ -34,7 +33,7 @@ from dodona.knowledge.tables import count_law
 from dodona.numbers import Exact
 from dodona.privacy.additive_noise import Gaussian, Laplace, round_scale_up, validate_noise_epsilon
 from dodona.privacy.budget import Price
-from dodona.privacy.conversion import zcdp_limit
+from dodona.privacy.conversion import standalone_epsilon, zcdp_limit
 from dodona.privacy.events import Event
 from dodona.query.query import Query, block_weights, product_axes, product_shape
 from dodona.query.question import Question
@@ -290,7 +289,7 @@ def plan_weights(
     if universe > MOST_CELLS:
         raise UniverseTooLarge(universe, MOST_CELLS)
     spare = 0 if schema.unit.fixed else 1
-    delta = ledger.state().total.delta
+    delta = ledger.budget.delta
     design = best_design(
         schema.unit.size,
         universe=universe + spare,

@@ -461,7 +461,10 @@ def may_be_exact(block: Block) -> bool:
 
 
 def _adds_nothing(block: Block) -> bool:
-    return block.where == NOTHING or weight_range(block.weight) == (0, 0)
+    if block.where == NOTHING:
+        return True
+    weight = block.weight
+    return weight.number == 0 if type(weight) is ConstantWeight else weight_range(weight) == (0, 0)
 
 
 def _counts_all(block: Block) -> bool:

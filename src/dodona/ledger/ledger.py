@@ -44,8 +44,8 @@ from dodona.ledger.head import Head
 from dodona.ledger.keeper import Act, Keeper, Write, chain_contains
 from dodona.ledger.store import Line, Reservation, Store
 from dodona.numbers import Exact
-from dodona.privacy.accountants import Shares, Spending
-from dodona.privacy.budget import Analyst
+from dodona.privacy.accountants import Shares
+from dodona.privacy.budget import Analyst, Budget
 from dodona.privacy.events import Event
 
 _LONGEST_RECORD = 1 << 26
@@ -224,14 +224,7 @@ class Ledger:
 
     def share(self, event: Event) -> Fraction:
         """Return which part of the whole budget an event takes."""
-
-        def found(book: Book, *_: object) -> Fraction:
-            chosen = book.account.filter
-            counted = chosen.shares(book.account.spent, event)
-            live = [share for share in (counted.pure, counted.units) if share is not None]
-            return min(live) if live else chosen.share(chosen.charged(Spending(), event))
-
-        return self._keeper.read(found)
+        return self._keeper.read(lambda book, _, __: book.account.filter.least_share(book.account.spent, event))
 
     def shares(self, event: Event) -> Shares:
         """Return which part of each account that still counts an event takes."""
@@ -270,6 +263,11 @@ class Ledger:
     def state(self) -> BudgetState:
         """Return what was spent and what is left."""
         return self._keeper.read(lambda book, _, __: book.state())
+
+    @property
+    def budget(self) -> Budget:
+        """The whole budget."""
+        return self._keeper.read(lambda book, _, __: book.account.budget)
 
     @property
     def head(self) -> str:

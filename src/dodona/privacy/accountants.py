@@ -133,6 +133,12 @@ class PrivacyFilter:
             units = Fraction(self.cost(event), self.limit)
         return Shares(pure, units)
 
+    def least_share(self, spent: Spending, event: Event) -> Fraction:
+        """Return the smaller of the two; where no account counts any more, the share of an untouched budget."""
+        shares = self.shares(spent, event)
+        counted = [share for share in (shares.pure, shares.units) if share is not None]
+        return min(counted) if counted else self.share(self.charged(Spending(), event))
+
     def scaled(self, share: Fraction) -> PrivacyFilter:
         """Return the filter of a part of this budget in the same currency: an analyst's share of it."""
         if not 0 < share <= 1:

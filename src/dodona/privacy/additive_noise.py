@@ -50,6 +50,8 @@ def validate_scale(value: Exact) -> Fraction:
     >>> validate_scale(0.1)
     Fraction(1, 10)
     """
+    if type(value) is Fraction and SMALLEST_SCALE <= value <= LARGEST_SCALE:
+        return value
     return to_fraction(value, argument="scale", lower=SMALLEST_SCALE, upper=LARGEST_SCALE)
 
 
@@ -134,7 +136,11 @@ class Laplace:
         def met(scale: float) -> bool:  # the tail beyond a fixed distance grows with the scale
             return _log_tail(steps, scale) <= math.log(tail)
 
-        return cls(scale=round_scale_down(largest_number(met, 1e-4, 1e13, near=1e-9, geometric=True)))
+        guess = _guess_scale(steps, tail)
+        low, high = guess * (1 - 4e-9), guess * (1 + 4e-9)
+        if not met(low) or met(high):
+            low, high = 1e-4, 1e13
+        return cls(scale=round_scale_down(largest_number(met, low, high, near=1e-8, geometric=True)))
 
     def event(self, sensitivity: Sensitivity) -> LaplaceEvent:
         """Return what one release costs."""
@@ -268,6 +274,17 @@ def _steps_up(steps: Fraction) -> int:
 def _log_tail(steps: int, scale: float) -> float:
     """Return ln P(|noise| ≥ steps) = ln 2 - steps/scale - ln(1 + e^(-1/scale)), for steps ≥ 1."""
     return math.log(2) - steps / scale - math.log1p(math.exp(-1 / scale))
+
+
+def _guess_scale(steps: int, tail: float) -> float:
+    """Return about the scale at which the tail beyond some steps is so much, by iterating its equation."""
+    wanted = math.log(2 / tail)
+    scale = steps / wanted
+    for _ in range(40):
+        before, scale = scale, steps / (wanted - math.log1p(math.exp(-1 / scale)))
+        if abs(scale - before) <= 1e-12 * scale:
+            break
+    return scale
 
 
 def _per_answer(failing: float, answers: int) -> float:
@@ -438,9 +455,10 @@ class Gaussian:
         def met(scale: float) -> bool:
             return _quantile(scale, failing, number) <= room
 
-        low, high = _bracket_scale(room, failing, number)
-        if not met(low) or met(high):  # the normal law is no guide at a few steps
-            low, high = 1e-4, 1e13
+        guess = _guess_normal_scale(room, failing, number)
+        brackets = ((guess * (1 - near), guess * (1 + near)) for near in (4e-6, 1e-3))
+        within = ((low, high) for low, high in brackets if met(low) and not met(high))
+        low, high = next(within, (1e-4, 1e13))  # the normal law is no guide at a few steps
         return cls(scale=round_scale_down(largest_number(met, low, high, near=1e-5, geometric=True)))
 
     def event(self, sensitivity: Sensitivity) -> GaussianEvent:
@@ -481,10 +499,9 @@ class Gaussian:
         return math.exp(-((min(abs(noise), NEGLIGIBLE_NOISE) / scale) ** 2) / 2) / gaussian_normalizer(scale)
 
 
-def _bracket_scale(room: float, failing: float, answers: int) -> tuple[float, float]:
-    """Return scales just below and above the one whose error is the room, by the normal law."""
-    guess = (math.floor(room) + 0.5) / -NormalDist().inv_cdf(_failure_per_answer(failing, answers) / 2)
-    return guess * 0.99, guess * 1.01
+def _guess_normal_scale(room: float, failing: float, answers: int) -> float:
+    """Return the scale whose error is the tolerance by the normal law, with half a step for the grid."""
+    return (math.floor(room) + 0.5) / -NormalDist().inv_cdf(_failure_per_answer(failing, answers) / 2)
 
 
 def _failure_per_answer(failing: float, answers: int) -> float:

@@ -10,6 +10,7 @@ import math
 from collections.abc import Callable, Iterable
 from decimal import MAX_EMAX, MIN_EMIN, ROUND_FLOOR, Context, Decimal, localcontext
 from fractions import Fraction
+from functools import lru_cache
 
 from dodona.errors import InvalidArgument
 from dodona.numbers import Exact, largest_number, minimize_unimodal, smallest_number, to_fraction
@@ -20,7 +21,7 @@ from dodona.privacy.bounds import (
     validate_epsilon,
     validate_positive_delta,
 )
-from dodona.privacy.events import validate_order
+from dodona.privacy.events import Event, validate_order
 
 # --- From one currency of privacy to another: zCDP and Rényi prices as (ε, δ), in both directions, the order optimised.
 
@@ -321,3 +322,11 @@ def _normal(value: float) -> float:
 
 def _ratio(mu: Exact) -> Fraction:
     return to_fraction(mu, argument="mu", lower=_LEAST, upper=_MOST)
+
+
+@lru_cache(maxsize=1 << 12)
+def standalone_epsilon(event: Event, delta: Fraction) -> float:
+    """Return the ε of an event asked alone at a δ, rounded up."""
+    if event.epsilon is not None:
+        return math.nextafter(float(event.epsilon), math.inf)
+    return renyi_epsilon(event.renyi, delta=delta)

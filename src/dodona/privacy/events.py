@@ -96,7 +96,9 @@ class LaplaceEvent:
 
     def __post_init__(self) -> None:
         """Refuse a distance that is no whole number and a scale that is not priced reliably."""
-        object.__setattr__(self, "distance", to_integer(self.distance, argument="distance", lower=1, upper=_LONGEST))
+        if type(self.distance) is not int or not 1 <= self.distance <= _LONGEST:
+            distance = to_integer(self.distance, argument="distance", lower=1, upper=_LONGEST)
+            object.__setattr__(self, "distance", distance)
         object.__setattr__(self, "scale", _validate_range(self.scale, "scale", most=1 / _LEAST))
         _validate_neighbours(self.neighbours)
 
@@ -127,8 +129,9 @@ class GaussianEvent:
 
     def __post_init__(self) -> None:
         """Refuse a distance that is no whole number and a variance that is none."""
-        squared = to_integer(self.squared_distance, argument="squared_distance", lower=1, upper=_LONGEST**2)
-        object.__setattr__(self, "squared_distance", squared)
+        if type(self.squared_distance) is not int or not 1 <= self.squared_distance <= _LONGEST**2:
+            squared = to_integer(self.squared_distance, argument="squared_distance", lower=1, upper=_LONGEST**2)
+            object.__setattr__(self, "squared_distance", squared)
         object.__setattr__(self, "variance", _validate_range(self.variance, "variance", least=_LEAST**2))
         _validate_neighbours(self.neighbours)
 

@@ -270,6 +270,16 @@ class Question:
         return self.query.blocks[0] if only else None
 
     @cached_property
+    def total_columns(self) -> tuple[AnswerColumn, ...] | None:
+        """For each block the one column that shows it as it is; None where noise shows in anything else."""
+        shown = {
+            column.expression.block: column for column, _ in self.noisy_columns if type(column.expression) is Total
+        }
+        if not len(shown) == len(self.noisy_columns) == len(self.query.blocks):
+            return None
+        return tuple([shown[block] for block in range(len(shown))])
+
+    @cached_property
     def derivable(self) -> bool:
         """Whether it is made of counts and sums alone, also in what HAVING and ORDER BY read."""
         read = [*[column.expression for column in self.columns], *[order.expression for order in self.order]]

@@ -207,7 +207,7 @@ def _make_run(  # noqa: PLR0913, PLR0917  all that is declared
 
 
 def _currency(dataset: Dataset, method: SynthesisMethod) -> Currency:
-    if dataset.ledger.state().total.accountant is Accountant.PURE:
+    if dataset.ledger.budget.accountant is Accountant.PURE:
         return Pure()
     laplace = isinstance(method, Annealed | Mwem) and method.law == "laplace"
     return RhoByLaplace() if laplace else Rho()
@@ -223,7 +223,7 @@ def _total(
     whole = _whole(ledger, dataset.schema.unit, currency)
     if epsilon is not None:
         price = validate_noise_epsilon(epsilon)
-        asked = price if currency.unit == "ε" else Fraction(zcdp_limit(price, ledger.state().total.delta))
+        asked = price if currency.unit == "ε" else Fraction(zcdp_limit(price, ledger.budget.delta))
         part = asked / whole
     else:
         part = to_share(share if share is not None else 1, argument="share")
@@ -243,7 +243,7 @@ def _refuse_total(asked: Fraction, left: Fraction) -> float:
 def _whole(ledger: Ledger, unit: Unit, currency: Currency) -> Fraction:
     """Return the whole budget in the currency."""
     if currency.unit == "ε":
-        return ledger.state().total.epsilon
+        return ledger.budget.epsilon
     return 1 / ledger.share(UnevenGaussianEvent(Fraction(2), unit.neighbours))  # an event of ρ = 1
 
 
