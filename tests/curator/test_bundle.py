@@ -35,7 +35,7 @@ def told(measurement, size):
 
 @pytest.mark.parametrize("law", [Laplace, Gaussian])
 @pytest.mark.parametrize(
-    ("neighbours", "failing", "room"),
+    ("neighbours", "failing", "tolerance"),
     [
         (REPLACE, 0.05, 40.0),
         (REPLACE, 1e-3, 1000.0),
@@ -47,20 +47,20 @@ def told(measurement, size):
     ],
 )
 @pytest.mark.parametrize("classes", [BITS[:1], CLASSES[:1], BITS, CLASSES[:2], (*BITS, CLASSES[1])])
-def test_every_sum_of_a_table_is_within_its_room(law, neighbours, failing, room, classes):
+def test_every_sum_of_a_table_is_within_its_room(law, neighbours, failing, tolerance, classes):
     size = math.prod(own.number for own in classes)
-    found = design_count_table(DOMAIN, Unit.each_row(neighbours), classes, law, room=room, failing=failing)
+    found = design_count_table(DOMAIN, Unit.each_row(neighbours), classes, law, tolerance=tolerance, failing=failing)
     if found is None:  # no noise that is drawn is small enough
-        assert room <= 12
+        assert tolerance <= 12
         return
     far = max(own.accuracy(1 - failing).within for own in told(found, size))
-    assert 0.9 * room < far <= room
+    assert 0.9 * tolerance < far <= tolerance
 
 
 @pytest.mark.parametrize("law", [Laplace, Gaussian])
 @pytest.mark.parametrize("failing", [1e-3, 1e-12])
 def test_every_sum_of_a_larger_table_is_within_its_room(law, failing):
-    found = design_count_table(DOMAIN, Unit.each_row(REPLACE), CLASSES, law, room=2000.0, failing=failing)
+    found = design_count_table(DOMAIN, Unit.each_row(REPLACE), CLASSES, law, tolerance=2000.0, failing=failing)
     size = 4 * 5 * 4 * 32
     noise, rows = found.noises[0], RowCount(0.0)
     numbers = (*range(1, 200, 9), *range(200, size // 2 + 1, 53), size // 2)
@@ -68,12 +68,12 @@ def test_every_sum_of_a_larger_table_is_within_its_room(law, failing):
 
 
 def test_where_rows_are_added_their_number_is_measured_with_the_table():
-    found = design_count_table(DOMAIN, Unit.each_row(ADDED), CLASSES[:2], Laplace, room=300.0, failing=0.01)
+    found = design_count_table(DOMAIN, Unit.each_row(ADDED), CLASSES[:2], Laplace, tolerance=300.0, failing=0.01)
     assert [block.values for block in found.query.blocks] == [20, 1]
     assert [
         block.values
         for block in design_count_table(
-            DOMAIN, Unit.each_row(REPLACE), CLASSES[:2], Laplace, room=9.0, failing=0.1
+            DOMAIN, Unit.each_row(REPLACE), CLASSES[:2], Laplace, tolerance=9.0, failing=0.1
         ).query.blocks
     ] == [20]
 
@@ -82,18 +82,18 @@ def test_where_rows_are_added_their_number_is_measured_with_the_table():
 def test_a_table_of_one_cell_or_of_too_many_is_not_made(classes):
     many = Domain(tuple(Category(f"c{place}", list(map(str, range(60)))) for place in range(4)))
     wide = tuple(Classes.of(own) for own in many) if classes else ()
-    assert design_count_table(many, REPLACE, wide, Laplace, room=1000.0, failing=0.05) is None
+    assert design_count_table(many, REPLACE, wide, Laplace, tolerance=1000.0, failing=0.05) is None
 
 
 @settings(deadline=None, max_examples=60, phases=FOUND)
 @given(st.floats(5, 1e6), st.sampled_from([0.2, 0.05, 1e-3, 1e-6, 1e-12]))
-def test_the_variance_of_a_bell_is_nearly_the_largest_that_is_within_the_room(room, failing):
-    variance = gaussian_variance_within(room, failing)
+def test_the_variance_of_a_bell_is_nearly_the_largest_that_is_within_the_room(tolerance, failing):
+    variance = gaussian_variance_within(tolerance, failing)
     if variance == 0:
-        assert GaussianSumBound(16.0, 1.0).accuracy(1 - failing).within > room
+        assert GaussianSumBound(16.0, 1.0).accuracy(1 - failing).within > tolerance
     else:
-        assert GaussianSumBound(variance * (1 + 2e-8), 1.0).accuracy(1 - failing).within <= room
-        assert GaussianSumBound(variance * 1.001, 1.0).accuracy(1 - failing).within > room
+        assert GaussianSumBound(variance * (1 + 2e-8), 1.0).accuracy(1 - failing).within <= tolerance
+        assert GaussianSumBound(variance * 1.001, 1.0).accuracy(1 - failing).within > tolerance
 
 
 targets = st.sets(st.tuples(*(st.integers(0, own.number - 1) for own in CLASSES[:3])), min_size=1, max_size=4).map(
@@ -129,8 +129,8 @@ def test_a_lattice_meets_its_targets_and_tops_up_what_is_known(first, second, ne
         price += float(topped)
         bought(known, parts)
         for sides in wanted:
-            facet = CountPattern(tuple(own for own, _ in sides), tuple(members for _, members in sides))
-            assert known.lookup(facet).laws[0].variance <= variance * (1 + 2e-8)
+            pattern = CountPattern(tuple(own for own, _ in sides), tuple(members for _, members in sides))
+            assert known.lookup(pattern).laws[0].variance <= variance * (1 + 2e-8)
     assert design_residuals(Unit.each_row(neighbours), first | second, 4000.0 / tighter, known) is None or not (
         first | second
     )

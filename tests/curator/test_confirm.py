@@ -48,29 +48,29 @@ def test_a_prediction_beyond_its_interval_is_confirmed_no_more_often_than_is_sai
     assert within < 2 or confirmed_beyond(law, math.floor(within) - 1) > failing
 
 
-@pytest.mark.parametrize("room", [30.0, 200.0, 5_000.0])
+@pytest.mark.parametrize("tolerance", [30.0, 200.0, 5_000.0])
 @pytest.mark.parametrize("failing", [0.05, 0.01, 1e-3, 1e-6])
 @pytest.mark.parametrize("neighbours", [Neighbours.REPLACE, Neighbours.ADD_REMOVE])
 def test_an_epoch_keeps_half_of_the_room_as_threshold_and_wastes_a_tenth_of_an_answer_at_most(
-    room, failing, neighbours
+    tolerance, failing, neighbours
 ):
-    epoch = design_epoch(room, failing, Unit.each_row(neighbours))
+    epoch = design_epoch(tolerance, failing, Unit.each_row(neighbours))
     assert epoch is not None
-    law = epoch.law(room, failing)
+    law = epoch.law(tolerance, failing)
     assert law is not None
-    assert law.quantile(failing) <= room
-    assert law.threshold >= room / 2
-    single = math.log(1 / failing) / room  # of Laplace noise that is within the room, up to the grid
+    assert law.quantile(failing) <= tolerance
+    assert law.threshold >= tolerance / 2
+    single = math.log(1 / failing) / tolerance  # of Laplace noise that is within the room, up to the grid
     price = float(epoch.mechanism.event(Sensitivity.scores(1, neighbours)).epsilon or 0)
     assert price == float(epoch.event.epsilon or 0)
     assert 6 < price / single < 13
     assert epoch.failing(law, 0.0) * price <= 0.11 * single
-    assert epoch.failing(law, room) > 0.9
+    assert epoch.failing(law, tolerance) > 0.9
 
 
 def test_a_larger_room_leaves_a_larger_threshold_and_too_small_a_room_none():
     epoch = design_epoch(200.0, 0.01, Unit.each_row(Neighbours.REPLACE))
-    thresholds = [epoch.law(room, 0.01).threshold for room in (150.0, 200.0, 400.0)]
+    thresholds = [epoch.law(tolerance, 0.01).threshold for tolerance in (150.0, 200.0, 400.0)]
     assert thresholds == sorted(thresholds)
     assert thresholds[2] - thresholds[1] == 200
     assert epoch.law(50.0, 0.01) is None

@@ -55,8 +55,8 @@ def _target(within, question):
     from dodona.answer.tolerance import resolve_tolerance
     from dodona.privacy.accuracy import Accuracy
 
-    room = resolve_tolerance(question, question.columns[0], within, size=SCHEMA.unit.size)
-    return Accuracy(within=room / float(question.query.blocks[0].unit), confidence=0.95)
+    tolerance = resolve_tolerance(question, question.columns[0], within, size=SCHEMA.unit.size)
+    return Accuracy(within=tolerance / float(question.query.blocks[0].unit), confidence=0.95)
 
 
 def test_a_few_counts_for_a_price_cost_that_price_and_many_get_the_law_that_is_better_for_them() -> None:

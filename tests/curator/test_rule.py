@@ -56,26 +56,26 @@ class Market:
         self.knowledge.begin(5000 if self.neighbours is Neighbours.REPLACE else None)
         self.rule = RentOrBuyRule(self.domain, Unit(neighbours=self.neighbours, size=5000), self.knowledge)
 
-    def free(self, block, room):
-        if self.told.get(block.where, math.inf) <= room:
+    def free(self, block, tolerance):
+        if self.told.get(block.where, math.inf) <= tolerance:
             return True  # a single is told again
-        enough = lambda found: found.within(to_failure_probability(CONFIDENCE)) <= room  # noqa: E731
-        return self.knowledge.lookup(block, self.knowledge.facet(block), enough) is not None
+        enough = lambda found: found.within(to_failure_probability(CONFIDENCE)) <= tolerance  # noqa: E731
+        return self.knowledge.lookup(block, self.knowledge.pattern(block), enough) is not None
 
-    def wanted(self, block, room):
-        return CountDemand(block, self.knowledge.facet(block), room, to_failure_probability(CONFIDENCE))
+    def wanted(self, block, tolerance):
+        return CountDemand(block, self.knowledge.pattern(block), tolerance, to_failure_probability(CONFIDENCE))
 
-    def ask(self, where, room=100.0):
+    def ask(self, where, tolerance=100.0):
         """Return the level that was bought; None for a single, and for what is free."""
         block = Block(where)
-        if self.free(block, room):
+        if self.free(block, tolerance):
             return None
         singles = [
-            Measurement(Query(self.domain, (block,)), (widest_noise(law, room, CONFIDENCE),))
+            Measurement(Query(self.domain, (block,)), (widest_noise(law, tolerance, CONFIDENCE),))
             for law in (Laplace, Gaussian)
         ]
         costs = [self.price(own.event(Unit.each_row(self.neighbours))) for own in singles]
-        bundle = self.rule.choose(self.wanted(block, room), min(costs), self.price, self.left)
+        bundle = self.rule.choose(self.wanted(block, tolerance), min(costs), self.price, self.left)
         chosen = singles[costs.index(min(costs))] if bundle is None else bundle.measurement(self.domain)
         cost = self.price(chosen.event(Unit.each_row(self.neighbours)))
         self.bought.append((None if bundle is None else bundle.level, cost, min(costs)))
@@ -92,8 +92,8 @@ class Market:
             self.knowledge.learn_residuals(receipt, chosen, [0] * len(chosen.noises))
         else:
             self.knowledge.learn(receipt, chosen, [0] * chosen.query.values)
-        self.told[where] = room if bundle is None else self.told.get(where, math.inf)
-        assert self.free(block, room), "what was bought does not answer the question"
+        self.told[where] = tolerance if bundle is None else self.told.get(where, math.inf)
+        assert self.free(block, tolerance), "what was bought does not answer the question"
         return None if bundle is None else bundle.level
 
     def spent(self, *levels: BundleLevel):
@@ -127,8 +127,8 @@ SMALL = columns(2, 3, 4)
 @given(st.lists(st.tuples(conditions(SMALL), st.sampled_from([100.0, 100.0, 60.0])), min_size=5, max_size=50))
 def test_everything_spent_is_within_the_factors_of_what_singles_would_have_cost(neighbours, price, stream):
     market = Market(SMALL, neighbours, price)
-    for where, room in stream:
-        market.ask(where, room)
+    for where, tolerance in stream:
+        market.ask(where, tolerance)
         narrow = market.spent(BundleLevel.SCOPE_LATTICE) + market.spent(BundleLevel.SCOPE_TABLE)
         rent, slack = market.rent, 1 + 1e-9
         assert market.spent(BundleLevel.SCOPE_LATTICE) <= rent * slack
@@ -153,16 +153,16 @@ BINARY = columns(2, 2, 2, 2, 2)
 @pytest.mark.parametrize("price", [pure, gaussian])
 @settings(deadline=None, max_examples=8, phases=FOUND)
 @given(st.lists(st.sampled_from(products(BINARY, 3)), min_size=10, max_size=60), st.sampled_from([80.0, 200.0]))
-def test_where_bundles_stand_fixed_the_whole_is_within_five_times_the_best_plan(price, stream, room):
+def test_where_bundles_stand_fixed_the_whole_is_within_five_times_the_best_plan(price, stream, tolerance):
     market = Market(BINARY, Neighbours.REPLACE, price)
     for where in products(BINARY, 3):
-        market.knowledge.asked.see(market.knowledge.facet(Block(where)))
-    offered = market.rule.bundles(market.wanted(Block(stream[0]), room), price)
+        market.knowledge.asked.see(market.knowledge.pattern(Block(where)))
+    offered = market.rule.bundles(market.wanted(Block(stream[0]), tolerance), price)
     best = min(own.price for own in offered if own.level in WIDE)
     factor, wide = 1.0, False
     for where in stream:
         before, number = market.total, len(market.bought)
-        level = market.ask(where, room)
+        level = market.ask(where, tolerance)
         if len(market.bought) == number:
             continue
         assert not wide, "what is wide answers everything"
@@ -189,7 +189,7 @@ def test_rent_is_used_once_a_level():
     assert found, "nothing was bought"
     assert len([level for level in found if level in WIDE]) <= 1  # after it everything is free
     for rent in market.knowledge.asked.rents:
-        if rent.noise is not None and class_sets(rent.facet) is not None:
+        if rent.noise is not None and class_sets(rent.pattern) is not None:
             assert found[0] in rent.used
 
 

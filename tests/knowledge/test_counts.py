@@ -52,8 +52,8 @@ def scenes(draw):
 def test_a_product_is_what_least_squares_make_of_the_table_and_the_number_of_rows(scene, sets, kept):
     table, noise, rows = scene
     chosen = sorted(kept)
-    facet = CountPattern(tuple(CLASSES[place] for place in chosen), tuple(sets[place] for place in chosen))
-    found = CountTable(CLASSES, table.astype(float), noise, "receipt").product(facet, rows)
+    pattern = CountPattern(tuple(CLASSES[place] for place in chosen), tuple(sets[place] for place in chosen))
+    found = CountTable(CLASSES, table.astype(float), noise, "receipt").product(pattern, rows)
     (value,), (law,) = found.values, found.laws
     weights = np.array(1)
     for place, size in enumerate(SHAPE):

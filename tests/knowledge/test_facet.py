@@ -71,29 +71,29 @@ def test_weights_over_classes_are_those_of_every_row(domain, data):
 @given(st.data())
 def test_a_facet_counts_what_its_block_counts(domain, data):
     block = Block(data.draw(predicates(domain)))
-    facet = find_pattern(block, domain)
-    if facet is None or not facet.classes:
+    pattern = find_pattern(block, domain)
+    if pattern is None or not pattern.classes:
         return
-    weights = weights_over(block, facet.classes)
+    weights = weights_over(block, pattern.classes)
     assert weights is not None
-    if facet.sets is not None:
+    if pattern.sets is not None:
         inside = [
             [members >> place & 1 for place in range(own.number)]
-            for own, members in zip(facet.classes, facet.sets, strict=True)
+            for own, members in zip(pattern.classes, pattern.sets, strict=True)
         ]
         product = np.array(1)
         for own in inside:
             product = np.multiply.outer(product, own)
         assert (product.reshape(-1) == weights[0]).all()
-        assert facet.names == tuple(sorted(facet.names))
+        assert pattern.names == tuple(sorted(pattern.names))
 
 
 @pytest.mark.parametrize("other", [0b01, 0b10])
 def test_a_conjunction_that_names_an_attribute_twice_is_one_set_of_it(other):
     block = Block(And((among(AGE, [0]), among_mask(AGE, other))))
-    facet = find_pattern(block, DOMAIN)
-    assert (facet.classes, facet.sets) == ((CELLS,), None)
-    assert weights_over(block, facet.classes)[0].sum() == (other == 0b01)
+    pattern = find_pattern(block, DOMAIN)
+    assert (pattern.classes, pattern.sets) == ((CELLS,), None)
+    assert weights_over(block, pattern.classes)[0].sum() == (other == 0b01)
 
 
 def test_the_coarsest_classes_that_tell_nothing_apart_are_taken():
@@ -105,27 +105,27 @@ def test_the_coarsest_classes_that_tell_nothing_apart_are_taken():
 
 def test_what_is_no_product_is_seen_in_the_classes_that_it_needs():
     block = Block(disjunction(among(AGE, [0, 1]), among(DOMAIN["sex"], [0])))
-    facet = find_pattern(block, DOMAIN)
-    assert facet.sets is None
-    assert set(facet.classes) == {BINS, list_classings(DOMAIN["sex"])[-1]}
+    pattern = find_pattern(block, DOMAIN)
+    assert pattern.sets is None
+    assert set(pattern.classes) == {BINS, list_classings(DOMAIN["sex"])[-1]}
 
 
 def test_a_product_in_finer_classes_counts_the_same_rows():
     block = Block(conjunction(among(AGE, [0, 1]), among(DOMAIN["sex"], [0])))
-    facet = find_pattern(block, DOMAIN)
-    finer = refine_pattern(facet, DOMAIN)
-    assert facet.classes[0] == BINS
+    pattern = find_pattern(block, DOMAIN)
+    finer = refine_pattern(pattern, DOMAIN)
+    assert pattern.classes[0] == BINS
     assert finer.classes[0] == CELLS
-    assert finer.sets == (0b11, facet.sets[1])
+    assert finer.sets == (0b11, pattern.sets[1])
     assert refine_pattern(finer, DOMAIN) is None
     assert refine_pattern(find_pattern(Query.histogram(DOMAIN, ["age"]).blocks[0], DOMAIN), DOMAIN) is None
 
 
 @pytest.mark.parametrize("keys", list(itertools.permutations(["emergency", "sex", "age"], 2)))
 def test_a_marginal_has_its_classes_in_the_order_of_the_names_whatever_the_order_of_its_keys(keys):
-    facet = find_pattern(Query.histogram(DOMAIN, keys).blocks[0], DOMAIN)
-    assert facet.grouped
-    assert facet.names == tuple(sorted(keys))
+    pattern = find_pattern(Query.histogram(DOMAIN, keys).blocks[0], DOMAIN)
+    assert pattern.grouped
+    assert pattern.names == tuple(sorted(keys))
 
 
 @pytest.mark.parametrize(

@@ -71,14 +71,16 @@ def test_a_product_is_told_as_by_exact_fractions(scene, data):
 @given(measured(), st.data())
 def test_many_products_are_told_together_as_each_is_alone(scene, data):
     classes, lattice, _ = scene
-    facets = [CountPattern((WAYS[0][0], Classes("other", 2, (1, 2))), (1, 1))] * 6  # never measured
+    patterns = [CountPattern((WAYS[0][0], Classes("other", 2, (1, 2))), (1, 1))] * 6  # never measured
     for kept in data.draw(st.lists(st.sets(st.integers(0, 2)).map(sorted), max_size=4)):
         sides = tuple(classes[place] for place in kept)
         for _ in range(data.draw(st.integers(1, 6))):  # fewer than some are told one by one
-            facets.append(CountPattern(sides, tuple(data.draw(st.integers(0, (1 << own.number) - 1)) for own in sides)))
-    facets = data.draw(st.permutations([*facets, CountPattern(classes, None)]))
-    for facet, told in zip(facets, lattice.lookup_all(facets), strict=True):
-        alone = lattice.lookup(facet)
+            patterns.append(
+                CountPattern(sides, tuple(data.draw(st.integers(0, (1 << own.number) - 1)) for own in sides))
+            )
+    patterns = data.draw(st.permutations([*patterns, CountPattern(classes, None)]))
+    for pattern, told in zip(patterns, lattice.lookup_all(patterns), strict=True):
+        alone = lattice.lookup(pattern)
         assert (told is None) == (alone is None)
         if told is not None and alone is not None:
             assert told.values[0] == pytest.approx(alone.values[0], rel=1e-9, abs=1e-4)
@@ -102,15 +104,15 @@ def test_the_cells_of_a_marginal_are_told_as_by_exact_fractions(scene, data):
 def test_no_draw_is_multiplied_by_more_than_the_reach(classes, data):
     """Each number that was measured is raised by one, and the answer moves by its factor."""
     sets = tuple(data.draw(st.integers(1, (1 << own.number) - 2)) for own in classes)
-    facet, every = CountPattern(classes, sets), subsets(classes)
+    pattern, every = CountPattern(classes, sets), subsets(classes)
     factors = []
     for residual in every:
         for place in range(residual.number):
             lattice = ResidualStore(total=None)
             for other in every:
                 lattice.add(other, [int(other == residual and place == own) for own in range(other.number)], 1e4)
-            factors.append(abs(lattice.lookup(facet).values[0]))
-    assert lattice.lookup(facet).laws[0].reach == pytest.approx(max(factors), rel=1e-9)
+            factors.append(abs(lattice.lookup(pattern).values[0]))
+    assert lattice.lookup(pattern).laws[0].reach == pytest.approx(max(factors), rel=1e-9)
     assert max(factors) <= 1
 
 

@@ -152,14 +152,14 @@ def _top_up_residual(residual: Residual, variance: Fraction, known: ResidualStor
 
 
 @lru_cache(maxsize=1 << 10)
-def gaussian_variance_within(room: float, failing: float) -> float:
+def gaussian_variance_within(tolerance: float, failing: float) -> float:
     """Return the variance with which a combination of Gaussians is within the room."""
     variance = _LEAST_VARIANCE
-    if GaussianSumBound(variance, 1.0).accuracy(1 - failing).within > room:
+    if GaussianSumBound(variance, 1.0).accuracy(1 - failing).within > tolerance:
         return 0.0
     for _ in range(40):
         within = GaussianSumBound(variance, 1.0).accuracy(1 - failing).within
-        grown = max(variance * (room / within) ** 2 * (1 - 1e-7), _LEAST_VARIANCE)
+        grown = max(variance * (tolerance / within) ** 2 * (1 - 1e-7), _LEAST_VARIANCE)
         if grown <= variance * (1 + 1e-6):
             break
         variance = grown
@@ -167,7 +167,7 @@ def gaussian_variance_within(room: float, failing: float) -> float:
 
 
 def design_count_table(  # noqa: PLR0913  the law, and what it must meet
-    domain: Domain, unit: Unit, classes: Iterable[Classes], law: NoiseType, *, room: float, failing: float
+    domain: Domain, unit: Unit, classes: Iterable[Classes], law: NoiseType, *, tolerance: float, failing: float
 ) -> Measurement | None:
     """Return a table of counts of which every sum of some is within the tolerance; None where there are too many.
 
@@ -181,11 +181,11 @@ def design_count_table(  # noqa: PLR0913  the law, and what it must meet
         return None
     block = block_of_residual(Residual(ordered), domain)
     if unit.fixed:
-        noise = _widest_count_noise(law.__name__, size, room, failing, None)
+        noise = _widest_count_noise(law.__name__, size, tolerance, failing, None)
         return None if noise is None else Measurement(Query(domain, (block,)), (noise,))
     best: Measurement | None = None
-    for share in _promising(law.__name__, size, room, failing):
-        noises = _noise_pair(law.__name__, size, room, failing, share)
+    for share in _promising(law.__name__, size, tolerance, failing):
+        noises = _noise_pair(law.__name__, size, tolerance, failing, share)
         if noises is None:
             continue
         found = Measurement(Query(domain, (block, Block())), noises)
@@ -194,13 +194,13 @@ def design_count_table(  # noqa: PLR0913  the law, and what it must meet
     return best
 
 
-def _promising(law: str, size: int, room: float, failing: float) -> list[float]:
+def _promising(law: str, size: int, tolerance: float, failing: float) -> list[float]:
     """Return the two shares of the variance at which noises that are guessed cost least."""
     power = 1 if law == Laplace.__name__ else 2
 
     def guessed(share: float) -> float:
-        rows = _rough(law, room**2 * share, failing)
-        counts = _rough(law, room**2 * (1 - share / 4) * 4 / size, failing)
+        rows = _rough(law, tolerance**2 * share, failing)
+        counts = _rough(law, tolerance**2 * (1 - share / 4) * 4 / size, failing)
         return rows**-power + counts**-power
 
     return sorted(_SHARES, key=guessed)[:2]
@@ -216,22 +216,22 @@ _NOISE_TYPES: dict[str, NoiseType] = {own.__name__: own for own in (Laplace, Gau
 
 
 @lru_cache(maxsize=1 << 10)
-def _noise_pair(law: str, size: int, room: float, failing: float, share: float) -> tuple[Noise, Noise] | None:
+def _noise_pair(law: str, size: int, tolerance: float, failing: float, share: float) -> tuple[Noise, Noise] | None:
     """Return the noise of the counts and that of their number, which takes this share of the variance."""
     alone = largest_factor(
         lambda scale: _NOISE_TYPES[law](scale=_clamped_scale(scale)).accuracy(1 - failing).within,
-        room * math.sqrt(share),
+        tolerance * math.sqrt(share),
         lower=1.0,
     )
     if alone is None:
         return None
     rows = _NOISE_TYPES[law](scale=_clamped_scale(alone))
-    counts = _widest_count_noise(law, size, room, failing, rows)
+    counts = _widest_count_noise(law, size, tolerance, failing, rows)
     return None if counts is None else (counts, rows)
 
 
 @lru_cache(maxsize=1 << 10)
-def _widest_count_noise(law: str, size: int, room: float, failing: float, rows: Noise | None) -> Noise | None:
+def _widest_count_noise(law: str, size: int, tolerance: float, failing: float, rows: Noise | None) -> Noise | None:
     """Return the most noise with which all sums of counts are within the tolerance.
 
     Bounds of quantiles have small steps, for which some room is spared. The sum of most variance is looked at alone at
@@ -256,16 +256,16 @@ def _widest_count_noise(law: str, size: int, room: float, failing: float, rows: 
         return _SPARE * error(scale, (near,))
 
     lower = float(SMALLEST_SCALE)
-    found = largest_factor(foremost, room, lower=lower, first=_rough(law, 4 / size * room**2, failing))
-    if found is not None and (worst := spared(found)) > room:
-        found = largest_factor(spared, room, lower=lower, first=found * room / worst)
+    found = largest_factor(foremost, tolerance, lower=lower, first=_rough(law, 4 / size * tolerance**2, failing))
+    if found is not None and (worst := spared(found)) > tolerance:
+        found = largest_factor(spared, tolerance, lower=lower, first=found * tolerance / worst)
     if found is None or failing > _RARE or size > _LARGE:
         return None if found is None else noise_of(found)
     for _ in range(_TURNS):
         worst = error(found, range(1, size + 1))
-        if worst <= room:
+        if worst <= tolerance:
             return noise_of(found)
-        found *= room / worst * (1 - _STEP)
+        found *= tolerance / worst * (1 - _STEP)
     return None
 
 

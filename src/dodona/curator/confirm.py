@@ -76,7 +76,7 @@ class Confirmer:
         return self.desk.dataset
 
     def answer(
-        self, question: Question, room: float, failing: float, single: Callable[[], Event], most: Fraction
+        self, question: Question, tolerance: float, failing: float, single: Callable[[], Event], most: Fraction
     ) -> Confirmation:
         """Return the confirmed prediction of one count, where that is the cheaper way.
 
@@ -85,14 +85,14 @@ class Confirmer:
         query = question.query
         with self.tracker.lock:
             earlier = self._confirmed.get(query_digest(query))
-            if earlier is not None and half_width(earlier[1], failing) <= room:
+            if earlier is not None and half_width(earlier[1], failing) <= tolerance:
                 return Confirmation(
                     Found(make_derived_values(question, [(earlier[0],)], [earlier[1]]), "replayed", None, reused=True)
                 )
-            epoch = self._usable(room, failing)
+            epoch = self._usable(tolerance, failing)
             if epoch is None:
                 return _NOT_CONFIRMED
-            law, prediction, chance = self._judged(epoch, query, room, failing)
+            law, prediction, chance = self._judged(epoch, query, tolerance, failing)
             if law is None or not _is_cheaper(chance, self._priced(epoch.event), self._priced(single())):
                 return _NOT_CONFIRMED
             price = FREE
@@ -103,35 +103,35 @@ class Confirmer:
                 price = opened
             return Confirmation(self._checked(question, law, prediction), price, None if price is FREE else epoch.event)
 
-    def chance(self, question: Question, room: float, failing: float, single: Callable[[], Event]) -> float | None:
+    def chance(self, question: Question, tolerance: float, failing: float, single: Callable[[], Event]) -> float | None:
         """Return how likely an open check confirms a prediction; None where none is open, or it would not be used."""
         with self.tracker.lock:
             if self._open is None:
                 return None
-            law, _, failed = self._judged(self._open.epoch, question.query, room, failing)
+            law, _, failed = self._judged(self._open.epoch, question.query, tolerance, failing)
             cheaper = law is not None and _is_cheaper(
                 failed, self._priced(self._open.epoch.event), self._priced(single())
             )
             return 1 - failed if cheaper else None
 
-    def _usable(self, room: float, failing: float) -> Epoch | None:
+    def _usable(self, tolerance: float, failing: float) -> Epoch | None:
         """Return the open epoch, or the one that has paid for itself."""
         if self._open is not None and self._open.check.open:
             return self._open.epoch
         self._open = None
         unit = self.dataset.schema.unit
-        draft = draft_epoch(room, failing, unit)
+        draft = draft_epoch(tolerance, failing, unit)
         if draft is None or not self._could_pay(self._priced(draft.event)):
             return None
-        epoch = design_epoch(room, failing, unit)
+        epoch = design_epoch(tolerance, failing, unit)
         return epoch if epoch is not None and self._has_paid(epoch, failing) else None
 
     def _judged(
-        self, epoch: Epoch, query: Query, room: float, failing: float
+        self, epoch: Epoch, query: Query, tolerance: float, failing: float
     ) -> tuple[ConfirmedLaw | None, int, float]:
         """Return how a prediction would be compared, the prediction, and how likely it fails."""
         model = self.tracker.follow()
-        law, predicted = epoch.law(room, failing), model.predict(query, self.tracker.rows)
+        law, predicted = epoch.law(tolerance, failing), model.predict(query, self.tracker.rows)
         if law is None or predicted is None:
             return None, 0, 1.0
         kind = self.tracker.kind(query)

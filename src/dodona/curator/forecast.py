@@ -151,7 +151,7 @@ class Forecaster:
 
     def _known_values(self, block: Block) -> KnownValues | None:
         """Return what is known of a count, however accurate that is."""
-        found = self.knowledge.lookup(block, self.knowledge.facet(block), _any)
+        found = self.knowledge.lookup(block, self.knowledge.pattern(block), _any)
         return self.knowledge.combine(block, _any) if found is None else found
 
     def _estimated(self, conditions: list[Predicate], keys: tuple[Key, ...]) -> GroupSizes:

@@ -138,19 +138,19 @@ def derive(ladder: Ladder, call: Call) -> None:
 def confirm(ladder: Ladder, call: Call) -> None:
     """Answer one count with the model's prediction, where an open check confirms it and that is cheaper."""
     demand = None if call.request.fresh or len(call.missing) > 1 else count_demand(call.missing[0])
-    if demand is None or demand.facet.grouped:
+    if demand is None or demand.pattern.grouped:
         return
     question = call.missing[0].question
     single = partial(ladder.planner.plan, (question,), call.request)
     confirmed = ladder.confirmer.answer(
-        question, demand.room, demand.failing, lambda: single().event, call.request.max_price
+        question, demand.tolerance, demand.failing, lambda: single().event, call.request.max_price
     )
     if confirmed.opened is not None:  # what an epoch costs is rent too, which a bundle would have saved
         call.epoch = call.epoch.plus(confirmed.price)
         call.request = replace(call.request, max_price=call.request.max_price - confirmed.price.share)
         with ladder.releases.lock:
             noise = single().measurement.noises[0]
-            ladder.releases.knowledge.asked.pay(demand.facet, noise, confirmed.opened, 1)
+            ladder.releases.knowledge.asked.pay(demand.pattern, noise, confirmed.opened, 1)
     call.fill([confirmed.held])
 
 
@@ -466,10 +466,10 @@ class Ladder:
         if widest is not None:
             share = self._dataset.ledger.share(widest.event)
             hints.append(f"To prepare {widest.level.value} would cost {format_percent(share)}.")
-        if confirm in self._rungs and not demand.facet.grouped:
+        if confirm in self._rungs and not demand.pattern.grouped:
             question = call.missing[0].question
             single = self.planner.plan((question,), call.request).event
-            chance = self.confirmer.chance(question, demand.room, demand.failing, lambda: single)
+            chance = self.confirmer.chance(question, demand.tolerance, demand.failing, lambda: single)
             if chance is not None:
                 hints.append(f"An open check may confirm the model's prediction for free: {100 * chance:.0f}% likely.")
         return hints
@@ -492,13 +492,13 @@ def count_demand(asked: Resolved) -> CountDemand | None:
     demanded = asked.demands
     if demanded is None or len(demanded) != 1 or asked.patterns[0] is None:
         return None
-    return CountDemand(demanded[0].block, asked.patterns[0], demanded[0].room, demanded[0].failing)
+    return CountDemand(demanded[0].block, asked.patterns[0], demanded[0].tolerance, demanded[0].failing)
 
 
 def _requested_accuracy(asked: Resolved) -> Iterator[ExpectedAccuracy]:
     """Yield what was asked for: what follows from a bundle is at least that accurate."""
     for demand, (column, _) in zip(asked.demands or (), asked.question.noisy_columns, strict=True):
-        yield ExpectedAccuracy(column.name, demand.room * float(demand.block.unit))
+        yield ExpectedAccuracy(column.name, demand.tolerance * float(demand.block.unit))
 
 
 def _known_accuracy(evidence: Evidence, request: Request) -> Iterator[ExpectedAccuracy]:

@@ -73,42 +73,42 @@ class Demand:
     """A block, and how far off its values may be, in steps, each with the probability of failing."""
 
     block: Block
-    room: float
+    tolerance: float
     failing: float
 
     def met(self, found: KnownValues) -> bool:
         """Return whether what is known is accurate enough."""
-        return found.within(self.failing) <= self.room
+        return found.within(self.failing) <= self.tolerance
 
 
 class Aim:
     """How accurate all questions of a call are to be. What they have in common is read once."""
 
-    __slots__ = ("_rooms", "failing", "size", "within")
+    __slots__ = ("_tolerances", "failing", "size", "within")
 
     def __init__(self, request: Request, *, size: int) -> None:
         """Take what the call says, and the declared number of rows."""
         self.within, self.size = request.within, size
         self.failing = 1 - float(request.confidence)  # which was validated with the request
-        self._rooms: dict[tuple[int, int], float] = {}
+        self._tolerances: dict[tuple[int, int], float] = {}
 
     def demand(self, question: Question, column: AnswerColumn, block: Block) -> Demand:
         """Return what a column demands that shows a block as it is."""
         if self.within is None:
             raise InvariantBroken("A price demands no accuracy.")
-        room = resolve_tolerance(question, column, self.within, size=self.size) / float(block.unit)
-        return Demand(block, room, self.failing)
+        tolerance = resolve_tolerance(question, column, self.within, size=self.size) / float(block.unit)
+        return Demand(block, tolerance, self.failing)
 
     def demand_of_total(self, question: Question, block: Block) -> Demand:
         """Return the same of a question with a single total: only its weight and its unit decide, and its name may."""
         if isinstance(self.within, ColumnTolerances):
             return self.demand(question, question.columns[0], block)
         same = (id(block.weight), id(block.unit))  # both live as long as the questions of the call do
-        room = self._rooms.get(same)
-        if room is not None:
-            return Demand(block, room, self.failing)
+        tolerance = self._tolerances.get(same)
+        if tolerance is not None:
+            return Demand(block, tolerance, self.failing)
         found = self.demand(question, question.columns[0], block)
-        self._rooms[same] = found.room
+        self._tolerances[same] = found.tolerance
         return found
 
 
@@ -136,7 +136,7 @@ class Resolved:
         """Return the same question with demands that anything meets."""
         relaxed = Resolved(self.question, self._aim)
         relaxed._known = True
-        relaxed._demands = tuple(replace(demand, room=math.inf) for demand in self.demands or ())
+        relaxed._demands = tuple(replace(demand, tolerance=math.inf) for demand in self.demands or ())
         return relaxed
 
     @property
@@ -350,7 +350,7 @@ def _best_per_block(
 
 def _first_accurate(known: Sequence[ReleasedBlock], demand: Demand) -> ReleasedBlock | None:
     """Return the first release that is accurate enough: the same question gets the same answer again."""
-    return next((one for one in known if half_width(one.noise, demand.failing) <= demand.room), None)
+    return next((one for one in known if half_width(one.noise, demand.failing) <= demand.tolerance), None)
 
 
 def read_release(

@@ -85,8 +85,8 @@ class Planner:
         known = self._laws.get(key)
         if known is None:
             _limit_work(asked)
-            rooms, query = self._rooms(asked, request), _stack_questions(asked)
-            known = tuple(self._for_accuracy(law, asked, rooms, query, request) for law in self._allowed())
+            tolerances, query = self._tolerances(asked, request), _stack_questions(asked)
+            known = tuple(self._for_accuracy(law, asked, tolerances, query, request) for law in self._allowed())
             if len(self._laws) >= _CACHE_SIZE:
                 self._laws.clear()
             self._laws[key] = known
@@ -114,11 +114,11 @@ class Planner:
             if not fitting:  # refused whichever it is: by the price nearest to what the call may take
                 return min(found, key=lambda planned: planned.share)
             return min(fitting, key=lambda planned: self._error(asked, planned, request))
-        rooms = self._rooms(asked, request)
-        found = [self._for_accuracy(law, asked, rooms, query, request) for law in laws]
+        tolerances = self._tolerances(asked, request)
+        found = [self._for_accuracy(law, asked, tolerances, query, request) for law in laws]
         return min(found, key=lambda planned: planned.share)
 
-    def _rooms(self, asked: tuple[Question, ...], request: Request) -> list[tuple[float, ...] | None]:
+    def _tolerances(self, asked: tuple[Question, ...], request: Request) -> list[tuple[float, ...] | None]:
         """Return the tolerance of each block of each question, in steps; None for those of more than counts and sums.
 
         For a single total only its weight and its unit decide, where no tolerance is for a column by name; of many
@@ -130,37 +130,39 @@ class Planner:
         for question in asked:
             block = question.single_total
             if block is None or isinstance(within, ColumnTolerances):
-                found.append(self._total_rooms(question, within))
+                found.append(self._total_tolerances(question, within))
                 continue
             same = (id(block.weight), id(block.unit))  # both live as long as the question does
-            rooms = known.get(same)
-            if rooms is None:
-                rooms = known[same] = self._total_rooms(question, within) or ()
-            found.append(rooms)
+            tolerances = known.get(same)
+            if tolerances is None:
+                tolerances = known[same] = self._total_tolerances(question, within) or ()
+            found.append(tolerances)
         return found
 
-    def _total_rooms(self, question: Question, within: Tolerance | ColumnTolerances) -> tuple[float, ...] | None:
+    def _total_tolerances(self, question: Question, within: Tolerance | ColumnTolerances) -> tuple[float, ...] | None:
         """Return the tolerance of each block, where each is shown as it is: its error is its noise."""
         columns = question.total_columns
         if columns is None:
             return None
-        rooms = [resolve_tolerance(question, column, within, size=self.unit.size) for column in columns]
-        return tuple([room / float(block.unit) for room, block in zip(rooms, question.query.blocks, strict=True)])
+        tolerances = [resolve_tolerance(question, column, within, size=self.unit.size) for column in columns]
+        return tuple(
+            [tolerance / float(block.unit) for tolerance, block in zip(tolerances, question.query.blocks, strict=True)]
+        )
 
     def _for_accuracy(
         self,
         law: NoiseType,
         asked: tuple[Question, ...],
-        rooms: list[tuple[float, ...] | None],
+        tolerances: list[tuple[float, ...] | None],
         query: Query,
         request: Request,
     ) -> PlannedMeasurement:
         noises: list[Noise] = []
-        for question, own in zip(asked, rooms, strict=True):
+        for question, own in zip(asked, tolerances, strict=True):
             if own is None:
                 noises += self._noises(law, question, request)
             else:
-                noises += [widest_noise(law, room, request.confidence) for room in own]
+                noises += [widest_noise(law, tolerance, request.confidence) for tolerance in own]
         return self._planned(Measurement(query, tuple(noises)))
 
     def _noises(self, law: NoiseType, question: Question, request: Request) -> tuple[Noise, ...]:
@@ -174,12 +176,12 @@ class Planner:
         self, law: NoiseType, question: Question, column: AnswerColumn, shape: Mapping[int, float], request: Request
     ) -> Scales:
         """Return the largest multiple of the column's shape that meets the tolerance."""
-        room = resolve_tolerance(question, column, _requested_tolerance(request), size=self.unit.size)
+        tolerance = resolve_tolerance(question, column, _requested_tolerance(request), size=self.unit.size)
         own = question.column_alone(column, tuple(shape))
-        key = (law, own, room, request.confidence)
+        key = (law, own, tolerance, request.confidence)
         factor = self._factors.get(key)
         if factor is None:
-            factor = self._factor_within(law, own, dict(enumerate(shape.values())), room, request.confidence)
+            factor = self._factor_within(law, own, dict(enumerate(shape.values())), tolerance, request.confidence)
             if factor is None:
                 least = noises_within(law, dict.fromkeys(range(len(shape)), float(SMALLEST_SCALE)), len(shape))
                 raise ToleranceUnreachable(
@@ -191,13 +193,13 @@ class Planner:
         return {block: factor * relative for block, relative in shape.items()}
 
     def _factor_within(
-        self, law: NoiseType, question: Question, shape: Mapping[int, float], room: float, confidence: float
+        self, law: NoiseType, question: Question, shape: Mapping[int, float], tolerance: float, confidence: float
     ) -> float | None:
         def error(factor: float) -> float:
             noises = noises_within(law, {block: factor * own for block, own in shape.items()}, len(shape))
             return predict_error(question, noises, confidence=confidence, rows=self.unit.size)
 
-        return largest_factor(error, room, lower=float(SMALLEST_SCALE) / min(shape.values()))
+        return largest_factor(error, tolerance, lower=float(SMALLEST_SCALE) / min(shape.values()))
 
     def _for_price(
         self, law: NoiseType, asked: tuple[Question, ...], query: Query, request: Request

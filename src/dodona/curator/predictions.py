@@ -52,7 +52,7 @@ class Epoch:
         """The scales of the noise on the threshold and on each question."""
         return float(self.mechanism.threshold_scale), float(self.mechanism.question_scale)
 
-    def law(self, room: float, failing: float) -> ConfirmedLaw | None:
+    def law(self, tolerance: float, failing: float) -> ConfirmedLaw | None:
         """Return how a count with this tolerance, in steps, is compared; None where the noise leaves no threshold.
 
         The threshold is the largest at which a confirmed prediction is within the room, but with that probability.
@@ -61,7 +61,7 @@ class Epoch:
         """
         first, second = self.scales
         within = upper_quantile(ConfirmedLaw(1, first, second).noise, failing)
-        threshold = math.floor(room - within) + 1
+        threshold = math.floor(tolerance - within) + 1
         return ConfirmedLaw(threshold, first, second) if threshold >= 1 else None
 
     def failing(self, law: ConfirmedLaw, error: float) -> float:
@@ -70,7 +70,7 @@ class Epoch:
 
 
 @lru_cache(maxsize=1 << 12)
-def draft_epoch(room: float, failing: float, unit: Unit) -> Epoch | None:
+def draft_epoch(tolerance: float, failing: float, unit: Unit) -> Epoch | None:
     """Return nearly the cheapest epoch for counts of this accuracy; None where the noise would be out of range.
 
     Its noise passes half of the room so rarely that the threshold can be half of the room: no more often than an
@@ -78,10 +78,10 @@ def draft_epoch(room: float, failing: float, unit: Unit) -> Epoch | None:
     tenth of what a single answer costs, a check. It is found for continuous noise, which is quick.
     """
     sensitivity = score_sensitivity(unit)
-    single, rare = unit.rows * math.log(1 / failing) / room, failing
+    single, rare = unit.rows * math.log(1 / failing) / tolerance, failing
     for _ in range(_STEPS):
         scales = min(
-            ((scale := _threshold_scale(room / 2, rare, ratio), ratio * scale) for ratio in _RATIOS),
+            ((scale := _threshold_scale(tolerance / 2, rare, ratio), ratio * scale) for ratio in _RATIOS),
             key=lambda own: 1 / own[0] + 2 / own[1],
         )
         found = _make_epoch(*scales, sensitivity)
@@ -92,12 +92,12 @@ def draft_epoch(room: float, failing: float, unit: Unit) -> Epoch | None:
 
 
 @lru_cache(maxsize=1 << 8)
-def design_epoch(room: float, failing: float, unit: Unit) -> Epoch | None:
+def design_epoch(tolerance: float, failing: float, unit: Unit) -> Epoch | None:
     """Return the draft with noise small enough that, by a proved bound, half of the tolerance is left as threshold."""
-    found = draft_epoch(room, failing, unit)
+    found = draft_epoch(tolerance, failing, unit)
     for _ in range(_STEPS):
-        law = None if found is None else found.law(room, failing)
-        if found is None or (law is not None and law.threshold >= room / 2):
+        law = None if found is None else found.law(tolerance, failing)
+        if found is None or (law is not None and law.threshold >= tolerance / 2):
             return found
         first, second = found.scales
         found = _make_epoch(_LESS * first, _LESS * second, score_sensitivity(unit))

@@ -64,21 +64,21 @@ class CountDemand:
     """A count that does not follow from what is known, and how accurate it is to be."""
 
     block: Block
-    facet: CountPattern
-    room: float
+    pattern: CountPattern
+    tolerance: float
     """In steps."""
     failing: float
 
     @property
     def kind(self) -> Hashable:
         """What its accuracy depends on: how many classes of each column are counted, not which ones."""
-        sets = self.facet.sets
+        sets = self.pattern.sets
         counted = self.block if sets is None else tuple([own.bit_count() for own in sets])
-        return self.facet.classes, counted, self.room, self.failing
+        return self.pattern.classes, counted, self.tolerance, self.failing
 
     def met(self, found: KnownValues) -> bool:
         """Return whether what is known is accurate enough."""
-        return found.within(self.failing) <= self.room
+        return found.within(self.failing) <= self.tolerance
 
 
 def distinct_demands(wanted: Iterable[CountDemand]) -> list[CountDemand]:
@@ -135,8 +135,8 @@ class RentOrBuyRule:
 
     def _is_the_table(self, bundle: Bundle, wanted: CountDemand) -> bool:
         """Return whether a bundle is just the table that is asked for, as residuals with noise of many scales."""
-        alone = set(self.knowledge.asked.seen(wanted.facet).finest) == set(wanted.facet.names)
-        return wanted.facet.grouped and alone and bundle.level is BundleLevel.LATTICE
+        alone = set(self.knowledge.asked.seen(wanted.pattern).finest) == set(wanted.pattern.names)
+        return wanted.pattern.grouped and alone and bundle.level is BundleLevel.LATTICE
 
     def answers(self, bundle: Bundle, wanted: Iterable[CountDemand]) -> bool:
         """Return whether these counts all follow from a bundle, each within its tolerance.
@@ -147,16 +147,16 @@ class RentOrBuyRule:
         """
         known = self.knowledge.expecting(bundle.plan, fixed=self.unit.fixed)
         kinds = distinct_demands(wanted)
-        return None not in known.lookup_all(kinds, [own.facet for own in kinds])
+        return None not in known.lookup_all(kinds, [own.pattern for own in kinds])
 
     def whole(self, wanted: Sequence[CountDemand], prices: Sequence[PriceFunction]) -> Iterator[Bundle]:
         """Yield bundles that answer all of these counts within the smallest of their tolerances."""
-        room, failing = min(own.room for own in wanted), min(own.failing for own in wanted)
-        tightest = replace(wanted[0], room=room, failing=failing)
+        tolerance, failing = min(own.tolerance for own in wanted), min(own.failing for own in wanted)
+        tightest = replace(wanted[0], tolerance=tolerance, failing=failing)
         asked = SingleAnswers()
         for own in wanted:
-            asked.see(own.facet)
-        sides = [class_sets(own.facet) for own in wanted]
+            asked.see(own.pattern)
+        sides = [class_sets(own.pattern) for own in wanted]
         products = [own for own in sides if own is not None]
         scopes = {tuple(own for own, _ in product) for product in products}
         if (
@@ -166,7 +166,7 @@ class RentOrBuyRule:
             and is_small_enough(scopes)
         ):
             targets, missed = find_cover(products, self.unit)
-            variance = gaussian_variance_within(room, failing) / missed
+            variance = gaussian_variance_within(tolerance, failing) / missed
             found = design_residuals(self.unit, targets, variance, self.knowledge.residuals)
             if found is not None:
                 event = residual_event(found, self.unit)
@@ -186,8 +186,8 @@ class RentOrBuyRule:
         self, wanted: CountDemand, price: PriceFunction, most: Callable[[BundleLevel], float] = lambda _: math.inf
     ) -> Iterator[Bundle]:
         """Yield the bundles that could be bought, the widest first, without those that clearly cost too much."""
-        sides = class_sets(wanted.facet)
-        asked = self.knowledge.asked.seen(wanted.facet)
+        sides = class_sets(wanted.pattern)
+        asked = self.knowledge.asked.seen(wanted.pattern)
         if sides is not None:
             yield from self._lattice(BundleLevel.LATTICE, _closure(asked, sides), wanted, price, most)
         yield from self._table(BundleLevel.TABLE, tuple(asked.finest.values()), wanted, price)
@@ -195,8 +195,8 @@ class RentOrBuyRule:
             yield from self._lattice(
                 BundleLevel.SCOPE_LATTICE, frozenset((_representative_product(sides),)), wanted, price, most
             )
-        if len(asked.finest) > len(wanted.facet.classes):
-            yield from self._table(BundleLevel.SCOPE_TABLE, wanted.facet.classes, wanted, price)
+        if len(asked.finest) > len(wanted.pattern.classes):
+            yield from self._table(BundleLevel.SCOPE_TABLE, wanted.pattern.classes, wanted, price)
 
     def _lattice(
         self,
@@ -206,7 +206,7 @@ class RentOrBuyRule:
         price: PriceFunction,
         most: Callable[[BundleLevel], float],
     ) -> Iterator[Bundle]:
-        variance = gaussian_variance_within(wanted.room, wanted.failing)
+        variance = gaussian_variance_within(wanted.tolerance, wanted.failing)
         known, known_as = self._known.get(level), (variance, self.knowledge.residuals.version)
         if known is None or known[:2] != (targets, known_as):
             fewer = known is not None and known[0] <= targets and known[1] == known_as
@@ -223,7 +223,9 @@ class RentOrBuyRule:
     ) -> Iterator[Bundle]:
         best: Bundle | None = None
         for law in (Laplace, Gaussian):
-            found = design_count_table(self.domain, self.unit, classes, law, room=wanted.room, failing=wanted.failing)
+            found = design_count_table(
+                self.domain, self.unit, classes, law, tolerance=wanted.tolerance, failing=wanted.failing
+            )
             if found is not None:
                 event = found.event(self.unit)
                 cost = price(event)
@@ -236,11 +238,11 @@ class RentOrBuyRule:
 
         So what is bought now is not bought again with the wide one.
         """
-        sides = class_sets(wanted.facet)
+        sides = class_sets(wanted.pattern)
         if bundle.level is not BundleLevel.SCOPE_LATTICE or sides is None:
             return bundle
-        closure = _closure(self.knowledge.asked.seen(wanted.facet), sides)
-        variance, known = gaussian_variance_within(wanted.room, wanted.failing), self.knowledge.residuals
+        closure = _closure(self.knowledge.asked.seen(wanted.pattern), sides)
+        variance, known = gaussian_variance_within(wanted.tolerance, wanted.failing), self.knowledge.residuals
         found = design_residuals(
             self.unit, frozenset((_representative_product(sides),)), variance, known, within=closure
         )
@@ -256,9 +258,9 @@ class RentOrBuyRule:
         """
         if bundle.level not in {BundleLevel.SCOPE_TABLE, BundleLevel.TABLE}:
             return bundle
-        most, asked = min(2 * bundle.price, left), self.knowledge.asked.seen(wanted.facet).finest
+        most, asked = min(2 * bundle.price, left), self.knowledge.asked.seen(wanted.pattern).finest
         classes = (
-            {own.attribute: own for own in wanted.facet.classes} if bundle.level is BundleLevel.SCOPE_TABLE else asked
+            {own.attribute: own for own in wanted.pattern.classes} if bundle.level is BundleLevel.SCOPE_TABLE else asked
         )
         further = {own.name: list_classings(own)[0] for own in self.domain.attributes if list_classings(own)} | asked
         others = [own for name, own in further.items() if name not in classes]
@@ -303,18 +305,18 @@ def _closure(asked: SingleAnswers, sides: tuple[ClassSet, ...]) -> Targets:
 
 def _would_have_answered(level: BundleLevel, rent: Rent, wanted: CountDemand) -> bool:
     """Return whether a bundle of this level would have answered what was rented, as accurately as it was."""
-    if rent.noise is not None and half_width(rent.noise, wanted.failing) < _TOLERANCE_SLACK * wanted.room - 1:
+    if rent.noise is not None and half_width(rent.noise, wanted.failing) < _TOLERANCE_SLACK * wanted.tolerance - 1:
         return False
     match level:
         case BundleLevel.LATTICE:
-            return class_sets(rent.facet) is not None
+            return class_sets(rent.pattern) is not None
         case BundleLevel.SCOPE_LATTICE:
-            alike = rent.facet.classes == wanted.facet.classes
-            return alike and rent.noise is not None and class_sets(rent.facet) is not None
+            alike = rent.pattern.classes == wanted.pattern.classes
+            return alike and rent.noise is not None and class_sets(rent.pattern) is not None
         case BundleLevel.TABLE:
             return True
         case BundleLevel.SCOPE_TABLE:
-            return rent.noise is not None and set(rent.facet.names) <= set(wanted.facet.names)
+            return rent.noise is not None and set(rent.pattern.names) <= set(wanted.pattern.names)
         case _:
             assert_never(level)
 
@@ -410,7 +412,7 @@ class Buyer:
 
         To price very many of them exactly takes long, and where a bundle costs less than this it need not be done.
         """
-        loosest = max(range(len(questions)), key=lambda place: wanted[place].room)
+        loosest = max(range(len(questions)), key=lambda place: wanted[place].tolerance)
         alone = self.planner.plan((questions[loosest],), request).share
         looked_at = _FIRST
         while looked_at < len(questions):

@@ -64,7 +64,9 @@ class ToleranceUnreachable(Refused):
         )
 
 
-def largest_factor(error: Callable[[float], float], room: float, *, lower: float, first: float = 1.0) -> float | None:
+def largest_factor(
+    error: Callable[[float], float], tolerance: float, *, lower: float, first: float = 1.0
+) -> float | None:
     """Return nearly the largest factor whose error is within the tolerance; None where even the lowest is not.
 
     Errors grow about as factors do, so a few steps of proportion come near. Those of quantiles grow in steps, and
@@ -74,19 +76,19 @@ def largest_factor(error: Callable[[float], float], room: float, *, lower: float
     below, above, factor, before = lower, math.inf, max(first, lower), -1.0
     for _ in range(_STEPS):
         found = error(factor)
-        if found <= room:
+        if found <= tolerance:
             below = max(below, factor)
-            if found >= room * (1 - _NEAR):
+            if found >= tolerance * (1 - _NEAR):
                 break
         else:
             above = min(above, factor)
         if above <= below * (1 + _NEAR):
             break
-        guess = factor * room / found * (1 - _NEAR / 2) if 0 < found < math.inf else math.nan
+        guess = factor * tolerance / found * (1 - _NEAR / 2) if 0 < found < math.inf else math.nan
         if found == before or not below < guess < above:  # all comparisons with what is not a number are false
             guess = math.sqrt(below * above) if above < math.inf else below * _LEAP
         factor, before = guess, found
-    return below if below > lower or error(lower) <= room else None
+    return below if below > lower or error(lower) <= tolerance else None
 
 
 def scale_cost(event: Event) -> float:
@@ -100,22 +102,22 @@ def unit_scale_cost(law: str, sensitivity: Sensitivity) -> float:
     return scale_cost(_NOISE_TYPES[law](scale=1).event(sensitivity))
 
 
-def widest_noise(law: NoiseType, room: float, confidence: float) -> Noise:
+def widest_noise(law: NoiseType, tolerance: float, confidence: float) -> Noise:
     """Return the most noise that is within the room."""
     try:
-        return _widest_laplace(room, confidence) if law is Laplace else _widest_gaussian(room, confidence)
+        return _widest_laplace(tolerance, confidence) if law is Laplace else _widest_gaussian(tolerance, confidence)
     except InvalidArgument:
         raise ToleranceUnreachable("this", 0.0) from None
 
 
 @lru_cache(maxsize=1 << 12)
-def _widest_laplace(room: float, confidence: float) -> Laplace:
-    return Laplace.for_accuracy(Accuracy(within=room, confidence=confidence))
+def _widest_laplace(tolerance: float, confidence: float) -> Laplace:
+    return Laplace.for_accuracy(Accuracy(within=tolerance, confidence=confidence))
 
 
 @lru_cache(maxsize=1 << 12)
-def _widest_gaussian(room: float, confidence: float) -> Gaussian:
-    return Gaussian.for_accuracy(Accuracy(within=room, confidence=confidence))
+def _widest_gaussian(tolerance: float, confidence: float) -> Gaussian:
+    return Gaussian.for_accuracy(Accuracy(within=tolerance, confidence=confidence))
 
 
 def merge_scales(scales: Scales, other: Mapping[int, float]) -> None:
@@ -241,13 +243,13 @@ def default_tolerance(unit: Unit, budget: Budget, confidence: float = 0.95) -> s
     return f"{float(_ROUND_PERCENTAGES[first]):g}%"
 
 
-def count_share(unit: Unit, budget: Budget, room: float, confidence: float) -> Fraction:
+def count_share(unit: Unit, budget: Budget, tolerance: float, confidence: float) -> Fraction:
     """Return the share of a budget that a count with this tolerance takes; above 1 where no noise is small enough."""
     moved, whole = row_count_sensitivity(unit), budget.filter()
     found = [Fraction(2)]
     for law in (Gaussian, Laplace) if budget.delta > 0 else (Laplace,):
         try:
-            event = widest_noise(law, room, confidence).event(moved)
+            event = widest_noise(law, tolerance, confidence).event(moved)
         except Refused:  # no noise is that small
             continue
         found.append(whole.share(whole.charged(Spending(), event)))

@@ -101,8 +101,8 @@ def verdict_failure_probability(test: SparseVector, off: int, *, questions: int)
     outside = 2 * np.exp(-(ends + 1) / threshold) / (1 + math.exp(-1 / threshold))
     inside = np.exp(begun * np.log1p(-np.minimum(outside, 1 - 1e-16)))
     mass = np.diff(inside, prepend=0.0)
-    room = np.maximum(off - ends, -1)
-    wrong = np.minimum(1, questions * np.exp(-(room + 1) / question) / (1 + math.exp(-1 / question)))
+    tolerance = np.maximum(off - ends, -1)
+    wrong = np.minimum(1, questions * np.exp(-(tolerance + 1) / question) / (1 + math.exp(-1 / question)))
     return float(mass @ wrong) + float(-math.expm1(begun * math.log1p(-min(outside[-1], 0.5))))
 
 
@@ -347,11 +347,11 @@ def _make_design(  # noqa: PLR0913, PLR0917  all that was chosen
     """Return the design in whole rows, with scales that are surely within the limit."""
     answered = min(updates, questions)
     answer = currency.answer(gap * rows, answers=answered, failing=failing * _DIRECTIONS)
-    room = currency.left(answer, answered)
-    share, error = _split(questions, answered, failing, currency, room)
+    tolerance = currency.left(answer, answered)
+    share, error = _split(questions, answered, failing, currency, tolerance)
     if not error < _MAX_DESIGN_ROWS:
         raise NoUsefulGuarantee(math.inf)
-    question = (2 + 1 / share) / currency.loss(room / (answered + 1))
+    question = (2 + 1 / share) / currency.loss(tolerance / (answered + 1))
     while True:
         test = SparseVector(
             threshold_scale=round_scale_up(share * question),
@@ -380,12 +380,12 @@ def _gap(potential: float, updates: int) -> float:
     return math.sqrt(potential / (2 * (updates + 1))) * (1 + 1e-12)
 
 
-def _split(questions: int, updates: int, failing: float, currency: LossLimit, room: float) -> tuple[float, float]:
+def _split(questions: int, updates: int, failing: float, currency: LossLimit, tolerance: float) -> tuple[float, float]:
     """Return the threshold's scale as a share θ of the questions', and about the error in rows.
 
     It is (2 + 1/θ)(ln(k/2β) + θ·ln(c+1) + ln Γ(1-θ))/ε: e^{τ*/b} is averaged over the largest of c + 1 thresholds.
     """
-    if room <= 0:
+    if tolerance <= 0:
         return 0.5, math.inf
     asked, begun = math.log(questions / (2 * failing)), math.log(min(updates + 1, questions))
 
@@ -393,7 +393,7 @@ def _split(questions: int, updates: int, failing: float, currency: LossLimit, ro
         return (2 + 1 / share) * (asked + share * begun + math.lgamma(1 - share))
 
     share = minimize_unimodal(error, 0.05, 0.95, near=1e-3)
-    return share, max(error(share), 1.0) / currency.loss(room / (updates + 1))
+    return share, max(error(share), 1.0) / currency.loss(tolerance / (updates + 1))
 
 
 # --- What other mechanisms promise for the same questions: independent noise, and a synthetic table. ---

@@ -85,7 +85,7 @@ class BundleLevel(Enum):
 class Rent:
     """Answers that were bought by themselves, over the same classes and with the same noise: rent, paid by question."""
 
-    facet: CountPattern
+    pattern: CountPattern
     """Of the first of them."""
     noise: Noise | None
     """None for a bundle of one set of columns, which is rent beside a bundle of all of them."""
@@ -110,21 +110,21 @@ class SingleAnswers:
     """Of products, the numbers of columns."""
     _open: dict[tuple[object, ...], Rent] = field(default_factory=dict)
 
-    def pay(self, facet: CountPattern, noise: Noise, event: Event, blocks: int) -> None:
+    def pay(self, pattern: CountPattern, noise: Noise, event: Event, blocks: int) -> None:
         """Take a single answer."""
-        key = (facet.classes, facet.sets is None, noise, event, blocks)
+        key = (pattern.classes, pattern.sets is None, noise, event, blocks)
         known = self._open.get(key)
         if known is not None:
             known.times += 1
         else:
-            self._open[key] = Rent(facet, noise, event, blocks)
+            self._open[key] = Rent(pattern, noise, event, blocks)
             self.rents.append(self._open[key])
-        self.see(facet)
+        self.see(pattern)
 
-    def see(self, facet: CountPattern) -> None:
+    def see(self, pattern: CountPattern) -> None:
         """Take note of what was asked about."""
-        sides = class_sets(facet)
-        for own in facet.classes:
+        sides = class_sets(pattern)
+        for own in pattern.classes:
             before = self.finest.get(own.attribute)
             if before is None or own.number > before.number:
                 self.finest[own.attribute] = own
@@ -137,21 +137,21 @@ class SingleAnswers:
                 if finest and (before_members is None or _hardness(own, members) > _hardness(own, before_members)):
                     self.worst[own.attribute] = members
 
-    def seen(self, facet: CountPattern) -> SingleAnswers:
+    def seen(self, pattern: CountPattern) -> SingleAnswers:
         """Return what would be known after one more question, without the rents."""
         found = SingleAnswers(finest=dict(self.finest), worst=dict(self.worst), sizes=set(self.sizes))
-        found.see(facet)
+        found.see(pattern)
         return found
 
-    def bought(self, purchase: Purchase, facet: CountPattern | None, event: Event) -> None:
+    def bought(self, purchase: Purchase, pattern: CountPattern | None, event: Event) -> None:
         """Count the rent that was paid for what now follows as used; what is narrow is rent itself for what is wide."""
         for rent in self.rents:
             if purchase.helped(rent):
                 rent.used |= purchase.levels
         self._open = {key: rent for key, rent in self._open.items() if purchase.level not in rent.used}
-        if facet is not None and purchase.level in {BundleLevel.SCOPE_LATTICE, BundleLevel.SCOPE_TABLE}:
-            self.rents.append(Rent(facet, None, event, 1, used={purchase.level}))
-            self.see(facet)
+        if pattern is not None and purchase.level in {BundleLevel.SCOPE_LATTICE, BundleLevel.SCOPE_TABLE}:
+            self.rents.append(Rent(pattern, None, event, 1, used={purchase.level}))
+            self.see(pattern)
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,9 +171,9 @@ class Purchase:
         return cls(BundleLevel.LATTICE if wide else BundleLevel.SCOPE_LATTICE, frozenset().union(*sets), sets)
 
     @classmethod
-    def of_table(cls, facet: CountPattern, asked: frozenset[str]) -> Self:
+    def of_table(cls, pattern: CountPattern, asked: frozenset[str]) -> Self:
         """Return the purchase of a table, given all columns that were asked about before."""
-        names = frozenset(facet.names)
+        names = frozenset(pattern.names)
         return cls(BundleLevel.TABLE if asked <= names else BundleLevel.SCOPE_TABLE, names, frozenset((names,)))
 
     @property
@@ -191,15 +191,15 @@ class Purchase:
 
     def helped(self, rent: Rent) -> bool:
         """Return whether what was rented would have followed from it; of a wide lattice, with what was known before."""
-        product = class_sets(rent.facet) is not None or self.level in {BundleLevel.SCOPE_TABLE, BundleLevel.TABLE}
-        return product and (self.level is BundleLevel.LATTICE or set(rent.facet.names) <= self.names)
+        product = class_sets(rent.pattern) is not None or self.level in {BundleLevel.SCOPE_TABLE, BundleLevel.TABLE}
+        return product and (self.level is BundleLevel.LATTICE or set(rent.pattern.names) <= self.names)
 
 
-def class_sets(facet: CountPattern) -> tuple[ClassSet, ...] | None:
+def class_sets(pattern: CountPattern) -> tuple[ClassSet, ...] | None:
     """Return a product, or one cell of a marginal, by attribute; None for what is neither."""
-    if facet.grouped:
-        return tuple((own, 1) for own in facet.classes)
-    return None if facet.sets is None else tuple(zip(facet.classes, facet.sets, strict=True))
+    if pattern.grouped:
+        return tuple((own, 1) for own in pattern.classes)
+    return None if pattern.sets is None else tuple(zip(pattern.classes, pattern.sets, strict=True))
 
 
 def at_least_as_hard(classes: Classes, members: int, other: int) -> bool:
@@ -285,36 +285,36 @@ class Knowledge:
         """Whether there are single answers to be put together."""
         return self._combined > 0
 
-    def facet(self, block: Block) -> CountPattern | None:
+    def pattern(self, block: Block) -> CountPattern | None:
         """Return the classes that a block is a count over."""
         return find_pattern(block, self.domain)
 
     def lookup_all(
-        self, wanted: Sequence[BlockDemand], facets: Sequence[CountPattern | None]
+        self, wanted: Sequence[BlockDemand], patterns: Sequence[CountPattern | None]
     ) -> list[KnownValues | None]:
         """Return what `lookup` returns for each block; residuals are looked up for all products together."""
         found: list[KnownValues | None] = [None] * len(wanted)
         some = len(self.residuals) > 1  # more than the number of rows
         if not some and not self.tables:
-            for place, (own, facet) in enumerate(zip(wanted, facets, strict=True)):
-                if facet is None or not facet.sets:
-                    found[place] = self.lookup(own.block, facet, own.met)
+            for place, (own, pattern) in enumerate(zip(wanted, patterns, strict=True)):
+                if pattern is None or not pattern.sets:
+                    found[place] = self.lookup(own.block, pattern, own.met)
             return found
-        products = {place: facet for place, facet in enumerate(facets) if facet is not None and facet.sets}
+        products = {place: pattern for place, pattern in enumerate(patterns) if pattern is not None and pattern.sets}
         estimates = self.residuals.lookup_all([*products.values()]) if some else [None] * len(products)
         known = dict(zip(products, estimates, strict=True))
-        for place, (own, facet) in enumerate(zip(wanted, facets, strict=True)):
+        for place, (own, pattern) in enumerate(zip(wanted, patterns, strict=True)):
             one = known.get(place)
             if one is not None and own.met(one):
                 found[place] = one
             else:
-                found[place] = self.lookup(own.block, facet, own.met, beside_residuals=one is not None)
+                found[place] = self.lookup(own.block, pattern, own.met, beside_residuals=one is not None)
         return found
 
     def lookup(
         self,
         block: Block,
-        facet: CountPattern | None,
+        pattern: CountPattern | None,
         enough: Callable[[KnownValues], bool],
         *,
         beside_residuals: bool = False,
@@ -328,7 +328,7 @@ class Knowledge:
         ways = [self._exactly, self._from_residuals, self._from_tables, self._as_released]
         if beside_residuals:
             ways.remove(self._from_residuals)
-        return next((found for way in ways for found in way(block, facet) if enough(found)), None)
+        return next((found for way in ways for found in way(block, pattern) if enough(found)), None)
 
     def combine(self, block: Block, enough: Callable[[KnownValues], bool]) -> KnownValues | None:
         """Return a block's values as a combination of single answers, if that is accurate enough.
@@ -356,10 +356,10 @@ class Knowledge:
         found.residuals = self.residuals.expecting(() if isinstance(measured, Measurement) else measured, fixed=fixed)
         if isinstance(measured, Measurement):
             for block, noise in zip(measured.query.blocks, measured.noises, strict=True):
-                facet = self.facet(block)
-                if facet is not None and facet.grouped:
+                pattern = self.pattern(block)
+                if pattern is not None and pattern.grouped:
                     found.tables.append(
-                        CountTable(_classes_in_key_order(block, facet), np.zeros(block.values), noise, "")
+                        CountTable(_classes_in_key_order(block, pattern), np.zeros(block.values), noise, "")
                     )
                 elif _counts_all(block):
                     found._count_rows(0, noise)
@@ -387,37 +387,37 @@ class Knowledge:
         if found is not None:
             yield found
 
-    def _from_residuals(self, block: Block, facet: CountPattern | None) -> Iterator[KnownValues]:
-        if facet is None or (facet.classes and len(self.residuals) < 2):  # noqa: PLR2004  the number of rows alone
+    def _from_residuals(self, block: Block, pattern: CountPattern | None) -> Iterator[KnownValues]:
+        if pattern is None or (pattern.classes and len(self.residuals) < 2):  # noqa: PLR2004  the number of rows alone
             return
-        if facet.grouped:
-            cells = self.residuals.cells(facet)
+        if pattern.grouped:
+            cells = self.residuals.cells(pattern)
             if cells is not None:
-                yield KnownValues(_cells_in_key_order(np.asarray(cells.values), block, facet), cells.laws)
+                yield KnownValues(_cells_in_key_order(np.asarray(cells.values), block, pattern), cells.laws)
             return
-        known = self.residuals.lookup(facet)
+        known = self.residuals.lookup(pattern)
         if known is None:
-            finer = refine_pattern(facet, self.domain)
+            finer = refine_pattern(pattern, self.domain)
             known = None if finer is None else self.residuals.lookup(finer)
         if known is not None:
             yield known
 
-    def _from_tables(self, block: Block, facet: CountPattern | None) -> Iterator[KnownValues]:
+    def _from_tables(self, block: Block, pattern: CountPattern | None) -> Iterator[KnownValues]:
         """Yield what each table says, the one with the least variance first: of two laws another may have less tail."""
         known = []
         for table in self.tables:
-            product = None if facet is None else table.product(facet, self.rows)
+            product = None if pattern is None else table.product(pattern, self.rows)
             known.append(table.lookup(block, self.rows) if product is None else product)
         yield from sorted((one for one in known if one is not None), key=_largest_variance)
 
-    def _as_released(self, block: Block, facet: CountPattern | None) -> Iterator[KnownValues]:
+    def _as_released(self, block: Block, pattern: CountPattern | None) -> Iterator[KnownValues]:
         """Yield a table that was released, its columns in another order: its law is that of one draw, exactly."""
-        if facet is None or not facet.grouped:
+        if pattern is None or not pattern.grouped:
             return
-        alike = [own for own in self.tables if set(own.classes) == set(facet.classes)]
+        alike = [own for own in self.tables if set(own.classes) == set(pattern.classes)]
         if alike:
             best = min(alike, key=lambda own: noise_variance(own.noise))
-            places = [best.classes.index(own) for own in _classes_in_key_order(block, facet)]
+            places = [best.classes.index(own) for own in _classes_in_key_order(block, pattern)]
             yield KnownValues(best.values.transpose(places).reshape(-1), (best.noise,))
 
     def _learn_block(
@@ -425,17 +425,17 @@ class Knowledge:
     ) -> None:
         if isinstance(block.weight, PeopleWeight):
             return
-        facet = self.facet(block)
+        pattern = self.pattern(block)
         if block.weight == ONE:
-            classes = _classes_in_key_order(block, facet) if facet is not None and facet.grouped else None
+            classes = _classes_in_key_order(block, pattern) if pattern is not None and pattern.grouped else None
             number = len(measured.query.blocks)
             self.learned.append(LearnedBlock(receipt.id, receipt.event, number, block, tuple(values), noise, classes))
-        if facet is not None and facet.grouped:
+        if pattern is not None and pattern.grouped:
             table = np.asarray(values, dtype=np.float64)
-            self.tables.append(CountTable(_classes_in_key_order(block, facet), table, noise, receipt.id))
-            self.asked.bought(Purchase.of_table(facet, frozenset(self.asked.finest)), facet, receipt.event)
-        elif facet is not None and facet.classes:
-            self.asked.pay(facet, noise, receipt.event, len(measured.query.blocks))
+            self.tables.append(CountTable(_classes_in_key_order(block, pattern), table, noise, receipt.id))
+            self.asked.bought(Purchase.of_table(pattern, frozenset(self.asked.finest)), pattern, receipt.event)
+        elif pattern is not None and pattern.classes:
+            self.asked.pay(pattern, noise, receipt.event, len(measured.query.blocks))
         elif _counts_all(block):
             self._count_rows(values[0], noise)
         if self._combined < _MOST_SINGLE and block.values <= _MOST_VALUES:
@@ -482,17 +482,17 @@ def _largest_variance(found: KnownValues) -> float:
     return max(law.variance for law in found.laws if isinstance(law, NoiseSum))
 
 
-def _classes_in_key_order(block: Block, facet: CountPattern) -> tuple[Classes, ...]:
+def _classes_in_key_order(block: Block, pattern: CountPattern) -> tuple[Classes, ...]:
     """Return the classes of a marginal in the order of its keys."""
-    return tuple(facet.classes[place] for place in _places(block, facet))
+    return tuple(pattern.classes[place] for place in _places(block, pattern))
 
 
-def _cells_in_key_order(values: NDArray[np.float64], block: Block, facet: CountPattern) -> NDArray[np.float64]:
+def _cells_in_key_order(values: NDArray[np.float64], block: Block, pattern: CountPattern) -> NDArray[np.float64]:
     """Return the cells of a marginal in the order of its keys."""
-    table = values.reshape([own.number for own in facet.classes])
-    return table.transpose(_places(block, facet)).reshape(-1)
+    table = values.reshape([own.number for own in pattern.classes])
+    return table.transpose(_places(block, pattern)).reshape(-1)
 
 
-def _places(block: Block, facet: CountPattern) -> list[int]:
+def _places(block: Block, pattern: CountPattern) -> list[int]:
     names = [key.attribute for key in block.keys if isinstance(key, Partition)]
-    return [facet.names.index(name) for name in names]
+    return [pattern.names.index(name) for name in names]

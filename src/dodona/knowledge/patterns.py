@@ -94,8 +94,8 @@ def find_pattern(block: Block, domain: Domain) -> CountPattern | None:
         seen = attribute_uses(Stack((), (block,))).items()
         found = [_coarsest(domain[name], atom_labels(domain[name].cells, own)) for name, own in seen]
     known = tuple(own for own in found if own is not None)
-    facet = CountPattern(known, None)
-    return facet if known and len(known) == len(found) and facet.size <= MOST_PATTERN_CELLS else None
+    pattern = CountPattern(known, None)
+    return pattern if known and len(known) == len(found) and pattern.size <= MOST_PATTERN_CELLS else None
 
 
 def _product_pattern(parts: Sequence[Among], domain: Domain) -> CountPattern | None:
@@ -140,8 +140,8 @@ def _marginal_pattern(block: Block, domain: Domain) -> CountPattern | None:
     known = sorted((own for own in found if own is not None), key=lambda own: own.attribute)
     if len(known) < len(found) or len({own.attribute for own in known}) < len(known):
         return None
-    facet = CountPattern(tuple(known), None, grouped=True)
-    return facet if facet.size <= MOST_PATTERN_CELLS else None
+    pattern = CountPattern(tuple(known), None, grouped=True)
+    return pattern if pattern.size <= MOST_PATTERN_CELLS else None
 
 
 def _key_classes(key: Key, domain: Domain) -> Classes | None:
@@ -158,15 +158,15 @@ def _same(classes: Classes, key: Partition) -> bool:
     return classes == Classes.grouped(key)
 
 
-def refine_pattern(facet: CountPattern, domain: Domain) -> CountPattern | None:
+def refine_pattern(pattern: CountPattern, domain: Domain) -> CountPattern | None:
     """Return a product in the finest ways of its attributes; None where it is in these already."""
-    if facet.sets is None:
+    if pattern.sets is None:
         return None
-    finest = tuple(list_classings(domain[own.attribute])[-1] for own in facet.classes)
-    if finest == facet.classes:
+    finest = tuple(list_classings(domain[own.attribute])[-1] for own in pattern.classes)
+    if finest == pattern.classes:
         return None
     sets = []
-    for own, other, members in zip(facet.classes, finest, facet.sets, strict=True):
+    for own, other, members in zip(pattern.classes, finest, pattern.sets, strict=True):
         codes = sum(mask for place, mask in enumerate(own.masks) if members >> place & 1)
         sets.append(sum(1 << place for place, mask in enumerate(other.masks) if mask & codes))
     return CountPattern(finest, tuple(sets))

@@ -166,18 +166,18 @@ def _prices(residuals: Sequence[Residual], kinds: Sequence[int], unit: Unit) -> 
     np.add.at(alone[0], list(kinds), [float(squared_move_added(residual)) for residual in residuals])
     if unit.neighbours is Neighbours.ADD_REMOVE:
         return alone
-    patterns = DifferencePatterns.of(residuals)
+    differences = DifferencePatterns.of(residuals)
     number = max(kinds) + 1
-    if patterns.size * number > MOST_KINDS:
+    if differences.size * number > MOST_KINDS:
         every = np.zeros((1, number))
         moved = [
             max(largest_squared_move(own), Fraction(0) if unit.fixed else squared_move_added(own)) for own in residuals
         ]
         np.add.at(every[0], list(kinds), [float(own) for own in moved])
         return every
-    table = np.zeros((*patterns.shape, number))
+    table = np.zeros((*differences.shape, number))
     for residual, kind in zip(residuals, kinds, strict=True):
-        table[..., kind] += np.array([float(case) for case in squared_moves(residual)])[patterns.places(residual)]
+        table[..., kind] += np.array([float(case) for case in squared_moves(residual)])[differences.places(residual)]
     flat = table.reshape(-1, number)
     if not unit.fixed:  # a row may also come, or go, where people are replaced
         flat = np.concatenate([flat, alone])
@@ -191,11 +191,11 @@ def _balance_variances(prices: NDArray[np.float64], targets: NDArray[np.float64]
     concave function, which grows when each weight is multiplied by its own derivative. At weights u, w the variances
     √(u·prices/w·targets) have the largest price and the largest error of that weight, or more.
     """
-    pattern = np.full(len(prices), 1 / len(prices))
+    share = np.full(len(prices), 1 / len(prices))
     weight = np.full(len(targets), 1 / len(targets))
     best, found = math.inf, np.ones(prices.shape[1])
     for _ in range(_TURNS):
-        cost, error = pattern @ prices, weight @ targets
+        cost, error = share @ prices, weight @ targets
         spread = np.sqrt(cost / error)
         costs, errors = prices @ (1 / spread), targets @ spread
         reached = float(costs.max() * errors.max())
@@ -203,7 +203,7 @@ def _balance_variances(prices: NDArray[np.float64], targets: NDArray[np.float64]
             best, found = reached, spread
         if best <= (1 + _GAP) * float(np.sqrt(cost * error).sum()) ** 2:
             break
-        pattern = pattern * costs / (pattern @ costs)
+        share = share * costs / (share @ costs)
         weight = weight * errors / (weight @ errors)
     return found
 
@@ -284,17 +284,17 @@ class ResidualStore:
             found.add(residual, np.zeros(residual.number, dtype=np.int64), float(variance))
         return found
 
-    def lookup(self, facet: CountPattern) -> KnownValues | None:
+    def lookup(self, pattern: CountPattern) -> KnownValues | None:
         """Return the answer to a product query; None where a residual that it needs was not measured.
 
         Theorem: residual-reconstruction
         """
-        if facet.sets is None:
+        if pattern.sets is None:
             return None
-        sides = [_side(own, members) for own, members in zip(facet.classes, facet.sets, strict=True)]
+        sides = [_side(own, members) for own, members in zip(pattern.classes, pattern.sets, strict=True)]
         value = variance = reach = 0.0
         for inner in _subsets(len(sides)):
-            found = self._rows.get(tuple([facet.classes[place] for place in inner]))
+            found = self._rows.get(tuple([pattern.classes[place] for place in inner]))
             if found is None:
                 return None
             rows, spread = found
@@ -316,22 +316,22 @@ class ResidualStore:
                 reach = max(reach, mean * largest)
         return KnownValues((value,), _residual_laws(variance, reach))
 
-    def lookup_all(self, facets: Sequence[CountPattern]) -> list[KnownValues | None]:
+    def lookup_all(self, patterns: Sequence[CountPattern]) -> list[KnownValues | None]:
         """Return the answers to many product queries, those over the same classes in one pass."""
-        found: list[KnownValues | None] = [None] * len(facets)
+        found: list[KnownValues | None] = [None] * len(patterns)
         alike: defaultdict[tuple[Classes, ...], list[int]] = defaultdict(list)
-        for place, facet in enumerate(facets):
-            if facet.sets is not None:
-                alike[facet.classes].append(place)
+        for place, pattern in enumerate(patterns):
+            if pattern.sets is not None:
+                alike[pattern.classes].append(place)
         for classes, places in alike.items():
             if len(places) < _SEVERAL or not classes:
                 for place in places:
-                    found[place] = self.lookup(facets[place])
+                    found[place] = self.lookup(patterns[place])
                 continue
             lines = max(1, _MOST_AT_ONCE // math.prod(own.number for own in classes[1:]))
             for start in range(0, len(places), lines):
                 own = places[start : start + lines]
-                told = self._lookup_alike(classes, [facets[place].sets or () for place in own])
+                told = self._lookup_alike(classes, [patterns[place].sets or () for place in own])
                 for place, one in zip(own, told, strict=False):
                     found[place] = one
         return found
@@ -364,24 +364,24 @@ class ResidualStore:
         for one, spread, farthest in zip(value.tolist(), variance.tolist(), reach.tolist(), strict=True):
             yield KnownValues((one,), _residual_laws(spread, farthest))
 
-    def cells(self, facet: CountPattern) -> KnownValues | None:
+    def cells(self, pattern: CountPattern) -> KnownValues | None:
         """Return all cells of a marginal in row-major order, and the law that is one for all of them."""
-        total: NDArray[np.float64] = np.zeros([own.number for own in facet.classes])
+        total: NDArray[np.float64] = np.zeros([own.number for own in pattern.classes])
         variance = reach = 0.0
-        for inner in _subsets(len(facet.classes)):
-            found = self._rows.get(tuple([facet.classes[place] for place in inner]))
+        for inner in _subsets(len(pattern.classes)):
+            found = self._rows.get(tuple([pattern.classes[place] for place in inner]))
             if found is None:
                 return None
             rows, spread = found
             factor = largest = share = 1.0
             for axis, place in enumerate(inner):
-                own = facet.classes[place]
+                own = pattern.classes[place]
                 rows = np.moveaxis(np.tensordot(_lifted(own.number), rows, (0, axis)), 0, axis)
                 share *= 1 - 1 / own.number
                 largest *= float(np.abs(_lifted(own.number)).max())
-            for place, own in enumerate(facet.classes):
+            for place, own in enumerate(pattern.classes):
                 factor /= 1 if place in inner else own.number
-            total += factor * rows.reshape([own.number if n in inner else 1 for n, own in enumerate(facet.classes)])
+            total += factor * rows.reshape([own.number if n in inner else 1 for n, own in enumerate(pattern.classes)])
             if spread:
                 variance += factor * factor * share * spread
                 reach = max(reach, factor * largest)

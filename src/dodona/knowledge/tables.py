@@ -60,14 +60,14 @@ class CountTable:
         """How many counts there are."""
         return self.values.size
 
-    def product(self, facet: CountPattern, rows: RowCount | None) -> KnownValues | None:
+    def product(self, pattern: CountPattern, rows: RowCount | None) -> KnownValues | None:
         """Return a product of sets of classes, with its law; None where it is seen in other classes.
 
         Theorem: table-of-counts
         """
-        if facet.sets is None:
+        if pattern.sets is None:
             return None
-        sets = dict(zip(facet.classes, facet.sets, strict=True))
+        sets = dict(zip(pattern.classes, pattern.sets, strict=True))
         if not sets.keys() <= set(self.classes):
             return None
         table, number = self.values, 1

@@ -92,7 +92,7 @@ class _Bought:
 
 def _table(neighbours: Neighbours, tables: Tables) -> Case:
     domain, unit = schema_of(neighbours).domain, schema_of(neighbours).unit
-    found = design_count_table(domain, unit, (Classes.of(domain["sex"]),), Laplace, room=_WITHIN, failing=0.05)
+    found = design_count_table(domain, unit, (Classes.of(domain["sex"]),), Laplace, tolerance=_WITHIN, failing=0.05)
     if found is None:
         raise InvariantBroken("No table is within the room.")
     bought = _Bought(neighbours, tables, found, "0")
