@@ -6,41 +6,34 @@ last three buy through the desk: charged first, made durable, and only then are 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import partial
-from itertools import islice
-
-import numpy as np
 
 from dodona.answer.answer import Answer, make_answer
-from dodona.answer.derived import Evidence
-from dodona.answer.evaluation import evaluate
-from dodona.answer.offer import ExpectedAccuracy, Offer
+from dodona.answer.offer import Offer
 from dodona.answer.tolerance import validate_tolerances
-from dodona.curator.beyond_budget import BeyondBudget, best_affordable, explain_options
+from dodona.curator.beyond_budget import BeyondBudget, best_affordable
 from dodona.curator.confirm import Confirmer
 from dodona.curator.desk import (
     AffordableRequest,
     Bought,
     Desk,
     Purchase,
-    explain_price_above_epsilon,
-    explain_price_refusal,
     mark_errors_charged,
 )
 from dodona.curator.lookup import Aim, Found, Lookup, Replay, Resolved, distinct_questions, read_release
+from dodona.curator.offers import expect_accuracy, explain_price, hint_at_cheaper_ways
 from dodona.curator.planner import Planner
 from dodona.curator.predictions import ModelTracker
-from dodona.curator.rent_or_buy import Buyer, CountDemand, PurchaseOrder, RentOrBuyRule
+from dodona.curator.rent_or_buy import Buyer, PurchaseOrder, RentOrBuyRule
 from dodona.curator.request import Request
 from dodona.errors import InvariantBroken
 from dodona.knowledge.releases import ReleasedBlocks
 from dodona.ledger.entries import Release
 from dodona.ledger.errors import BudgetExhausted, KeyReused
-from dodona.numbers import format_percent
 from dodona.privacy.accuracy import to_failure_probability
 from dodona.privacy.budget import FREE, Price
 from dodona.privacy.conversion import standalone_epsilon
@@ -137,7 +130,7 @@ def derive(ladder: Ladder, call: Call) -> None:
 
 def confirm(ladder: Ladder, call: Call) -> None:
     """Answer one count with the model's prediction, where an open check confirms it and that is cheaper."""
-    demand = None if call.request.fresh or len(call.missing) > 1 else count_demand(call.missing[0])
+    demand = None if call.request.fresh or len(call.missing) > 1 else call.missing[0].count_demand
     if demand is None or demand.pattern.grouped:
         return
     question = call.missing[0].question
@@ -198,11 +191,11 @@ class Ladder:
     def __init__(self, desk: Desk, rungs: frozenset[str] = OPTIONAL_RUNGS) -> None:
         """Take the desk of an open dataset."""
         self.desk = desk
-        self._rungs = tuple(rung for rung in RUNGS if rung is measure or rung.__name__ in rungs)
+        self.rungs = tuple(rung for rung in RUNGS if rung is measure or rung.__name__ in rungs)
         dataset = self._dataset = desk.dataset
         ledger, schema = dataset.ledger, dataset.schema
-        self._budget = ledger.budget
-        self.planner = Planner(schema.unit, self._budget.delta, ledger.share)
+        self.budget = ledger.budget
+        self.planner = Planner(schema.unit, self.budget.delta, ledger.share)
         version, rows = dataset.source.version, partial(read_public_rows, dataset.source, schema.domain, schema.unit)
         self.releases = ReleasedBlocks(ledger, schema.domain, dataset=dataset.name, version=version, rows=rows)
         self.lookup = Lookup(self.releases, schema.unit.size)
@@ -247,13 +240,13 @@ class Ladder:
         order = self.plan_order(call) if call.missing else None
         price = FREE if order is None else self._price(order)
         known = next((one for one in call.found if one is not None), None)
-        words = self._explained(price, left, call) + self._hinted(call, order)
+        words = explain_price(self, call, price, left) + hint_at_cheaper_ways(self, call, order)
         return Offer(
             question=asked[0],
             price=price,
             source="measured" if order is not None or known is None else known.source,
             mechanism=order.described if order is not None else "earlier releases",
-            accuracy=tuple(self._expected(call, order)),
+            accuracy=tuple(expect_accuracy(self, call, order)),
             confidence=request.confidence,
             allowed=min(left, request.max_price),
             explanation=" ".join(words),
@@ -271,7 +264,7 @@ class Ladder:
     def _look(self, request: Request) -> int | None:
         """Read what was released so far, and return how much; None where what others ask makes no difference."""
         self.releases.follow()
-        return self.releases.seen if replay in self._rungs and not request.fresh else None
+        return self.releases.seen if replay in self.rungs and not request.fresh else None
 
     def _look_again(self, call: Call) -> None:
         """Set a call before the first rung again, as others were answered meanwhile."""
@@ -286,7 +279,7 @@ class Ladder:
         """Answer all questions of a call, rung by rung; where the budget cannot buy it, as the owner chose."""
         try:
             while True:
-                for rung in self._rungs:
+                for rung in self.rungs:
                     rung(self, call)
                     if not call.missing:
                         break
@@ -300,7 +293,7 @@ class Ladder:
 
     def _climb_free(self, call: Call) -> None:
         for rung in _FREE_RUNGS:
-            if rung in self._rungs and call.missing:
+            if rung in self.rungs and call.missing:
                 rung(self, call)
 
     def _answer_beyond(self, call: Call, refused: BudgetExhausted) -> None:
@@ -313,7 +306,7 @@ class Ladder:
             return
         if refused.best is not None:
             raise refused
-        best = self._best(call, self.desk.allowed(call.request.max_price))
+        best = self.affordable(call, self.desk.allowed(call.request.max_price))
         words = None if best is None else best.words
         raise BudgetExhausted(
             asked=refused.asked, left=refused.left, of=refused.of, best=words, why=refused.why
@@ -333,7 +326,7 @@ class Ladder:
     def plan_order(self, call: Call) -> PurchaseOrder:
         """Return what to measure for the questions that have no answer yet: a bundle, or the answers themselves."""
         missing, request = call.missing, call.request
-        if request.fresh or bundle not in self._rungs:
+        if request.fresh or bundle not in self.rungs:
             return self.buyer.alone(_questions(missing), request)
         if len(missing) > 1:
             return self._plan_together(call)
@@ -342,10 +335,10 @@ class Ladder:
         if receipt is not None:  # charged and not measured: it fits, as it did then
             left += ledger.share(receipt.event)
         with self.releases.lock:
-            return self.buyer.single(missing[0].question, request, count_demand(missing[0]), left)
+            return self.buyer.single(missing[0].question, request, missing[0].count_demand, left)
 
     def _plan_together(self, call: Call) -> PurchaseOrder:
-        demands = [count_demand(one) for one in call.missing] if bundle in self._rungs else [None]
+        demands = [one.count_demand for one in call.missing] if bundle in self.rungs else [None]
         known = [demand for demand in demands if demand is not None]
         complete = known if len(known) == len(demands) else []
         with self.releases.lock:
@@ -361,7 +354,7 @@ class Ladder:
             purpose=order.measurement.purpose,
             deliver=partial(release_measurement, order.measurement, text=text),
             max_price=call.request.max_price,
-            affordable=partial(self._best, call),
+            affordable=partial(self.affordable, call),
         )
         bought = self.desk.buy_once(purchase, key=call.key, seen=call.seen)
         if bought is not None:
@@ -409,70 +402,16 @@ class Ladder:
         )
 
     def _price(self, order: PurchaseOrder) -> Price:
-        return Price(order.share, standalone_epsilon(order.event, self._budget.delta))
+        return Price(order.share, standalone_epsilon(order.event, self.budget.delta))
 
-    def _best(self, call: Call, most: Fraction) -> AffordableRequest | None:
+    def affordable(self, call: Call, most: Fraction) -> AffordableRequest | None:
         """Return nearly the best accuracy that a share of the budget buys; several questions may be bought together."""
         missing = _questions(call.missing or call.asked)
 
         def share(wish: Request) -> Fraction:
             return self.plan_order(self._resolve(missing, wish, None)).share
 
-        return best_affordable(share, call.request, most, pure=self._budget.delta == 0)
-
-    # --- What an offer says.
-
-    def _expected(self, call: Call, order: PurchaseOrder | None) -> Iterator[ExpectedAccuracy]:
-        """Yield what to expect of each column, of the first ten as a range; of several questions, the first ten."""
-        from dodona.curator.forecast import Forecaster
-
-        start = 0
-        for one, found in islice(zip(call.asked, call.found, strict=True), _SHOWN):
-            question = one.question
-            if found is not None:
-                yield from _known_accuracy(found.measured, call.request)
-                continue
-            if order is None or order.alone is None:
-                yield from _requested_accuracy(one)
-                continue
-            noises = order.alone.noises[start : start + len(question.query.blocks)]
-            start += len(noises)
-            with self.releases.lock:
-                forecaster = Forecaster(self.releases.follow(), self._dataset.schema.unit.size)
-                yield from [
-                    forecaster.expected(question, *column, noises, call.request, ranges=place < _SHOWN)
-                    for place, column in enumerate(question.noisy_columns)
-                ]
-
-    def _explained(self, price: Price, left: Fraction, call: Call) -> list[str]:
-        """Return whether the price fits what is left, in words; where it does not, what becomes of the question."""
-        most = call.request.max_price
-        exhausted = price.share > left
-        best = self._best(call, min(left, most)) if price.share > most or exhausted else None
-        words = None if best is None else best.words
-        explained = [explain_options(left, len(call.asked), dear=exhausted, best=words, after=self._dataset.after)]
-        if not exhausted and price.share > most:
-            explained.append(explain_price_refusal(price.share, most, best))
-        why = explain_price_above_epsilon(price, self._budget)
-        return [*explained, why] if why else explained
-
-    def _hinted(self, call: Call, order: PurchaseOrder | None) -> list[str]:
-        """Return what `prepare` would cost, and how likely the question is free after all."""
-        demand = count_demand(call.missing[0]) if len(call.missing) == 1 and order is not None else None
-        if demand is None or order is None:
-            return []
-        hints = []
-        widest = self.buyer.widest(demand) if bundle in self._rungs and order.bundle is None else None
-        if widest is not None:
-            share = self._dataset.ledger.share(widest.event)
-            hints.append(f"To prepare {widest.level.value} would cost {format_percent(share)}.")
-        if confirm in self._rungs and not demand.pattern.grouped:
-            question = call.missing[0].question
-            single = self.planner.plan((question,), call.request).event
-            chance = self.confirmer.chance(question, demand.tolerance, demand.failing, lambda: single)
-            if chance is not None:
-                hints.append(f"An open check may confirm the model's prediction for free: {100 * chance:.0f}% likely.")
-        return hints
+        return best_affordable(share, call.request, most, pure=self.budget.delta == 0)
 
 
 def _questions(asked: Sequence[Resolved]) -> tuple[Question, ...]:
@@ -485,29 +424,6 @@ def _spread(found: Sequence[Found], asked: Sequence[Question], places: Sequence[
         return list(found)
     spread = [(found[place], question) for place, question in zip(places, asked, strict=True)]
     return [replace(one, measured=replace(one.measured, question=question)) for one, question in spread]
-
-
-def count_demand(asked: Resolved) -> CountDemand | None:
-    """Return the demand of a question that is one count over classes."""
-    demanded = asked.demands
-    if demanded is None or len(demanded) != 1 or asked.patterns[0] is None:
-        return None
-    return CountDemand(demanded[0].block, asked.patterns[0], demanded[0].tolerance, demanded[0].failing)
-
-
-def _requested_accuracy(asked: Resolved) -> Iterator[ExpectedAccuracy]:
-    """Yield what was asked for: what follows from a bundle is at least that accurate."""
-    for demand, (column, _) in zip(asked.demands or (), asked.question.noisy_columns, strict=True):
-        yield ExpectedAccuracy(column.name, demand.tolerance * float(demand.block.unit))
-
-
-def _known_accuracy(evidence: Evidence, request: Request) -> Iterator[ExpectedAccuracy]:
-    """Yield how far off the values of each column are that are known already."""
-    for column, _ in evidence.question.noisy_columns:
-        if column in evidence.question.columns:
-            band = evaluate(column.expression, evidence, to_failure_probability(request.confidence))
-            away = np.maximum(band.high - band.value, band.value - band.low)
-            yield ExpectedAccuracy(column.name, float(np.where(np.isnan(band.value), np.inf, away).max()))
 
 
 def _stack_queries(asked: Sequence[Question]) -> Query:

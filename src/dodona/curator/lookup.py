@@ -14,6 +14,7 @@ from dodona.answer.laws import ErrorLaw, half_width
 from dodona.answer.measured import MeasuredValues
 from dodona.answer.tolerance import ColumnTolerances, resolve_tolerance
 from dodona.curator.planner import predict_error
+from dodona.curator.rent_or_buy import CountDemand
 from dodona.curator.request import Request
 from dodona.errors import InvariantBroken
 from dodona.knowledge.knowledge import may_be_exact
@@ -131,6 +132,14 @@ class Resolved:
             self._demands = find_demands(self.question, self._aim)
             self._known = True
         return self._demands
+
+    @property
+    def count_demand(self) -> CountDemand | None:
+        """The demand of a question that is one count over classes."""
+        demands = self.demands
+        if demands is None or len(demands) != 1 or self.patterns[0] is None:
+            return None
+        return CountDemand(demands[0].block, self.patterns[0], demands[0].tolerance, demands[0].failing)
 
     def relaxed(self) -> Resolved:
         """Return the same question with demands that anything meets."""

@@ -1,0 +1,99 @@
+"""What an offer says beside its price: the accuracy to expect, why it costs that much, and cheaper ways."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from fractions import Fraction
+from itertools import islice
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dodona.answer.derived import Evidence
+from dodona.answer.evaluation import evaluate
+from dodona.answer.offer import ExpectedAccuracy
+from dodona.curator.beyond_budget import explain_options
+from dodona.curator.desk import explain_price_above_epsilon, explain_price_refusal
+from dodona.curator.lookup import Resolved
+from dodona.curator.rent_or_buy import PurchaseOrder
+from dodona.curator.request import Request
+from dodona.numbers import format_percent
+from dodona.privacy.accuracy import to_failure_probability
+from dodona.privacy.budget import Price
+
+if TYPE_CHECKING:
+    from dodona.curator.ladder import Call, Ladder
+
+_SHOWN = 10
+
+
+def expect_accuracy(ladder: Ladder, call: Call, order: PurchaseOrder | None) -> Iterator[ExpectedAccuracy]:
+    """Yield what to expect of each column, of the first ten as a range; of several questions, the first ten."""
+    from dodona.curator.forecast import Forecaster
+
+    start = 0
+    for one, found in islice(zip(call.asked, call.found, strict=True), _SHOWN):
+        question = one.question
+        if found is not None:
+            yield from _known_accuracy(found.measured, call.request)
+            continue
+        if order is None or order.alone is None:
+            yield from _requested_accuracy(one)
+            continue
+        noises = order.alone.noises[start : start + len(question.query.blocks)]
+        start += len(noises)
+        with ladder.releases.lock:
+            forecaster = Forecaster(ladder.releases.follow(), ladder.desk.dataset.schema.unit.size)
+            yield from [
+                forecaster.expected(question, *column, noises, call.request, ranges=place < _SHOWN)
+                for place, column in enumerate(question.noisy_columns)
+            ]
+
+
+def explain_price(ladder: Ladder, call: Call, price: Price, left: Fraction) -> list[str]:
+    """Return whether the price fits what is left, in words; where it does not, what becomes of the question."""
+    most = call.request.max_price
+    exhausted = price.share > left
+    best = ladder.affordable(call, min(left, most)) if price.share > most or exhausted else None
+    words = None if best is None else best.words
+    after = ladder.desk.dataset.after
+    explained = [explain_options(left, len(call.asked), dear=exhausted, best=words, after=after)]
+    if not exhausted and price.share > most:
+        explained.append(explain_price_refusal(price.share, most, best))
+    why = explain_price_above_epsilon(price, ladder.budget)
+    return [*explained, why] if why else explained
+
+
+def hint_at_cheaper_ways(ladder: Ladder, call: Call, order: PurchaseOrder | None) -> list[str]:
+    """Return what `prepare` would cost, and how likely the question is free after all."""
+    demand = call.missing[0].count_demand if len(call.missing) == 1 and order is not None else None
+    if demand is None or order is None:
+        return []
+    hints = []
+    rungs = {rung.__name__ for rung in ladder.rungs}
+    widest = ladder.buyer.widest(demand) if "bundle" in rungs and order.bundle is None else None
+    if widest is not None:
+        share = ladder.desk.dataset.ledger.share(widest.event)
+        hints.append(f"To prepare {widest.level.value} would cost {format_percent(share)}.")
+    if "confirm" in rungs and not demand.pattern.grouped:
+        question = call.missing[0].question
+        single = ladder.planner.plan((question,), call.request).event
+        chance = ladder.confirmer.chance(question, demand.tolerance, demand.failing, lambda: single)
+        if chance is not None:
+            hints.append(f"An open check may confirm the model's prediction for free: {100 * chance:.0f}% likely.")
+    return hints
+
+
+def _requested_accuracy(asked: Resolved) -> Iterator[ExpectedAccuracy]:
+    """Yield what was asked for: what follows from a bundle is at least that accurate."""
+    for demand, (column, _) in zip(asked.demands or (), asked.question.noisy_columns, strict=True):
+        yield ExpectedAccuracy(column.name, demand.tolerance * float(demand.block.unit))
+
+
+def _known_accuracy(evidence: Evidence, request: Request) -> Iterator[ExpectedAccuracy]:
+    """Yield how far off the values of each column are that are known already."""
+    for column, _ in evidence.question.noisy_columns:
+        if column in evidence.question.columns:
+            band = evaluate(column.expression, evidence, to_failure_probability(request.confidence))
+            away = np.maximum(band.high - band.value, band.value - band.low)
+            yield ExpectedAccuracy(column.name, float(np.where(np.isnan(band.value), np.inf, away).max()))
