@@ -234,8 +234,6 @@ class Lookup:
     def replay(self, asked: Sequence[Resolved]) -> list[Replay]:
         """Return for each question of counts and sums the releases of its blocks that are accurate enough."""
         with self.releases.lock:
-            if not self.releases.tells:
-                return [Replay.nothing(one) for one in asked]
             return [Replay(one, self._recall(one)) for one in asked]
 
     def _recall(self, one: Resolved) -> tuple[ReleasedBlock | None, ...]:

@@ -193,8 +193,10 @@ def make_request(  # noqa: PLR0913  all that a call may say
             "Both within and epsilon were given. Write within= for an accuracy, or epsilon= for a price, and not both."
         )
     wanted = None if within is None else _validate_tolerances(within)
-    sure = default.confidence if confidence is None else confidence
-    to_failure_probability(sure)
+    sure = default.confidence
+    if confidence is not None:
+        sure = confidence
+        to_failure_probability(sure)
     most = effective_max_price(max_price, default)
     if epsilon is not None:
         return Request(
@@ -219,7 +221,9 @@ def _validate_tolerances(within: Tolerances) -> Tolerance | ColumnTolerances:
 
 
 def _validate_tolerance(within: object) -> Tolerance:
-    found = within if isinstance(within, str) else python_number(within)
+    if isinstance(within, str) or type(within) is int or type(within) is float:
+        return within
+    found = python_number(within)
     if found is None:
         raise InvalidArgument("within", within, _ACCEPTED)
     return found

@@ -43,15 +43,11 @@ class ReleasedBlocks:
         self._place: dict[str, int] = {}  # of a receipt, among the releases
         self._waiting: defaultdict[bool, list[tuple[Block, ReleasedBlock, str | None]]] = defaultdict(list)
         self._expected: dict[str, Measurement | ResidualMeasurement] = {}
-        self._read = 0
+        self.seen = 0
+        """How many releases of the ledger were read."""
         self._draws = DrawCounts()
         self.lock = threading.RLock()
         """Whoever reads the knowledge holds it: another thread may be adding to it."""
-
-    @property
-    def seen(self) -> int:
-        """How many releases of the ledger were read; whoever looks takes the number before the look."""
-        return self._read
 
     @property
     def draws(self) -> DrawCounts:
@@ -97,10 +93,10 @@ class ReleasedBlocks:
             return self.knowledge
 
     def _follow(self) -> None:
-        for receipt, release in self._ledger.releases(after=self._read):
+        for receipt, release in self._ledger.releases(after=self.seen):
             if (receipt.dataset, receipt.version) == self._of and release.question is not None:
                 self.begin()  # before it counts as read: the table may fail here
-            self._read += 1
+            self.seen += 1
             measured = self._expected.pop(receipt.id, None)
             if (receipt.dataset, receipt.version) != self._of or release.question is None:
                 continue
@@ -113,7 +109,7 @@ class ReleasedBlocks:
             if isinstance(measured, ResidualMeasurement):
                 self.knowledge.learn_residuals(receipt, measured, values)
                 continue
-            self._place[receipt.id] = self._read
+            self._place[receipt.id] = self.seen
             start, blocks = 0, measured.query.blocks
             # What a receipt was for is the digest of its query, which is that of its block where there is just one.
             known = receipt.purpose if len(blocks) == 1 else None
