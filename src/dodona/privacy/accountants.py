@@ -30,25 +30,25 @@ class Accountant(Enum):
     ZCDP = "zcdp"
     """zCDP prices add up to the ρ that implies (ε, δ)."""
     RENYI = "renyi"
-    """Rényi divergences at the budget's own order add up to what implies (ε, δ)."""
+    """Rényi divergences at the budget's order add up to a limit that implies (ε, δ)."""
     EITHER = "either"
-    """Admits what the pure or the Rényi account admits, both being charged with everything."""
+    """Admits what either the pure or the Rényi account admits; both are charged for everything."""
 
 
 @dataclass(frozen=True, slots=True)
 class Spending:
-    """A running total: the sum of pure losses, None once an event without one came, and of costs in units of 2^-64."""
+    """A running total: the sum of pure losses (None once an event has none) and the sum of costs in units of 2^-64."""
 
     pure: Fraction | None = Fraction(0)
     units: int = 0
     events: int = 0
     neighbours: Neighbours | None = None
-    """The relation of the events so far; another cannot be added to it."""
+    """The neighbour relation of the events so far; events under another relation cannot be added."""
 
 
 @dataclass(frozen=True, slots=True)
 class Shares:
-    """Which part of the budget an event takes, by each account; None where that account cannot admit it any more."""
+    """The share of the budget that an event takes in each account; None if that account can no longer admit it."""
 
     pure: Fraction | None
     units: Fraction | None
@@ -66,10 +66,10 @@ class PrivacyFilter:
     delta: Fraction
     order: Fraction | None
     limit: int
-    """What the costs may add up to, in units; 0 for the pure accountant."""
+    """The limit on the sum of costs, in units; 0 for the pure accountant."""
 
     def after(self, spent: Spending, event: Event, *, times: int = 1) -> Spending | None:
-        """Return the total after the event, or None where it does not fit."""
+        """Return the total after the event, or None if it does not fit."""
         total = self.charged(spent, event, times=times)
         return total if self.admits(total) else None
 
@@ -111,7 +111,7 @@ class PrivacyFilter:
                 assert_never(self.accountant)
 
     def share(self, spent: Spending) -> Fraction:
-        """Return which part of the budget a total takes; above 1 where it does not fit."""
+        """Return the share of the budget that a total takes; above 1 if it does not fit."""
         pure = Fraction(2) if spent.pure is None else spent.pure / self.epsilon
         match self.accountant:
             case Accountant.PURE:
@@ -124,7 +124,7 @@ class PrivacyFilter:
                 assert_never(self.accountant)
 
     def shares(self, spent: Spending, event: Event) -> Shares:
-        """Return which part of each account an event takes: of two, the one that admits the whole decides."""
+        """Return the share of each account that an event takes: with two accounts, the one that admits the whole decides."""
         pure = units = None
         counts_pure = self.accountant in {Accountant.PURE, Accountant.EITHER}
         if counts_pure and spent.pure is not None and spent.pure <= self.epsilon and event.epsilon is not None:
@@ -134,20 +134,20 @@ class PrivacyFilter:
         return Shares(pure, units)
 
     def least_share(self, spent: Spending, event: Event) -> Fraction:
-        """Return the smaller of the two; where no account counts any more, the share of an untouched budget."""
+        """Return the smaller of the two shares; if neither account counts any more, the share of an untouched budget."""
         shares = self.shares(spent, event)
         counted = [share for share in (shares.pure, shares.units) if share is not None]
         return min(counted) if counted else self.share(self.charged(Spending(), event))
 
     def scaled(self, share: Fraction) -> PrivacyFilter:
-        """Return the filter of a part of this budget in the same currency: an analyst's share of it."""
+        """Return the filter for a share of this budget in the same currency, such as an analyst's share."""
         if not 0 < share <= 1:
             raise InvalidArgument("share", share, "write a part of the budget, above 0 and up to 1")
         return replace(self, epsilon=self.epsilon * share, limit=int(self.limit * share))
 
 
 def budget_filter(accountant: Accountant, epsilon: Fraction, delta: Fraction) -> PrivacyFilter:
-    """Return the filter of a budget; its order and limit follow from (ε, δ) alone.
+    """Return the filter of a budget; its order and limit depend only on (ε, δ).
 
     >>> budget_filter(Accountant.RENYI, Fraction(1), Fraction(1, 10**6)).order
     Fraction(22, 1)
@@ -178,20 +178,20 @@ def _renyi_cost(event: Event, order: Fraction) -> int:
     return bounds.cost_in_units(event.renyi(order))
 
 
-# --- The odometer: an ε that holds for what has been spent so far, whenever one looks. ---
+# --- The odometer: an ε that is valid for everything spent so far, whenever it is read. ---
 
 
-# A factor of two between orders costs a few percent of the reading; the highest serves readings down to a thousandth.
+# A factor of two between orders costs a few percent of the reading; the highest suits readings down to a thousandth.
 _ORDERS = tuple(1 + 2**power for power in range(16))
-_FIRST = Fraction(3, 4)  # of δ, for a reading after one event; the orders share the rest
+_FIRST = Fraction(3, 4)  # share of δ for the reading of a single event; the orders share the rest
 _EACH = (1 - _FIRST) / len(_ORDERS)
 _PURE = PrivacyFilter(Accountant.PURE, Fraction(1), Fraction(0), None, 0)
 
 
 def odometer(events: Mapping[Event, int], *, delta: Fraction) -> Fraction | None:
-    """Return an ε such that everything so far is (ε, δ)-differentially private, at any time one cares to look.
+    """Return an ε such that all events so far are (ε, δ)-differentially private, whenever it is read.
 
-    None where nothing is known: at δ = 0 with an event that has no pure loss.
+    Returns None if nothing can be said: at δ = 0 with an event that has no pure loss.
 
     Theorem: odometer
     """
@@ -210,7 +210,7 @@ def odometer(events: Mapping[Event, int], *, delta: Fraction) -> Fraction | None
 
 
 def _totals(events: Mapping[Event, int]) -> list[Fraction]:
-    """Return the sum of Rényi prices at each order; of an event, at most order·ρ and at most its pure loss."""
+    """Return the sum of Rényi prices at each order; an event costs at most order·ρ and at most its pure loss."""
     slope, sums = 0, [0] * len(_ORDERS)
     for event, times in events.items():
         rho, pure = _prices(event)
@@ -232,7 +232,7 @@ def _prices(event: Event) -> tuple[int, int | None]:
 
 @lru_cache(maxsize=1 << 10)
 def _reading(order: int, total: Fraction, delta: Fraction) -> Fraction:
-    """Return the ε that one order proves; a budget is looked at more often than it is charged."""
+    """Return the ε that one order proves; cached, as a budget is read more often than it is charged."""
     return Fraction(order_epsilon(total, order=Fraction(order), delta=delta * _EACH))
 
 

@@ -1,4 +1,4 @@
-"""Accuracy: how far an answer may be off, and with which confidence."""
+"""Accuracy: how large the error of an answer may be, and with what confidence."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ class Against(Enum):
     """What an answer is compared with."""
 
     TABLE = "table"
-    """The exact answer on the rows at hand."""
+    """The exact answer on the current rows."""
     POPULATION = "population"
-    """What the answer would be on average over tables sampled like this one."""
+    """The expected answer over tables sampled from the same population."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,11 +29,11 @@ class Accuracy:
     within: float
     confidence: float = 0.95
     expected: float | None = None
-    """Bound on the mean absolute error of one answer, where it is known."""
+    """Bound on the mean absolute error of one answer, if known."""
     against: Against = Against.TABLE
 
     def __post_init__(self) -> None:
-        """Refuse what no answer can promise."""
+        """Validate the tolerance and the confidence."""
         to_failure_probability(self.confidence)
         if not _is_number(self.within) or not 0 <= self.within < math.inf:
             raise InvalidArgument("within", self.within, "write a number from 0 up, in the answer's unit")
@@ -42,14 +42,14 @@ class Accuracy:
 
 
 def to_failure_probability(confidence: float) -> float:
-    """Return 1 - confidence, for a confidence strictly between 0 and 1, also after rounding."""
+    """Return 1 - confidence, for a confidence that stays strictly between 0 and 1 after rounding."""
     if not _is_number(confidence) or not 0 < 1 - float(confidence) < 1:
         raise InvalidArgument("confidence", confidence, "write a number between 0 and 1, such as 0.95")
     return 1 - float(confidence)
 
 
 def sampling_error(failing: float, *, answers: int, sample: int) -> float:
-    """Return how far counts over `sample` independent rows are from what is expected, but with probability `failing`.
+    """Return the sampling error of counts over `sample` independent rows, with failure probability `failing`.
 
     Theorem: sampling-error
     """
@@ -58,13 +58,13 @@ def sampling_error(failing: float, *, answers: int, sample: int) -> float:
 
 
 def validate_count(value: int, *, argument: str, upper: int = _MOST) -> int:
-    """Return how many there are of something: a whole number from 1 up."""
+    """Return a validated count: an integer of at least 1."""
     plain = type(value) is int and 1 <= value <= upper
     return value if plain else to_integer(value, argument=argument, lower=1, upper=upper)
 
 
 def validate_table_target(target: Accuracy) -> Accuracy:
-    """Return a target that noise alone can meet; one against the population would need the number of rows."""
+    """Return a target that noise alone can meet; a target against the population would need the number of rows."""
     if target.against is not Against.TABLE:
         accepted = "write a target against the table; `accuracy(sample=...)` says what that means for the population"
         raise InvalidArgument("against", target.against, accepted)

@@ -1,6 +1,6 @@
 """The discrete Laplace and discrete Gaussian mechanisms: scales, prices and accuracy.
 
-A mechanism is built from a privacy loss or from an accuracy target, and states its own event and error. Nothing here
+A mechanism is built from a privacy loss or from an accuracy target, and states its event and error. Nothing here
 draws a number or sees data.
 """
 
@@ -31,13 +31,13 @@ from dodona.privacy.events import GaussianEvent, LaplaceEvent
 from dodona.query.sensitivity import Sensitivity
 from dodona.schema.schema import Neighbours
 
-# --- The scale of integer noise, in units of the answer: an exact number in the range that is drawn exactly. ---
+# --- The scale of integer noise, in units of the answer: an exact number in the range that can be sampled exactly. ---
 
 
 SMALLEST_SCALE = Fraction(1, 1000)
 LARGEST_SCALE = Fraction(10**12)
 NEGLIGIBLE_NOISE = 10**20
-"""Noise this far out has probability zero to every digit of a double."""
+"""Noise of this magnitude has probability zero in double precision."""
 SMALLEST_EPSILON = Fraction(1, 10**12)
 LARGEST_EPSILON = Fraction(10**4)
 
@@ -61,7 +61,7 @@ def validate_noise_epsilon(value: Exact) -> Fraction:
 
 
 def validate_noise_delta(value: Exact) -> Fraction:
-    """Return a failure probability of privacy, strictly between 0 and 1."""
+    """Return δ, the failure probability of privacy, strictly between 0 and 1."""
     delta = to_fraction(value, argument="delta", lower=Fraction(0), upper=Fraction(1))
     if delta in (0, 1):
         raise InvalidArgument("delta", value, "write a number between 0 and 1, such as '1e-6'")
@@ -69,7 +69,7 @@ def validate_noise_delta(value: Exact) -> Fraction:
 
 
 def round_scale_down(value: float) -> Fraction:
-    """Return the scale to seven digits, rounded down: less noise than asked for, so accuracy is kept.
+    """Return the scale to seven digits, rounded down: less noise than requested, so the accuracy target still holds.
 
     >>> round_scale_down(1 / 3)
     Fraction(3333333, 10000000)
@@ -78,7 +78,7 @@ def round_scale_down(value: float) -> Fraction:
 
 
 def round_scale_up(value: float) -> Fraction:
-    """Return the scale to seven digits, rounded up: more noise than asked for, so privacy is kept."""
+    """Return the scale to seven digits, rounded up: more noise than requested, so the privacy guarantee still holds."""
     return _rounded(value, ROUND_CEILING)
 
 
@@ -93,12 +93,12 @@ def _rounded(value: float, rounding: str) -> Fraction:
 # --- The discrete Laplace mechanism: integer noise with P(x) ∝ exp(-|x|/scale), on whole numbers or on a public grid.
 
 
-_FINE = 1024  # steps of a grid that nobody chose in what one row can move
+_FINE = 1024  # default number of grid steps in the sensitivity
 
 
 @dataclass(frozen=True, slots=True, init=False)
 class Laplace:
-    """Independent discrete Laplace noise of an exact scale on each answer, in units of the answer.
+    """Independent discrete Laplace noise with an exact scale on each answer, in units of the answer.
 
     It is ε-differentially private with ε = l1 sensitivity / scale.
 
@@ -109,7 +109,7 @@ class Laplace:
     scale: Fraction
 
     def __init__(self, *, scale: Exact) -> None:
-        """Take any exact number from 1/1000 to 10^12."""
+        """Validate the scale: an exact number from 1/1000 to 10^12."""
         object.__setattr__(self, "scale", validate_scale(scale))
 
     @classmethod
@@ -124,7 +124,7 @@ class Laplace:
 
     @classmethod
     def for_accuracy(cls, target: Accuracy, *, answers: int = 1) -> Self:
-        """Return the mechanism with most noise (to seven digits) that meets the target for all answers at once.
+        """Return the mechanism with the largest scale (to seven digits) that meets the target for all answers at once.
 
         >>> mechanism = Laplace.for_accuracy(Accuracy(within=100, confidence=0.95))
         >>> mechanism.accuracy(0.95).within
@@ -143,13 +143,13 @@ class Laplace:
         return cls(scale=round_scale_down(largest_number(met, low, high, near=1e-8, geometric=True)))
 
     def event(self, sensitivity: Sensitivity) -> LaplaceEvent:
-        """Return what one release costs."""
+        """Return the event of one release."""
         return LaplaceEvent(sensitivity.l1, self.scale, sensitivity.neighbours)
 
     def accuracy(self, confidence: float = 0.95, *, answers: int = 1, sample: int | None = None) -> Accuracy:
-        """Return the exact quantile of the largest error of all answers, and the expected error of one.
+        """Return the exact quantile of the largest error over all answers, and the expected error of one.
 
-        With `sample`, the answers are counts over so many independent rows and the comparison is with the population.
+        With `sample`, the answers are counts over that many independent rows and are compared with the population.
 
         Theorem: laplace-accuracy
         """
@@ -189,9 +189,9 @@ class Laplace:
 class GridLaplace:
     """Laplace noise on a real number: the number is rounded to a public grid, and the noise is drawn on that grid.
 
-    Noise in floating-point numbers would betray the exact answer by its last bits (Mironov 2012). On a grid of step g
-    the draw is a whole number of steps, so the stated law is the law that is drawn. A number that one row moves by at
-    most Δ moves by at most ⌈Δ/g⌉ steps, so nothing is lost where Δ is a multiple of g.
+    Floating-point noise would reveal the exact answer through its last bits (Mironov 2012). On a grid of step g the
+    noise is an integer number of steps, so the sampled law is exactly the stated one. A number that one row changes by
+    at most Δ changes by at most ⌈Δ/g⌉ steps, so nothing is lost if Δ is a multiple of g.
 
     >>> share = GridLaplace.for_share(1, rows=1_000_000)
     >>> share.grid, share.scale
@@ -202,21 +202,21 @@ class GridLaplace:
 
     theorem: ClassVar[str] = "laplace-on-a-grid"
     scale: Fraction
-    """In the unit of the answer."""
+    """The scale, in units of the answer."""
     grid: Fraction
-    """The step, in the same unit: public, and chosen without looking at the data."""
+    """The grid step, in the same unit: public, and chosen independently of the data."""
 
     def __init__(self, *, scale: Exact, grid: Exact) -> None:
-        """Take a scale from 1/1000 to 10^12 steps."""
+        """Validate the scale, which must be from 1/1000 to 10^12 grid steps."""
         object.__setattr__(self, "grid", _real(grid, "grid"))
         object.__setattr__(self, "scale", _real(scale, "scale"))
         validate_scale(self.scale / self.grid)
 
     @classmethod
     def for_privacy(cls, epsilon: Exact, *, sensitivity: Exact, grid: Exact | None = None) -> Self:
-        """Return the mechanism that costs exactly ε for a number that one row moves by at most `sensitivity`.
+        """Return the mechanism that costs exactly ε for a number of the given sensitivity.
 
-        Without a grid it is a 1024th of the sensitivity. A grid that does not divide the sensitivity needs more noise.
+        The default grid is 1/1024 of the sensitivity. A grid that does not divide the sensitivity needs more noise.
         """
         moved = _real(sensitivity, "sensitivity")
         step = moved / _FINE if grid is None else _real(grid, "grid")
@@ -224,27 +224,27 @@ class GridLaplace:
 
     @classmethod
     def for_share(cls, epsilon: Exact, *, rows: int) -> Self:
-        """Return the mechanism for the share of a public number of rows: sensitivity and grid are 1/n, so it is exact.
+        """Return the mechanism for a share of a public number of rows n: sensitivity and grid are both 1/n, so it is exact.
 
-        It is the count with noise of scale 1/ε, divided by the number of rows.
+        It equals the count with noise of scale 1/ε, divided by the number of rows.
         """
         one = Fraction(1, validate_count(rows, argument="rows"))
         return cls.for_privacy(epsilon, sensitivity=one, grid=one)
 
     @property
     def noise(self) -> Laplace:
-        """The noise, in steps of the grid."""
+        """The noise mechanism, in grid steps."""
         return Laplace(scale=self.scale / self.grid)
 
     def steps(self, value: Exact) -> int:
-        """Return a number as steps of the grid, rounded to the nearest and half a step upwards, exactly."""
+        """Return a number in grid steps, rounded exactly to the nearest step, with halves rounded up."""
         bound = self.grid * (1 << 62)
         return math.floor(to_fraction(value, argument="value", lower=-bound, upper=bound) / self.grid + Fraction(1, 2))
 
     def event(self, sensitivity: Exact, neighbours: Neighbours, *, answers: int = 1) -> LaplaceEvent:
-        """Return what one release costs, for answers whose absolute changes sum to at most `sensitivity`.
+        """Return the event of one release, for answers whose absolute changes sum to at most `sensitivity`.
 
-        Each of them may be rounded over one step more than it moved; one answer moves by at most ⌈Δ/g⌉ steps.
+        Rounding may move each answer by up to one extra step; a single answer moves by at most ⌈Δ/g⌉ steps.
 
         Theorem: laplace-on-a-grid
         """
@@ -253,7 +253,7 @@ class GridLaplace:
         return LaplaceEvent(distance, self.scale / self.grid, neighbours)
 
     def accuracy(self, confidence: float = 0.95, *, answers: int = 1) -> Accuracy:
-        """Return how far all answers are at most from the real numbers, rounding included.
+        """Return the largest error of all answers against the real numbers, including rounding.
 
         Theorem: laplace-accuracy
         """
@@ -267,7 +267,7 @@ def _real(value: Exact, argument: str) -> Fraction:
 
 
 def _steps_up(steps: Fraction) -> int:
-    """Return how many whole steps a rounded number can move at most, if the number itself moves by `steps`."""
+    """Return how many integer steps a rounded number can move if the number itself moves by `steps`."""
     return math.ceil(steps)
 
 
@@ -277,7 +277,7 @@ def _log_tail(steps: int, scale: float) -> float:
 
 
 def _guess_scale(steps: int, tail: float) -> float:
-    """Return about the scale at which the tail beyond some steps is so much, by iterating its equation."""
+    """Return the approximate scale at which the tail beyond `steps` equals `tail`, by fixed-point iteration."""
     wanted = math.log(2 / tail)
     scale = steps / wanted
     for _ in range(40):
@@ -288,7 +288,7 @@ def _guess_scale(steps: int, tail: float) -> float:
 
 
 def _per_answer(failing: float, answers: int) -> float:
-    """Return how often one of independent answers may fail, so that all hold but with probability `failing`."""
+    """Return the failure probability of each independent answer, given `failing` for all of them together."""
     return -math.expm1(math.log1p(-failing) / answers)
 
 
@@ -300,7 +300,7 @@ _UP = 1 + 1e-9  # covers the rounding of sums of doubles
 
 
 class Calibration(Enum):
-    """A formula for σ of continuous Gaussian noise; it only gives the place where the discrete search starts."""
+    """A formula for σ of continuous Gaussian noise; used only as the starting point of the discrete search."""
 
     CLASSICAL = "classical"
     """σ = Δ₂√(2 ln(1.25/δ))/ε, for ε < 1 (theorem 3.22)."""
@@ -330,22 +330,22 @@ def calibrate_sigma(epsilon: float, delta: float, sensitivity: Sensitivity, cali
 def continuous_gaussian_delta(epsilon: float, mu: float) -> float:
     """Return δ(ε) = Φ(μ/2 - ε/μ) - e^ε·Φ(-μ/2 - ε/μ) of continuous Gaussian noise, μ = Δ₂/σ."""
     below = _normal(-mu / 2 - epsilon / mu)
-    # Where the second term underflows it is at most the first, times less than one.
+    # If the tail underflows, the second term is below the smallest double and can be dropped.
     return _normal(mu / 2 - epsilon / mu) - (math.exp(epsilon + math.log(below)) if below > 0 else 0.0)
 
 
 def _normal(quantile: float) -> float:
-    """Return Φ; through erfc, which keeps its digits in the lower tail."""
+    """Return Φ, computed through erfc to keep precision in the lower tail."""
     return math.erfc(-quantile / math.sqrt(2)) / 2
 
 
 def discrete_gaussian_delta(epsilon: float, scale: float, sensitivity: Sensitivity) -> float:
-    """Return δ(ε) of discrete Gaussian noise for the worst neighbours of this sensitivity, rounded up.
+    """Return δ(ε) of discrete Gaussian noise for the worst neighbours at this sensitivity, rounded up.
 
     Theorem: gaussian-delta
     """
     bound = delta_from_rho(epsilon, sensitivity.l2_squared / (2 * scale**2))
-    if sensitivity.l1 == sensitivity.linf:  # the worst is that one answer moves by linf
+    if sensitivity.l1 == sensitivity.linf:  # the worst case: one answer moves by linf
         return min(bound, _one_answer(epsilon, scale, sensitivity.linf))
     two = sensitivity.linf == 1 and sensitivity.l2_squared == 2  # noqa: PLR2004  a histogram: two cells move by one
     if two and scale <= _LARGEST_DELTA_SCALE:
@@ -354,9 +354,9 @@ def discrete_gaussian_delta(epsilon: float, scale: float, sensitivity: Sensitivi
 
 
 def _one_answer(epsilon: float, scale: float, distance: int) -> float:
-    """Return Σ max(0, P(x) - e^ε·P(x + d)); a longer shift is never less telling, as the law is log-concave."""
+    """Return Σ max(0, P(x) - e^ε·P(x + d)); δ does not decrease with the shift d, as the law is log-concave."""
     if scale > _LARGEST_DELTA_SCALE:
-        # A midpoint sum of the density is off by at most ∫|f''|/24 < 0.0404/σ² on each side.
+        # A midpoint sum of the density has an error of at most ∫|f''|/24 < 0.0404/σ² on each side.
         return continuous_gaussian_delta(epsilon, distance / scale) * _UP + (1 + math.exp(epsilon)) * 0.0404 / scale**2
     edge = math.ceil(40 * scale) + 1
     noise = np.arange(-edge, edge + 1, dtype=np.float64)
@@ -365,9 +365,9 @@ def _one_answer(epsilon: float, scale: float, distance: int) -> float:
 
 
 def _two_cells(epsilon: float, scale: float) -> float:
-    """Return δ(ε) for two cells that move by one: the loss depends on the sum of two draws, whose law is closed.
+    """Return δ(ε) for two cells that move by one: the loss depends on the sum of two draws, which has a closed form.
 
-    P(s) = e^{-s²/4σ²}·Σ_x e^{-(x - s/2)²/σ²} / total², where the sum depends on the parity of s alone.
+    P(s) = e^{-s²/4σ²}·Σ_x e^{-(x - s/2)²/σ²} / total², where the sum depends only on the parity of s.
     """
     edge = math.ceil(60 * scale) + 2
     sums = np.arange(-edge, edge + 1, dtype=np.float64)
@@ -384,21 +384,21 @@ def _hockey_stick(epsilon: float, weight: np.ndarray, loss: np.ndarray) -> float
 
 
 def delta_from_rho(epsilon: float, rho: float) -> float:
-    """Return δ(ε) of any ρ-zCDP mechanism: the least over orders of e^{(α-1)(αρ-ε)}·(1 - 1/α)^α/(α - 1).
+    """Return δ(ε) of any ρ-zCDP mechanism: the minimum over orders of e^{(α-1)(αρ-ε)}·(1 - 1/α)^α/(α - 1).
 
     Theorem: gaussian-delta
     """
 
-    def logarithm(position: float) -> float:  # of ln(α - 1), of which the exponent is convex
+    def logarithm(position: float) -> float:  # as a function of ln(α - 1), in which the exponent is convex
         order = 1 + math.exp(position)
         return (order - 1) * (order * rho - epsilon) + order * math.log1p(-1 / order) - math.log(order - 1)
 
-    best = minimize_unimodal(logarithm, -20.0, 40.0, near=1e-9)  # far finer than the optimum is sharp
+    best = minimize_unimodal(logarithm, -20.0, 40.0, near=1e-9)  # far finer than needed: the optimum is flat
     return min(1.0, math.exp(logarithm(best)) * _UP)
 
 
 def gaussian_normalizer(scale: float) -> float:
-    """Return Σ exp(-x²/(2·scale²)) over the integers: directly, or by Poisson's summation where that is shorter."""
+    """Return Σ exp(-x²/(2·scale²)) over the integers: directly, or by Poisson summation if that has fewer terms."""
     if scale < 1:
         return 1 + 2 * math.fsum(math.exp(-((x / scale) ** 2) / 2) for x in range(1, 40))
     dual = 2 * math.fsum(math.exp(-2 * (math.pi * scale * x) ** 2) for x in range(1, 4))
@@ -408,12 +408,12 @@ def gaussian_normalizer(scale: float) -> float:
 # --- The discrete Gaussian mechanism: integer noise with P(x) ∝ exp(-x²/(2·scale²)). ---
 
 
-_LARGEST_TAIL_SCALE = 1000.0  # up to this scale tails are sums; beyond, a bound that is off by less than a step
+_LARGEST_TAIL_SCALE = 1000.0  # up to this scale tails are summed; beyond it, a bound is used that is off by less than a step
 
 
 @dataclass(frozen=True, slots=True, init=False)
 class Gaussian:
-    """Independent discrete Gaussian noise of an exact scale σ on each answer, in units of the answer.
+    """Independent discrete Gaussian noise with an exact scale σ on each answer, in units of the answer.
 
     Theorem: gaussian-rho
     """
@@ -422,7 +422,7 @@ class Gaussian:
     scale: Fraction
 
     def __init__(self, *, scale: Exact) -> None:
-        """Take any exact number from 1/1000 to 10^12."""
+        """Validate the scale: an exact number from 1/1000 to 10^12."""
         object.__setattr__(self, "scale", validate_scale(scale))
 
     @classmethod
@@ -434,7 +434,7 @@ class Gaussian:
         *,
         calibration: Calibration = Calibration.ANALYTIC,
     ) -> Self:
-        """Return the mechanism for (ε, δ): the calibration's σ, raised until the discrete law itself has δ(ε) ≤ δ.
+        """Return the mechanism for (ε, δ): the calibration's σ, increased until the discrete law satisfies δ(ε) ≤ δ.
 
         Theorem: gaussian-delta
         """
@@ -448,7 +448,7 @@ class Gaussian:
 
     @classmethod
     def for_accuracy(cls, target: Accuracy, *, answers: int = 1) -> Self:
-        """Return the mechanism with most noise (to about five digits) that meets the target for all answers at once."""
+        """Return the mechanism with the largest scale (to about five digits) that meets the target for all answers at once."""
         failing, room = to_failure_probability(target.confidence), validate_table_target(target).within
         number = validate_count(answers, argument="answers")
 
@@ -458,11 +458,11 @@ class Gaussian:
         guess = _guess_normal_scale(room, failing, number)
         brackets = ((guess * (1 - near), guess * (1 + near)) for near in (4e-6, 1e-3))
         within = ((low, high) for low, high in brackets if met(low) and not met(high))
-        low, high = next(within, (1e-4, 1e13))  # the normal law is no guide at a few steps
+        low, high = next(within, (1e-4, 1e13))  # at a few steps the normal approximation is unreliable
         return cls(scale=round_scale_down(largest_number(met, low, high, near=1e-5, geometric=True)))
 
     def event(self, sensitivity: Sensitivity) -> GaussianEvent:
-        """Return what one release costs."""
+        """Return the event of one release."""
         return GaussianEvent(sensitivity.l2_squared, self.scale**2, sensitivity.neighbours)
 
     def delta(self, epsilon: Exact, sensitivity: Sensitivity) -> float:
@@ -470,9 +470,9 @@ class Gaussian:
         return discrete_gaussian_delta(float(validate_noise_epsilon(epsilon)), float(self.scale), sensitivity)
 
     def accuracy(self, confidence: float = 0.95, *, answers: int = 1, sample: int | None = None) -> Accuracy:
-        """Return a quantile of the largest error of all answers, from the discrete tail, and the expected error of one.
+        """Return a quantile of the largest error over all answers, from the discrete tail, and the expected error of one.
 
-        With `sample`, the answers are counts over so many independent rows and the comparison is with the population.
+        With `sample`, the answers are counts over that many independent rows and are compared with the population.
 
         Theorem: gaussian-accuracy
         """
@@ -500,18 +500,18 @@ class Gaussian:
 
 
 def _guess_normal_scale(room: float, failing: float, answers: int) -> float:
-    """Return the scale whose error is the tolerance by the normal law, with half a step for the grid."""
+    """Return the scale whose error equals the tolerance under the normal law, allowing half a step for the grid."""
     return (math.floor(room) + 0.5) / -NormalDist().inv_cdf(_failure_per_answer(failing, answers) / 2)
 
 
 def _failure_per_answer(failing: float, answers: int) -> float:
-    """Return how often one of independent answers may fail, so that all hold but with probability `failing`."""
+    """Return the failure probability of each independent answer, given `failing` for all of them together."""
     return -math.expm1(math.log1p(-failing) / answers)
 
 
 @lru_cache(maxsize=1 << 12)
 def _quantile(scale: float, failing: float, answers: int) -> float:
-    """Return the least m with P(|x| > m) ≤ the share of one of independent answers, or a bound that is a step off."""
+    """Return the least m with P(|x| > m) ≤ the failure probability per answer, or a bound at most one step larger."""
     share = _failure_per_answer(failing, answers)
     if scale > _LARGEST_TAIL_SCALE:
         # Σ_{x>m} e^{-x²/2σ²} ≤ ∫_m^∞ and the total is at least σ√(2π), so P(|x| > m) ≤ P(|N| > m/σ).
@@ -522,7 +522,7 @@ def _quantile(scale: float, failing: float, answers: int) -> float:
 
 
 def _expected(scale: float) -> float:
-    """Return E|x|, at most σ√(2/π) plus what the grid adds."""
+    """Return an upper bound on E|x|: σ√(2/π) plus the contribution of the grid."""
     if scale > _LARGEST_TAIL_SCALE:
         return scale * math.sqrt(2 / math.pi)
     steps = np.arange(1, math.ceil(40 * scale) + 2)

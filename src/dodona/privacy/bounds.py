@@ -1,4 +1,4 @@
-"""Validated privacy parameters and arithmetic that only errs on the safe side.
+"""Validated privacy parameters, and arithmetic that rounds only to the safe side.
 
 Floats are rounded up, costs are integers in units of 2^-64 (costs rounded up, limits down), and Rényi and zCDP curves
 are computed in decimals. A sum of costs is therefore exact and never too low.
@@ -15,30 +15,30 @@ from fractions import Fraction
 from dodona.errors import InvalidArgument
 from dodona.numbers import Exact, to_fraction, to_integer
 
-# --- Numbers on the safe side: what an argument may be, and floats that do not fall below what they stand for. ---
+# --- Safe numbers: validated arguments, and floats that are never below the number they represent. ---
 
 
 _LEAST = Fraction(1, 10**12)
 _MOST = Fraction(10**12)
-_SLACK = 1e-12  # covers more than a thousand roundings, each of 2^-53
+_SLACK = 1e-12  # covers more than a thousand rounding errors of 2^-53 each
 MOST_TIMES = 10**6
 
 
 @dataclass(frozen=True, slots=True)
 class EpsilonDelta:
-    """An (ε, δ) guarantee; both numbers are exact, and not below what was proved."""
+    """An (ε, δ) guarantee; both numbers are exact and at least as large as what was proved."""
 
     epsilon: Fraction
     delta: Fraction
 
 
 def validate_epsilon(value: Exact, *, argument: str = "epsilon") -> Fraction:
-    """Return an ε from 10^-12 to 10^12."""
+    """Return a validated ε, from 10^-12 to 10^12."""
     return to_fraction(value, argument=argument, lower=_LEAST, upper=_MOST)
 
 
 def validate_delta(value: Exact, *, argument: str = "delta") -> Fraction:
-    """Return a δ from 0 up and below 1."""
+    """Return a validated δ, at least 0 and below 1."""
     number = to_fraction(value, argument=argument, lower=Fraction(0), upper=Fraction(1))
     if number == 1:
         raise InvalidArgument(argument, value, "write a number from 0 up and below 1, such as '1e-6'")
@@ -46,7 +46,7 @@ def validate_delta(value: Exact, *, argument: str = "delta") -> Fraction:
 
 
 def validate_positive_delta(value: Exact, *, argument: str = "delta") -> Fraction:
-    """Return a δ above 0 and below 1; at 0 only pure privacy says anything."""
+    """Return a validated δ above 0 and below 1; δ = 0 has a meaning only for pure privacy."""
     number = validate_delta(value, argument=argument)
     if number == 0:
         raise InvalidArgument(argument, value, "write a number above 0 and below 1, such as '1e-6'")
@@ -54,7 +54,7 @@ def validate_positive_delta(value: Exact, *, argument: str = "delta") -> Fractio
 
 
 def validate_repetitions(value: int, *, argument: str = "times") -> int:
-    """Return a number of mechanisms, from 1 to 10^6."""
+    """Return a validated number of mechanisms, from 1 to 10^6."""
     return to_integer(value, argument=argument, lower=1, upper=MOST_TIMES)
 
 
@@ -71,15 +71,15 @@ def float_below(number: Fraction) -> float:
 
 
 def add_rounding_margin(value: float) -> float:
-    """Return a float above every number that `value` may stand for after a thousand roundings; never 0 for a δ.
+    """Return a float above the true value that `value` approximates after up to a thousand roundings; never 0 for a δ.
 
-    What is below the smallest normal float is raised to it, as roundings are no longer relative there.
+    Values below the smallest normal float are raised to it, as rounding errors are no longer relative there.
     """
     return max(value * (1 + _SLACK), 2.3e-308)
 
 
 def epsilon_delta(epsilon: float, delta: float) -> EpsilonDelta:
-    """Return the guarantee of two floats that have been raised already."""
+    """Return the guarantee of two floats that have already been rounded up."""
     return EpsilonDelta(Fraction(epsilon), Fraction(min(delta, 1.0)))
 
 
@@ -111,17 +111,17 @@ def limit_in_units(price: Decimal) -> int:
     return int(_WIDE.multiply(price, _UNITS).to_integral_value(ROUND_FLOOR, _WIDE))
 
 
-# --- Privacy curves in decimal arithmetic, each value rounded up: what a mechanism of a kind costs in each currency.
+# --- Privacy curves in decimal arithmetic, each value rounded up: the price of a mechanism in each currency.
 
 
-# Eighty digits: cancellation takes at most fifty-one of them in the ranges that events accept (page rounding).
+# Eighty digits: in the ranges that events accept, cancellation loses at most fifty-one of them (page rounding).
 _EIGHTY = Context(prec=80, Emin=MIN_EMIN, Emax=MAX_EMAX)
 _SHOWN = Context(prec=34, rounding=ROUND_CEILING, Emin=MIN_EMIN, Emax=MAX_EMAX)
 _MARGIN = 1 + Decimal(1).scaleb(-25)
 
 
 def round_up(value: Decimal) -> Decimal:
-    """Return a number that is not below the one that `value` stands for after up to a hundred steps with eighty digits.
+    """Return an upper bound on the true value that `value` approximates after up to a hundred steps with eighty digits.
 
     Theorem: rounding
     """
@@ -138,7 +138,7 @@ def price_as_decimal(price: Fraction) -> Decimal:
 
 
 def sum_of_prices(prices: Iterable[tuple[Decimal, int]]) -> Decimal:
-    """Return the sum of prices, each so many times, rounded up.
+    """Return the sum of prices with their multiplicities, rounded up.
 
     Theorem: rounding
     """
@@ -147,7 +147,7 @@ def sum_of_prices(prices: Iterable[tuple[Decimal, int]]) -> Decimal:
 
 
 def pure_rho(epsilon: Fraction) -> Decimal:
-    """Return ε·tanh(ε/2), which no ε-differentially private mechanism exceeds and randomized response attains.
+    """Return ε·tanh(ε/2): an upper bound for every ε-differentially private mechanism, attained by randomized response.
 
     Theorem: pure-rho
     """
@@ -164,7 +164,7 @@ def pure_renyi(epsilon: Fraction, order: Fraction) -> Decimal:
     """
     with localcontext(_EIGHTY):
         loss, alpha = _decimal(epsilon), _decimal(order)
-        # Divided through by e^{αε}, so that nothing grows.
+        # Divided by e^{αε}, so that nothing overflows.
         inside = (1 + ((1 - 2 * alpha) * loss).exp()) / (1 + (-loss).exp())
         return round_up(loss + inside.ln() / (alpha - 1))
 
@@ -181,7 +181,7 @@ def laplace_rho(distance: int, scale: Fraction) -> Decimal:
 
 
 def laplace_renyi(distance: int, scale: Fraction, order: Fraction) -> Decimal:
-    """Return the Rényi divergence between discrete Laplace laws a distance d apart.
+    """Return the Rényi divergence between two discrete Laplace laws shifted by d.
 
     Theorem: laplace-rho
     """
@@ -189,7 +189,7 @@ def laplace_renyi(distance: int, scale: Fraction, order: Fraction) -> Decimal:
         width, alpha = _decimal(scale), _decimal(order)
         ratio = (-1 / width).exp()
         fall = ((1 - 2 * alpha) / width).exp()
-        # E_Q[(P/Q)^α] = high·q^{-(α-1)d} + low·q^{αd}; the first power is taken out of the logarithm.
+        # E_Q[(P/Q)^α] = high·q^{-(α-1)d} + low·q^{αd}; the first power is factored out of the logarithm.
         high = (1 - fall + (1 - ratio) * fall) / ((1 + ratio) * (1 - fall))
         low = (ratio - fall) / ((1 + ratio) * (1 - fall))
         inside = high + low * ((1 - 2 * alpha) * distance / width).exp()
@@ -197,7 +197,7 @@ def laplace_renyi(distance: int, scale: Fraction, order: Fraction) -> Decimal:
 
 
 def range_rho(epsilon: Fraction) -> Decimal:
-    """Return x - 1 - ln x, x = ε/(1 - e^-ε): the price of a mechanism whose losses span at most ε (≤ ε²/8).
+    """Return x - 1 - ln x, x = ε/(1 - e^-ε): the price of a mechanism whose losses have range at most ε (≤ ε²/8).
 
     Theorem: range-rho
     """
@@ -208,16 +208,16 @@ def range_rho(epsilon: Fraction) -> Decimal:
 
 
 def range_renyi(epsilon: Fraction, order: Fraction) -> Decimal:
-    """Return the largest Rényi divergence of a pair whose losses span at most ε.
+    """Return the largest Rényi divergence of a pair whose losses have range at most ε.
 
     Theorem: range-rho
     """
     with localcontext(_EIGHTY):
         loss, alpha = _decimal(epsilon), _decimal(order)
         low, lowest = (-loss).exp(), (-alpha * loss).exp()
-        if low == 0:  # below the smallest decimal: losses span so much that the pure price is as good
+        if low == 0:  # underflow: the range is so large that the pure price is as good
             return round_up(loss)
-        # The worst pair has losses t and t - ε; y = e^t is where the derivative vanishes, from 1 to e^ε.
+        # The worst pair has losses t and t - ε; y = e^t is the zero of the derivative, clamped to [1, e^ε].
         worst = (alpha - 1) * (1 - lowest) / (alpha * (low - lowest))
         worst = min(max(worst, Decimal(1)), 1 / low)
         inside = (1 - lowest - worst * (low - lowest)) / (1 - low)

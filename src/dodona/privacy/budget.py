@@ -1,4 +1,4 @@
-"""What the owner allows and what an answer costs: budgets, analysts and prices. Data only."""
+"""Budgets, analysts and prices: what the owner allows and what an answer costs. Data only."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ class Budget:
     accountant: Accountant
 
     def __init__(self, epsilon: Exact, delta: Exact = 0, accountant: Accountant | str | None = None) -> None:
-        """Take exact numbers; refuse a budget that leaves its accountant nothing to count.
+        """Validate the numbers; refuse a budget that leaves its accountant nothing to count.
 
-        Without an accountant it is pure where delta is 0, and renyi otherwise.
+        The default accountant is pure if delta is 0, and renyi otherwise.
         """
         object.__setattr__(self, "epsilon", to_fraction(epsilon, argument="epsilon", lower=_SMALLEST, upper=_LARGEST))
         object.__setattr__(self, "delta", _delta(delta))
@@ -42,13 +42,13 @@ class Budget:
         self.filter()
 
     def filter(self) -> PrivacyFilter:
-        """Return the filter that lets events pass within this budget."""
+        """Return the filter that admits events within this budget."""
         return budget_filter(self.accountant, self.epsilon, self.delta)
 
 
 @dataclass(frozen=True, slots=True, init=False)
 class Analyst:
-    """Someone who may ask, and the part of the budget that they may spend at most.
+    """A person who may ask questions, and the largest share of the budget that they may spend.
 
     >>> Analyst("ada", "1/2").share, Analyst("grace", "50%").share
     (Fraction(1, 2), Fraction(1, 2))
@@ -58,19 +58,19 @@ class Analyst:
     share: Fraction
 
     def __init__(self, name: str, share: Exact = 1) -> None:
-        """Take a printable name and a share above 0, up to 1; the shares of all analysts may add up to more."""
+        """Validate a printable name and a share in (0, 1]; the shares of all analysts may add up to more than 1."""
         object.__setattr__(self, "name", _name(name))
         object.__setattr__(self, "share", _share(share))
 
 
 def _share(value: Exact) -> Fraction:
-    """Return the part that a percentage or a number means."""
+    """Return the share given as a percentage or a number."""
     found = to_share(value, argument="share")
     return to_fraction(found, argument="share", lower=_SMALLEST, upper=Fraction(1))
 
 
 def default_accountant(delta: Fraction) -> Accountant:
-    """Return the accountant of a budget that names none: the one that counts ordinary questions most tightly."""
+    """Return the default accountant: the one that counts ordinary questions most tightly."""
     return Accountant.PURE if delta == 0 else Accountant.RENYI
 
 
@@ -95,12 +95,12 @@ def _name(value: str) -> str:
     return value
 
 
-# --- A price: what an answer takes of the budget. ---
+# --- A price: the share of the budget that an answer takes. ---
 
 
 @dataclass(frozen=True, slots=True)
 class Price:
-    """The share of the budget, which adds up; and the ε of the same question asked alone, which is only a label.
+    """A share of the budget, which is additive, and the ε of the question asked alone, which is only a label.
 
     >>> print(Price(Fraction(1, 80), 0.25))
     1.25% of the budget (asked alone: epsilon 0.25; add shares, not epsilons)
@@ -110,10 +110,10 @@ class Price:
 
     share: Fraction
     epsilon: float
-    """Rounded up."""
+    """The ε of the question asked alone, rounded up."""
 
     def plus(self, other: Price) -> Price:
-        """Return both together.
+        """Return the price of both together.
 
         >>> print(Price(Fraction(1, 80), 0.25).plus(FREE))
         1.25% of the budget (asked alone: epsilon 0.25; add shares, not epsilons)
@@ -128,4 +128,4 @@ class Price:
 
 
 FREE = Price(Fraction(0), 0.0)
-"""The price of an answer that was paid for before."""
+"""The price of an answer that has already been paid for."""
