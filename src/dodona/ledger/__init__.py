@@ -1,6 +1,6 @@
-"""What has been spent: receipts, releases, and the durable hash chain that records both.
+"""What has been spent: receipts, releases, and the durable hash chain that records them.
 
-The names below are for other packages. They are imported when they are first used, as stores load slowly.
+The names below are for other packages. They are imported lazily, as stores load slowly.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _LAZY = {name: f"{__name__}.{module}" for module, names in _MODULES.items() for 
 
 
 def __getattr__(name: str) -> object:
-    """Return a name of this package."""
+    """Import and return a public name of this package."""
     if name not in _LAZY:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(_LAZY[name]), name)

@@ -1,6 +1,6 @@
-"""The account: what may be spent and what was, in total and by each analyst.
+"""The account: the budget and what has been spent, in total and by each analyst.
 
-A method either refuses or applies a whole entry. Analysts together never exceed the budget.
+A method either refuses an entry or applies all of it. Analysts together never exceed the budget.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from dodona.privacy.budget import Analyst, Budget
 from dodona.privacy.conversion import renyi_limit, zcdp_limit
 from dodona.privacy.events import Event
 
-# --- The filter of a ledger: chosen once at creation, recorded, and raised at the same order. ---
+# --- The filter of a ledger: chosen once at creation, recorded, and raised only at the same order. ---
 
 
 _CLOSE = Fraction(1, 10**6)
 
 
 def restore_filter(budget: Budget, order: Fraction | None, limit: int) -> PrivacyFilter:
-    """Return the filter that a ledger wrote down, having seen that it belongs to the budget.
+    """Return the filter that a ledger recorded, after checking that it belongs to the budget.
 
-    The zCDP limit was searched for in floating point, so another machine may find one that differs in the last digits;
-    the one that was written down stands. At a given Rényi order there is nothing to search.
+    The zCDP limit was found by a floating-point search, so another machine may get different last digits; the recorded
+    limit is authoritative. At a given Rényi order there is no search.
     """
     found = PrivacyFilter(budget.accountant, budget.epsilon, budget.delta, order, limit)
     expected = _limit(found)
@@ -40,7 +40,7 @@ def restore_filter(budget: Budget, order: Fraction | None, limit: int) -> Privac
 
 
 def enlarge_budget(budget: Budget, epsilon: Exact, delta: Exact) -> Budget:
-    """Return the budget with a larger pair: neither number may fall."""
+    """Return the budget with a larger (ε, δ); neither number may decrease."""
     raised = Budget(epsilon, delta, budget.accountant)
     if raised.epsilon < budget.epsilon or raised.delta < budget.delta:
         accepted = f"a budget is only ever raised; write at least ({budget.epsilon}, {budget.delta})"
@@ -49,16 +49,16 @@ def enlarge_budget(budget: Budget, epsilon: Exact, delta: Exact) -> Budget:
 
 
 def enlarge_limit(before: PrivacyFilter, budget: Budget) -> int:
-    """Return the limit of a raised budget at the order of the first one.
+    """Return the limit of a raised budget at the original order.
 
-    What was spent was counted at that order, so another would need every event counted anew under a choice that came
+    Past spending was counted at that order; another order would require recounting every event under a choice made
     after the answers.
     """
     return max(before.limit, _limit(replace(before, epsilon=budget.epsilon, delta=budget.delta)))
 
 
 def spend_everything(whole: PrivacyFilter, spent: Spending) -> Spending:
-    """Return the total that counts all of a budget as spent, and no less than was."""
+    """Return a total that counts the whole budget as spent, and at least what was spent."""
     pure = None if spent.pure is None else max(spent.pure, whole.epsilon)
     return Spending(pure, max(spent.units, whole.limit), spent.events)
 
@@ -82,7 +82,7 @@ def _limit(of: PrivacyFilter) -> int:
 
 @dataclass(frozen=True, slots=True)
 class AnalystAccount:
-    """What one analyst may spend at most, and has spent."""
+    """The largest amount that one analyst may spend, and what they have spent."""
 
     analyst: Analyst
     filter: PrivacyFilter
@@ -92,7 +92,7 @@ class AnalystAccount:
 
 @dataclass(slots=True)
 class Account:
-    """One budget and the accounts of its analysts. A method either refuses or applies a whole entry."""
+    """One budget and the accounts of its analysts. A method either refuses an entry or applies all of it."""
 
     budget: Budget
     filter: PrivacyFilter
@@ -104,7 +104,7 @@ class Account:
     def charge(self, event: Event, analyst: str | None) -> None:
         """Count an event, or refuse it.
 
-        The whole is asked first, then the analyst's share of it.
+        The whole budget is checked first, then the analyst's share.
         """
         purse = self._purse(analyst)
         if purse is None:
@@ -127,7 +127,7 @@ class Account:
         self.events[event] += 1
 
     def left(self, analyst: str | None) -> Fraction:
-        """Return which part of the whole budget an analyst may still spend."""
+        """Return the share of the whole budget that an analyst may still spend."""
         whole = remaining_share(self.filter, self.spent)
         purse = None if analyst is None else self.purses.get(analyst)
         if purse is None:
@@ -136,7 +136,7 @@ class Account:
         return min(whole, own)
 
     def permit(self, analyst: str | None) -> None:
-        """Refuse whoever is not declared, where analysts are."""
+        """If analysts are declared, refuse anyone else."""
         if self.purses and analyst not in self.purses:
             raise NotPermitted(
                 "Only analysts whom the owner let in may ask here. Give your name: analyst= where the dataset is "
@@ -144,23 +144,23 @@ class Account:
             )
 
     def hold_spending(self, analyst: str | None) -> None:
-        """Refuse whoever may not spend."""
+        """Refuse an analyst who may not spend."""
         self._purse(analyst)
 
     def admit(self, analyst: Analyst) -> None:
-        """Let an analyst in with a share; one who was there keeps what they spent."""
+        """Admit an analyst with a share; a returning analyst keeps what they have spent."""
         before = self.purses.get(analyst.name)
         spent = Spending() if before is None else before.spent
         self.purses[analyst.name] = AnalystAccount(analyst, self.filter.scaled(analyst.share), spent)
 
     def stop(self, name: str) -> None:
-        """Let an analyst spend no more."""
+        """Stop an analyst from spending."""
         if name not in self.purses:
             raise InvalidArgument("analyst", name, "write the name of an analyst of this ledger")
         self.purses[name] = replace(self.purses[name], stopped=True)
 
     def extend(self, epsilon: Fraction, delta: Fraction, limit: int) -> None:
-        """Raise the budget, and every share with it."""
+        """Raise the budget, and with it every analyst's share."""
         budget = enlarge_budget(self.budget, epsilon, delta)
         if budget == self.budget:
             raise InvalidArgument("epsilon, delta", f"({epsilon}, {delta})", "write more than there is")
@@ -170,7 +170,7 @@ class Account:
         self._become(budget, limit)
 
     def exhaust(self, epsilon: Fraction, delta: Fraction, limit: int) -> None:
-        """Count everything as spent, of the largest budget that was ever granted."""
+        """Count everything as spent, out of the largest budget that was ever granted."""
         self._become(enlarge_budget(self.budget, epsilon, delta), limit)
         self.spent = spend_everything(self.filter, self.spent)
         for name, purse in self.purses.items():
@@ -195,11 +195,11 @@ class Account:
 
 
 def remaining_share(of: PrivacyFilter, spent: Spending) -> Fraction:
-    """Return which part of a budget is left, never below 0."""
+    """Return the share of a budget that is left, at least 0."""
     return max(Fraction(0), 1 - of.share(spent))
 
 
 def budget_exhausted(of_filter: PrivacyFilter, spent: Spending, event: Event, *, of: str) -> BudgetExhausted:
-    """Return the refusal of an event that does not fit."""
+    """Return the error for an event that does not fit."""
     asked = of_filter.share(of_filter.charged(Spending(), event))
     return BudgetExhausted(asked=asked, left=remaining_share(of_filter, spent), of=of)

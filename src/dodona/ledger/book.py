@@ -1,4 +1,4 @@
-"""The book: the state that the entries of a ledger add up to.
+"""The book: the state that results from the entries of a ledger.
 
 The same rules decide what may be written and what is accepted when a chain is read. A refused entry changes nothing.
 """
@@ -56,7 +56,7 @@ from dodona.schema.schema import Neighbours
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnalystState:
-    """What one analyst has spent, as a share of what they may."""
+    """What one analyst has spent, as a share of what they may spend."""
 
     name: str
     share: Fraction
@@ -67,15 +67,15 @@ class AnalystState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BudgetState:
-    """The whole, what was spent of it and what is left, as shares of it."""
+    """The budget, what has been spent and what is left, as shares of the budget."""
 
     total: Budget
     spent: Fraction
     left: Fraction
     epsilon_spent: float
-    """Holds for all answers so far, at the budget's δ: the odometer, or the budget itself where that says less.
+    """Holds for all answers so far, at the budget's δ: the odometer, or the budget itself if that is smaller.
 
-    These are two statements, each at δ; page odometer says what may be said of both together.
+    These are two separate statements, each at δ; page odometer explains what holds for both together.
     """
     charges: int
     releases: int
@@ -83,7 +83,7 @@ class BudgetState:
     closed: bool
     recovered: bool
     head: str
-    """The hash of the last line: two who see the same head see the same ledger."""
+    """The hash of the last line: two readers with the same head see the same ledger."""
 
     def __str__(self) -> str:
         total = self.total
@@ -98,7 +98,7 @@ class BudgetState:
 
 
 def budget_state(account: Account, *, charges: int, releases: int, closed: bool, head: str) -> BudgetState:
-    """Return the state of an account at a head."""
+    """Return the state of an account at the given head."""
     return BudgetState(
         total=account.budget,
         spent=1 - remaining_share(account.filter, account.spent),
@@ -135,36 +135,36 @@ def _rounded_up(number: Fraction) -> float:
     return near if near >= number else math.nextafter(near, math.inf)
 
 
-# --- The book: what the entries of a ledger add up to. The same rules decide what is written and what is believed. ---
+# --- The book: a fold over the entries of a ledger. The same rules apply to writing and to reading. ---
 
 
 MOST_FAILURES = 3
-"""So often a receipt may be used again after the table could not be read. Each time tells that it could not."""
+"""How often a receipt may be reused after the table could not be read. Each reuse reveals that the read failed."""
 
 
 @dataclass(frozen=True, slots=True)
 class ChargeState:
-    """A receipt and what became of it."""
+    """A receipt and its current status."""
 
     receipt: Receipt
     number: int
-    """The line that lets it be used: its charge, or the last failure to read."""
+    """The number of the line that permits its use: its charge, or the last failed read."""
     redeemed: bool = False
     failures: int = 0
     """How often the table could not be read under it."""
     release: Release | None = None
     void: bool = False
     armed: int = 0
-    """Of a watch, how often it was armed for an alert."""
+    """For a watch: how often it was armed for an alert."""
     thresholds: int = 0
-    """How many of these times noise for its threshold was drawn anew."""
+    """How many of these armings drew new threshold noise."""
 
 
 class Book:
-    """A fold over entries. It changes by whole entries only: an entry that is refused leaves it as it was."""
+    """A fold over entries. Entries apply atomically: a refused entry leaves the book unchanged."""
 
     def __init__(self, first: Line, created: Created) -> None:
-        """Begin with the first line."""
+        """Start from the first line."""
         if created.format != FORMAT:
             raise LedgerOfAnother(
                 f"The ledger has format {created.format}; this version reads {FORMAT}. Use the version that wrote it."
@@ -194,7 +194,7 @@ class Book:
 
     @classmethod
     def read(cls, lines: Iterable[Line]) -> Self:
-        """Return the book that a whole chain adds up to; raises LedgerUnreadable where it breaks a rule."""
+        """Return the book of a whole chain; raises LedgerUnreadable if it breaks a rule."""
         rest = iter(lines)
         first = next(rest, None)
         if first is None or not first.follows(-1, GENESIS_HASH):
@@ -210,20 +210,20 @@ class Book:
         return book
 
     def follow(self, lines: Iterable[Line]) -> None:
-        """Take in lines that others wrote."""
+        """Apply lines that other processes wrote."""
         for line in lines:
             if not line.follows(self.number, self.head):
                 raise LedgerUnreadable(f"line {self.number + 1} does not follow from the one before it")
             try:
                 self._apply(entry_from_json(line.text, number=line.number), line.hash)
-            except UnknownEntry as fault:  # its hash is right, so that it was written so
+            except UnknownEntry as fault:  # the hash is right, so a newer version wrote it
                 raise LedgerNewer(line.number) from fault
             except DodonaError as fault:
                 raise LedgerUnreadable(f"line {line.number} breaks a rule ({fault.code})") from fault
             self.number, self.head = line.number, line.hash
 
     def write(self, entry: Entry, *, time: str) -> Line:
-        """Return the line of a new entry, taken in; raises what the rules say against it."""
+        """Apply a new entry and return its line; raises if the rules refuse it."""
         line = line_after(self.number, self.head, entry, time=time)
         self._apply(entry, line.hash)
         self.number, self.head = line.number, line.hash
@@ -235,17 +235,17 @@ class Book:
         return budget_state(self.account, **numbers, closed=self.closed, head=self.head)
 
     def hold_open(self) -> None:
-        """Refuse whatever may not come after the end."""
+        """Refuse any entry after the ledger has been closed."""
         if self.closed:
             raise NotPermitted("The owner closed this ledger, for ever. Earlier answers can still be fetched.")
 
     def hold_spending(self, analyst: str | None) -> None:
-        """Refuse whoever may not spend, and everybody after the end."""
+        """Refuse analysts who may not spend, and everyone after the ledger has been closed."""
         self.hold_open()
         self.account.hold_spending(analyst)
 
     def charge_of(self, receipt: Receipt) -> ChargeState:
-        """Return what became of a receipt, which must be as this book wrote it."""
+        """Return the status of a receipt, which must be exactly as this book recorded it."""
         found = self.charges.get(receipt.id)
         if found is None or found.receipt != receipt:
             raise ReceiptMismatch
@@ -256,7 +256,7 @@ class Book:
         return self._latest.get((asked.dataset, asked.purpose, asked.version), 0) > seen
 
     def unanswered(self, asked: Charged) -> Iterator[ChargeState]:
-        """Yield the charges for exactly this that have no answer, oldest first: under way, or lost."""
+        """Yield the unanswered charges for exactly this request, oldest first: in progress, or lost."""
         for receipt in tuple(self._unanswered.get((asked.dataset, asked.purpose, asked.version, asked.event), ())):
             yield self.charges[receipt]
 
@@ -390,7 +390,7 @@ class Book:
 
 
 def _cap_key(first: Line, created: Created) -> bytes:
-    """Return what chooses which rows of a person count. Where an earlier version drew none, the first line decides."""
+    """Return the key that selects the rows of a person that count; ledgers without one derive it from the first line."""
     if created.cap_key is None:
         return sha256(f"cap\n{first.hash}".encode("ascii")).digest()
     return bytes.fromhex(created.cap_key)

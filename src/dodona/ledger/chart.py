@@ -1,4 +1,4 @@
-"""The burn-down chart: what was left of the budget after each charge and act of the owner."""
+"""The burn-down chart: the budget left after each charge and each act of the owner."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ _SIZE = (9.0, 5.0)
 
 @dataclass(frozen=True, slots=True)
 class Burndown:
-    """Shares left, one a charge or act that changed them; the first is when the ledger was created."""
+    """Shares left after each charge or act that changed them; the first value is at the creation of the ledger."""
 
     whole: tuple[float, ...]
     analysts: dict[str, tuple[float | None, ...]]
-    """None before the analyst was let in."""
+    """None before the analyst was admitted."""
     acts: tuple[tuple[int, str], ...]
-    """Where the owner acted, and how."""
+    """The positions and names of the owner's acts."""
     epsilon: float
 
 
 def compute_burndown(lines: Sequence[Line]) -> Burndown:
-    """Return what was left after every line that spent something or was an act of the owner."""
+    """Return the shares left after every line that spent something or was an act of the owner."""
     book = Book.read(lines[:1])
     whole = [_left(book)]
     purses = [_analyst_shares(book)]
@@ -48,7 +48,7 @@ def compute_burndown(lines: Sequence[Line]) -> Burndown:
 
 
 def draw_burndown(found: Burndown, path: Path) -> None:
-    """Draw the burn-down into a file."""
+    """Draw the burn-down chart into a file."""
     if util.find_spec("matplotlib") is None:
         raise InvalidRequest("A picture needs matplotlib. Run: pip install 'dodona[plot]'.")
     from matplotlib.backends.backend_agg import FigureCanvasAgg

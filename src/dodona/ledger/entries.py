@@ -1,6 +1,6 @@
-"""The entries of a ledger, with receipts and releases, and their one canonical JSON form.
+"""The entries of a ledger, with receipts and releases, and their canonical JSON form.
 
-Entries record charges, uses, releases and the owner's acts. Nothing is ever taken back, and text that this
+Entries record charges, uses, releases and the owner's acts. Nothing is ever undone, and text that this
 version does not know is refused.
 """
 
@@ -19,44 +19,44 @@ from dodona.privacy.budget import Analyst, Budget
 from dodona.privacy.events import Event
 from dodona.schema.schema import Neighbours
 
-# --- Texts that may stand in an entry of a ledger. ---
+# --- Texts in ledger entries. ---
 
 
 _LONGEST = 500
 
 
 def validate_text(name: str, value: str, *, longest: int = _LONGEST) -> str:
-    """Return a text that may stand in an entry."""
+    """Return a text that is valid in an entry."""
     if type(value) is not str or not 0 < len(value) <= longest:
         raise InvalidArgument(name, value, f"write a text of 1 to {longest} characters")
     return value
 
 
 def validate_optional_texts(**texts: str | None) -> None:
-    """Refuse texts that may not stand in an entry; None is no text."""
+    """Refuse texts that are not valid in an entry; None means no text."""
     for name, text in texts.items():
         if text is not None:
             validate_text(name, text)
 
 
-# --- A receipt: proof that a charge is durable. It buys one release. ---
+# --- A receipt: proof of a durable charge. It buys one release. ---
 
 
 @dataclass(frozen=True, slots=True)
 class WatchUsage:
-    """What a watch has used of what was paid for it."""
+    """How much of its paid price a watch has used."""
 
     alerts: int
     """How often it was armed for one more alert."""
     thresholds: int
-    """How often noise for its threshold was drawn."""
+    """How often threshold noise was drawn."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Receipt:
-    """All that was charged for, under the hash of the entry that charged it.
+    """Everything that was charged for, identified by the hash of the charging entry.
 
-    The hash covers the whole ledger up to that entry, so a receipt of another ledger is not found in this one.
+    The hash covers the whole ledger up to that entry, so receipts of other ledgers are not accepted.
     """
 
     id: str
@@ -71,7 +71,7 @@ class Receipt:
     event: Event
 
 
-# --- A release: noisy values, their mechanism and the receipt that bought them. It is public. ---
+# --- A release: noisy values, their mechanism and the receipt that paid for them. It is public. ---
 
 
 ReleasedValue = int | Fraction
@@ -79,19 +79,19 @@ ReleasedValue = int | Fraction
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Release:
-    """Values in the order in which the question lists them, exact: integers, or fractions of a declared grid."""
+    """Exact values in the order of the question: integers, or fractions on a declared grid."""
 
     receipt: str
     """The id of the receipt."""
     values: tuple[ReleasedValue, ...]
     mechanism: str
     question: str | None = None
-    """The question in its permanent spelling, so that what was learned can be read back from the ledger alone."""
+    """The question in its canonical form, so that the ledger alone suffices to interpret the release."""
     text: str | None = None
-    """The question as it was written."""
+    """The question as the analyst wrote it."""
 
     def __post_init__(self) -> None:
-        """Refuse what is not exact."""
+        """Refuse values that are not exact."""
         if type(self.values) is not tuple or any(type(value) not in {int, Fraction} for value in self.values):
             raise InvalidArgument("values", self.values, "write a tuple of int and Fraction")
 
@@ -106,7 +106,7 @@ def values_to_json(values: tuple[ReleasedValue, ...]) -> list[int | str]:
 
 
 def values_from_json(values: list[int | str]) -> tuple[ReleasedValue, ...]:
-    """Return the values that a JSON list means.
+    """Parse the values from a JSON list.
 
     >>> values_from_json([3, '1/2', '2/1'])
     (3, Fraction(1, 2), Fraction(2, 1))
@@ -127,25 +127,25 @@ def _fraction(text: object) -> Fraction:
     return value
 
 
-# --- What a ledger is made of: charges, uses, releases and the owner's acts. Nothing is ever taken back. ---
+# --- The entries of a ledger: charges, uses, releases and the owner's acts. Nothing is ever undone. ---
 
 
 FORMAT = 1
 CAP_KEY_BYTES = 32
 
 Earlier = tuple[str, Event]
-"""What was spent before there was a ledger: on what, in words, and the event."""
+"""Spending from before the ledger existed: a description and its event."""
 
 
 @dataclass(frozen=True, slots=True)
 class Created:
-    """The first entry: whose privacy is counted, under which relation, within which budget.
+    """The first entry: whose privacy is counted, under which neighbour relation, and within which budget.
 
-    The order and the limit stand here because they are fixed for ever, whichever version reads them later.
+    The order and the limit are recorded because they are fixed for ever, whichever version reads them later.
     """
 
     datasets: tuple[tuple[str, str], ...]
-    """Name and schema digest of each table that holds these people."""
+    """Name and schema digest of each table about these people."""
     neighbours: Neighbours
     budget: Budget
     order: Fraction | None
@@ -153,14 +153,14 @@ class Created:
     analysts: tuple[Analyst, ...]
     format: int = FORMAT
     cap_key: str | None = field(default=None, repr=False)
-    """What chooses which rows of a person count, in hexadecimal digits; None in ledgers of earlier versions."""
+    """The key that selects the rows of a person that count, in hexadecimal; None in ledgers of earlier versions."""
     earlier: tuple[Earlier, ...] = ()
-    """What was spent before there was a ledger, and counts from the start."""
+    """Spending from before the ledger existed, which counts from the start."""
 
 
 @dataclass(frozen=True, slots=True)
 class Charged:
-    """An event was paid for; the hash of this entry is the receipt's id."""
+    """An event was charged; the hash of this entry is the receipt's id."""
 
     dataset: str
     analyst: str | None
@@ -176,27 +176,27 @@ class Redeemed:
 
     receipt: str
     charge: int
-    """The number of the line that charged it, by which a database can hold rules at little cost."""
+    """The number of the line that charged it, which lets a database enforce rules cheaply."""
 
 
 @dataclass(frozen=True, slots=True)
 class WatchArmed:
-    """A watch was armed for one more alert, under its receipt: counts may have been compared until one was above.
+    """A watch was armed for one more alert under its receipt: counts may have been compared until one was above.
 
-    It names the number of the line before it that used the receipt, at first that of the charge.
+    It refers to the previous line that used the receipt, the first time to the charge.
     """
 
     receipt: str
     charge: int
     fresh: bool
-    """Whether noise for the threshold was drawn anew, as it must be by whoever opens the watch."""
+    """Whether new threshold noise was drawn, as it must be each time a watch is opened."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReadFailed:
-    """The table could not be read under a receipt: nothing was drawn, so that it may be used again. The charge stands.
+    """The table could not be read under a receipt: nothing was drawn, so it may be reused. The charge stands.
 
-    The next use names the number of this line, as the first one names that of the charge.
+    The next use refers to the number of this line, as the first one refers to the charge.
     """
 
     receipt: str
@@ -205,7 +205,7 @@ class ReadFailed:
 
 @dataclass(frozen=True, slots=True)
 class Released:
-    """An answer was drawn; it is stored before it is shown."""
+    """An answer was drawn; it is recorded before it is shown."""
 
     release: Release
     charge: int
@@ -213,7 +213,7 @@ class Released:
 
 @dataclass(frozen=True, slots=True)
 class BudgetRaised:
-    """The owner allowed more; the order stays, and the limit is what it gives for the new pair."""
+    """The owner raised the budget; the order stays, and the limit is recomputed at that order for the new (ε, δ)."""
 
     epsilon: Fraction
     delta: Fraction
@@ -222,9 +222,9 @@ class BudgetRaised:
 
 @dataclass(frozen=True, slots=True)
 class Recovered:
-    """The ledger came back from a backup: everything unspent counts as spent, and no older receipt can be used.
+    """The ledger was restored from a backup: everything unspent counts as spent, and all older receipts are void.
 
-    The pair is the largest budget that was ever granted, which the backup may not know of.
+    The (ε, δ) is the largest budget that was ever granted, which the backup may not contain.
     """
 
     epsilon: Fraction
@@ -234,21 +234,21 @@ class Recovered:
 
 @dataclass(frozen=True, slots=True)
 class AnalystAdmitted:
-    """The owner let an analyst in, or back in, with this share."""
+    """The owner admitted or readmitted an analyst with this share."""
 
     analyst: Analyst
 
 
 @dataclass(frozen=True, slots=True)
 class AnalystStopped:
-    """The owner stopped an analyst; what was spent stays spent."""
+    """The owner stopped an analyst; past spending still counts."""
 
     analyst: str
 
 
 @dataclass(frozen=True, slots=True)
 class SchemaDeclared:
-    """The owner added a table of the same people, or changed the schema of one."""
+    """The owner added a table about the same people, or changed a table's schema."""
 
     dataset: str
     schema: str
@@ -256,7 +256,7 @@ class SchemaDeclared:
 
 @dataclass(frozen=True, slots=True)
 class LedgerClosed:
-    """The owner ended it: no charge and no release after this."""
+    """The owner closed the ledger: no charges or releases after this."""
 
 
 Entry = (
@@ -275,7 +275,7 @@ Entry = (
 )
 
 
-# --- Entries as text: one canonical JSON spelling each, and what is not known is refused. ---
+# --- Entries as text: one canonical JSON form each; unknown text is refused. ---
 
 
 JsonFields = dict[str, Any]
@@ -289,12 +289,12 @@ class UnknownEntry(InvalidRequest):
     code = "unknown-entry"
 
     def __init__(self) -> None:
-        """Say what to do."""
+        """Suggest what to do."""
         super().__init__("The ledger has an entry that this version does not know. Use the version that wrote it.")
 
 
 def entry_to_json(entry: Entry, *, number: int, time: str) -> str:
-    """Return the one spelling of an entry at its place.
+    """Return the canonical JSON of an entry at its place.
 
     >>> entry_to_json(Redeemed("ab", 2), number=3, time="now")
     '{"charge":2,"entry":"redeemed","number":3,"receipt":"ab","time":"now"}'
@@ -306,7 +306,7 @@ def entry_to_json(entry: Entry, *, number: int, time: str) -> str:
 
 
 def entry_from_json(text: str, *, number: int) -> Entry:
-    """Return the entry that a text means; it must be the one spelling of an entry at this place."""
+    """Parse an entry; the text must be the canonical JSON of an entry at this place."""
     try:
         fields = json.loads(text)
         entry = _READERS[fields["entry"]](fields)
@@ -319,12 +319,12 @@ def entry_from_json(text: str, *, number: int) -> Entry:
 
 
 def entry_time(text: str) -> str:
-    """Return the time that an entry was written, by a clock that nothing depends on."""
+    """Return when an entry was written, by a clock that nothing depends on."""
     return str(json.loads(text)["time"])
 
 
 def validate_event(event: Event) -> None:
-    """Raise UnknownEvent where an event has no spelling that means the same event again."""
+    """Raise UnknownEvent if an event does not survive conversion to JSON and back."""
     _event_fields(event)
 
 
@@ -388,7 +388,7 @@ def _created_fields(entry: Created) -> JsonFields:
     budget = entry.budget
     further: JsonFields = (
         {} if entry.cap_key is None else {"cap_key": entry.cap_key}
-    )  # so that older lines keep their hash
+    )  # omitted if None, so that older lines keep their hash
     if entry.earlier:
         further["earlier"] = [[purpose, _event_fields(event)] for purpose, event in entry.earlier]
     return {
@@ -464,7 +464,7 @@ _READERS: dict[str, Callable[[JsonFields], Entry]] = {
 
 
 ENTRY_KINDS = tuple(_READERS)
-"""The entries that this version knows."""
+"""The entry kinds that this version knows."""
 
 
 def _pair(epsilon: Fraction, delta: Fraction) -> JsonFields:
@@ -477,7 +477,7 @@ def _numbers(fields: JsonFields) -> tuple[Fraction, Fraction, int]:
 
 @lru_cache(maxsize=1 << 14)
 def _event_fields(event: Event) -> JsonFields:
-    """Return the event's fields; equal events share one dictionary, which nothing changes."""
+    """Return the event's fields; equal events share one dictionary, which is never modified."""
     text = events.event_to_json(event)
     _event(text)
     found: JsonFields = json.loads(text)

@@ -1,4 +1,4 @@
-"""The errors of a ledger: refusals, reused keys and receipts, and ledgers that cannot be used."""
+"""Errors of the ledger: refusals, reused keys and receipts, and ledgers that cannot be used."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from dodona.numbers import format_percent
 
 
 class BudgetExhausted(Refused):
-    """The event does not fit what is left."""
+    """The event does not fit the budget that is left."""
 
     code = "budget-exhausted"
 
     def __init__(self, *, asked: Fraction, left: Fraction, of: str, best: str | None = None, why: str = "") -> None:
-        """Say what was asked and what is left, as shares of one budget, whose it is, why, and the best that is left."""
+        """Report what was asked and what is left, as shares of one budget, whose it is, why, and the best that still fits."""
         self.asked = asked
         self.left = left
         self.of = of
@@ -32,12 +32,12 @@ class NotPermitted(Refused):
 
 
 class ReceiptVoid(Refused):
-    """The receipt is older than a recovery, so nobody knows whether it was used."""
+    """The receipt predates a recovery, so it is unknown whether it was used."""
 
     code = "receipt-void"
 
     def __init__(self) -> None:
-        """Say what to do."""
+        """Suggest what to do."""
         super().__init__(
             "The ledger was recovered from a backup after this receipt was written: it may have been used. Ask again.",
             charged=True,
@@ -45,7 +45,7 @@ class ReceiptVoid(Refused):
 
 
 class KeyReused(InvalidRequest):
-    """A key names one question for ever."""
+    """A key identifies one question for ever."""
 
     code = "key-reused"
 
@@ -55,12 +55,12 @@ class KeyReused(InvalidRequest):
 
 
 class AnswerInterrupted(Unavailable):
-    """The receipt was used and no release is recorded: it is being answered now, or its answer was lost."""
+    """The receipt was used and no release is recorded: the answer is in progress, or was lost."""
 
     code = "answer-interrupted"
 
     def __init__(self) -> None:
-        """Say what to do."""
+        """Suggest what to do."""
         super().__init__(
             "This question was charged and its answer is not recorded. Fetch it again in a moment; if it stays away, "
             "the answer was lost in a crash: ask with a new key, which is charged again.",
@@ -69,12 +69,12 @@ class AnswerInterrupted(Unavailable):
 
 
 class AskedElsewhere(Unavailable):
-    """The same question is being answered for another caller, who is alive and takes long."""
+    """The same question is being answered for another caller, and takes too long to wait for."""
 
     code = "asked-elsewhere"
 
     def __init__(self) -> None:
-        """Say what to do."""
+        """Suggest what to do."""
         super().__init__(
             "The same question is being answered for another caller, and is not done yet. Ask again in a while: its "
             "answer will be free."
@@ -82,32 +82,32 @@ class AskedElsewhere(Unavailable):
 
 
 class ReceiptReused(InvariantBroken):
-    """A receipt buys one release."""
+    """A receipt buys only one release."""
 
     code = "receipt-reused"
 
     def __init__(self) -> None:
-        """Say it."""
+        """Set a constant message."""
         super().__init__("The receipt was used before. A receipt buys one release.", charged=True)
 
 
 class ReceiptMismatch(InvariantBroken):
-    """The receipt is not one of this ledger, or not as this ledger wrote it."""
+    """The receipt is not from this ledger, or differs from what this ledger recorded."""
 
     code = "receipt-mismatch"
 
     def __init__(self) -> None:
-        """Say it."""
+        """Set a constant message."""
         super().__init__("The receipt is not one that this ledger wrote for this dataset.")
 
 
 class LedgerUnavailable(Unavailable):
-    """A write failed, so that this object answers nothing until the ledger is opened again."""
+    """A write failed, so this object refuses all requests until the ledger is reopened."""
 
     code = "ledger-unavailable"
 
     def __init__(self, *, charged: bool = False) -> None:
-        """Say it in constant words; `charged` where the failed write may have reached the disk."""
+        """Set a constant message; `charged` if the failed write may have reached the disk."""
         super().__init__(
             "The ledger could not be written or read. See to its disk or server, then open it again: "
             "every charge that was confirmed is kept.",
@@ -116,22 +116,22 @@ class LedgerUnavailable(Unavailable):
 
 
 class LedgerBusy(Unavailable):
-    """Another process holds the ledger and did not let go in time."""
+    """Another process locked the ledger and did not release it in time."""
 
     code = "ledger-busy"
 
     def __init__(self) -> None:
-        """Say what to do."""
+        """Suggest what to do."""
         super().__init__("Another process is writing to the ledger and did not finish in time. Try again.")
 
 
 class LedgerMissing(Unavailable):
-    """There is no ledger, and opening never makes one."""
+    """There is no ledger here, and opening never creates one."""
 
     code = "ledger-missing"
 
     def __init__(self, place: str) -> None:
-        """Name the place and the two ways out."""
+        """Name the place and the two ways forward."""
         super().__init__(
             f"There is no ledger at {place}. If there was one, restore a backup and run `dodona ledger recover`; if "
             "there never was, run `dodona ledger create`. A lost ledger must not become a fresh budget."
@@ -139,7 +139,7 @@ class LedgerMissing(Unavailable):
 
 
 class LedgerExists(InvalidRequest):
-    """Creating never overwrites."""
+    """A ledger exists already, and creating never overwrites."""
 
     code = "ledger-exists"
 
@@ -149,12 +149,12 @@ class LedgerExists(InvalidRequest):
 
 
 class LedgerUnreadable(Unavailable):
-    """What is there is not a ledger, or was damaged or altered."""
+    """The file is not a ledger, or was damaged or altered."""
 
     code = "ledger-unreadable"
 
     def __init__(self, fault: str) -> None:
-        """Name the fault in words about the chain alone."""
+        """Describe the fault in terms of the chain alone."""
         self.fault = fault
         super().__init__(
             f"The ledger does not verify: {fault}. Keep the file, restore a backup in its place and run "
@@ -163,7 +163,7 @@ class LedgerUnreadable(Unavailable):
 
 
 class LedgerNewer(Unavailable):
-    """The chain is whole, and has an entry that this version does not know."""
+    """The chain is intact but has an entry that this version does not know."""
 
     code = "ledger-newer"
 
@@ -176,12 +176,12 @@ class LedgerNewer(Unavailable):
 
 
 class LedgerForbidden(Unavailable):
-    """The operating system does not let this user at the ledger or its head."""
+    """The operating system denies this user access to the ledger or its head."""
 
     code = "ledger-forbidden"
 
     def __init__(self, place: str) -> None:
-        """Name the place and what is needed."""
+        """Name the place and the permissions that are needed."""
         super().__init__(
             f"This user may not read and write {place}, or its folder. A ledger is made for its owner alone: ask the "
             "owner for access to the ledger, its head and their folders, or let the owner's process ask for you."
@@ -189,12 +189,12 @@ class LedgerForbidden(Unavailable):
 
 
 class LedgerRolledBack(Unavailable):
-    """The chain does not hold the head that is kept outside it: it is an old copy, or another ledger."""
+    """The chain does not contain the external head: it is an old copy, or another ledger."""
 
     code = "ledger-rolled-back"
 
     def __init__(self) -> None:
-        """Say what to do."""
+        """Suggest what to do."""
         super().__init__(
             "The ledger does not contain the head that is kept outside it: it is an old copy or another ledger. Put "
             "the newest back. If it is lost, run `dodona ledger recover`, after which everything unspent is spent."
@@ -202,7 +202,7 @@ class LedgerRolledBack(Unavailable):
 
 
 class HeadMissing(Unavailable):
-    """The head that is kept outside the ledger is not there."""
+    """The external head of the ledger is missing."""
 
     code = "head-missing"
 

@@ -1,6 +1,6 @@
-"""The head outside the ledger: the number and hash of a line that the chain must contain.
+"""The external head: the number and hash of a line that the chain must contain.
 
-It detects a ledger that was replaced by an older copy.
+It detects that a ledger was replaced by an older copy.
 """
 
 from __future__ import annotations
@@ -32,43 +32,43 @@ _PATIENCE = 30.0
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """One line of a chain, by number and hash."""
+    """A line of a chain, by number and hash."""
 
     number: int
     hash: str
 
 
 class Head(Protocol):
-    """A place outside the ledger that remembers how far it had come."""
+    """A place outside the ledger that records its latest known line."""
 
     def read(self) -> Mark:
-        """Return the newest mark that was kept."""
+        """Return the newest mark."""
 
     def advance(self, mark: Mark) -> None:
-        """Keep a mark, durably; never go back."""
+        """Store a mark durably; never move backwards."""
 
 
 class HeadFile:
-    """A head in a small file of two places, each a block of the disk: a new mark goes where the older one stood.
+    """A head in a small file with two slots, each one disk block: a new mark overwrites the older one.
 
-    So a write that is torn by a crash leaves the other mark, and keeping a mark takes one sync.
+    So a write torn by a crash leaves the other mark intact, and storing a mark takes one sync.
     """
 
     def __init__(self, path: Path) -> None:
-        """Name the file; nothing is opened yet."""
+        """Set the path; nothing is opened yet."""
         self.path = path
 
     def create(self, mark: Mark) -> None:
-        """Keep the first mark; a file that is there belongs to a ledger that may be lost, and is left alone."""
+        """Store the first mark; an existing file is left alone, as it may belong to a lost ledger."""
         if os.path.lexists(self.path):
             raise LedgerExists(str(self.path))
         self.replace(mark)
 
     def replace(self, mark: Mark) -> None:
-        """Keep this mark alone, whatever was there: written beside it, synced, renamed, and the folder synced."""
+        """Store only this mark, atomically: write a new file beside it, sync, rename, and sync the folder."""
         new = self.path.with_name(self.path.name + ".new")
         with translate_permission_errors(self.path):
-            new.unlink(missing_ok=True)  # what a crash, or anybody, left there; a link is not followed
+            new.unlink(missing_ok=True)  # a leftover of a crash, or anything else; a link is not followed
             with os.fdopen(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666), "wb") as file:
                 file.write(_slot(mark) * 2)
                 file.flush()
@@ -82,7 +82,7 @@ class HeadFile:
             return max(_marks(file), key=lambda mark: mark.number)
 
     def advance(self, mark: Mark) -> None:
-        """Keep the mark, unless another process has kept a later one."""
+        """Store the mark, unless another process has stored a later one."""
         with self._held(fcntl.LOCK_EX) as file:
             kept = _marks(file)
             newest = max(kept, key=lambda known: known.number)
@@ -97,7 +97,7 @@ class HeadFile:
 
     @contextmanager
     def _held(self, lock: int) -> Iterator[int]:
-        """Open the file and wait for its lock, which is let go when the file is closed."""
+        """Open the file and wait for its lock, which is released when the file is closed."""
         try:
             with translate_permission_errors(self.path):
                 file = os.open(self.path, os.O_RDWR | os.O_CLOEXEC)
@@ -118,7 +118,7 @@ class HeadFile:
 
 @contextmanager
 def translate_permission_errors(place: Path) -> Iterator[None]:
-    """Say of a lack of permission that it is one; of other failures of the disk nothing is known here."""
+    """Translate permission errors; other disk errors pass through unchanged."""
     try:
         yield
     except OSError as fault:
@@ -150,7 +150,7 @@ def _slot(mark: Mark) -> bytes:
 
 
 def _marks(file: int) -> tuple[Mark, Mark]:
-    """Return the marks in both places; one that is torn counts as the other, and two leave nothing to believe."""
+    """Return the marks in both slots; a torn slot counts as equal to the other, and two torn slots are an error."""
     content = os.pread(file, 2 * _SLOT + 1, 0)
     found = [_FORM.fullmatch(content[place : place + _SLOT]) for place in (0, _SLOT)]
     marks = [None if match is None else Mark(int(match[1]), match[2].decode()) for match in found]

@@ -124,7 +124,7 @@ class PrivacyFilter:
                 assert_never(self.accountant)
 
     def shares(self, spent: Spending, event: Event) -> Shares:
-        """Return the share of each account that an event takes: with two accounts, the one that admits the whole decides."""
+        """Return the share of each account that an event takes; with two, the one that admits the whole decides."""
         pure = units = None
         counts_pure = self.accountant in {Accountant.PURE, Accountant.EITHER}
         if counts_pure and spent.pure is not None and spent.pure <= self.epsilon and event.epsilon is not None:
@@ -134,7 +134,7 @@ class PrivacyFilter:
         return Shares(pure, units)
 
     def least_share(self, spent: Spending, event: Event) -> Fraction:
-        """Return the smaller of the two shares; if neither account counts any more, the share of an untouched budget."""
+        """Return the smaller of the two shares; if no account counts any more, the share of an untouched budget."""
         shares = self.shares(spent, event)
         counted = [share for share in (shares.pure, shares.units) if share is not None]
         return min(counted) if counted else self.share(self.charged(Spending(), event))

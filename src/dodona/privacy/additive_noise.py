@@ -224,7 +224,7 @@ class GridLaplace:
 
     @classmethod
     def for_share(cls, epsilon: Exact, *, rows: int) -> Self:
-        """Return the mechanism for a share of a public number of rows n: sensitivity and grid are both 1/n, so it is exact.
+        """Return the mechanism for a share of a public number of rows n: sensitivity and grid are 1/n, so it is exact.
 
         It equals the count with noise of scale 1/ε, divided by the number of rows.
         """
@@ -330,7 +330,7 @@ def calibrate_sigma(epsilon: float, delta: float, sensitivity: Sensitivity, cali
 def continuous_gaussian_delta(epsilon: float, mu: float) -> float:
     """Return δ(ε) = Φ(μ/2 - ε/μ) - e^ε·Φ(-μ/2 - ε/μ) of continuous Gaussian noise, μ = Δ₂/σ."""
     below = _normal(-mu / 2 - epsilon / mu)
-    # If the tail underflows, the second term is below the smallest double and can be dropped.
+    # If the tail underflows, the second term is dropped. It is smaller than the first, and dropping it only raises δ.
     return _normal(mu / 2 - epsilon / mu) - (math.exp(epsilon + math.log(below)) if below > 0 else 0.0)
 
 
@@ -408,7 +408,7 @@ def gaussian_normalizer(scale: float) -> float:
 # --- The discrete Gaussian mechanism: integer noise with P(x) ∝ exp(-x²/(2·scale²)). ---
 
 
-_LARGEST_TAIL_SCALE = 1000.0  # up to this scale tails are summed; beyond it, a bound is used that is off by less than a step
+_LARGEST_TAIL_SCALE = 1000.0  # tails are summed up to this scale; beyond, a bound is off by less than a step
 
 
 @dataclass(frozen=True, slots=True, init=False)
@@ -448,7 +448,7 @@ class Gaussian:
 
     @classmethod
     def for_accuracy(cls, target: Accuracy, *, answers: int = 1) -> Self:
-        """Return the mechanism with the largest scale (to about five digits) that meets the target for all answers at once."""
+        """Return the mechanism with the largest scale (to about five digits) that meets the target for all answers."""
         failing, room = to_failure_probability(target.confidence), validate_table_target(target).within
         number = validate_count(answers, argument="answers")
 
@@ -470,7 +470,7 @@ class Gaussian:
         return discrete_gaussian_delta(float(validate_noise_epsilon(epsilon)), float(self.scale), sensitivity)
 
     def accuracy(self, confidence: float = 0.95, *, answers: int = 1, sample: int | None = None) -> Accuracy:
-        """Return a quantile of the largest error over all answers, from the discrete tail, and the expected error of one.
+        """Return a quantile of the largest error of all answers, from the discrete tail, and the expected error of one.
 
         With `sample`, the answers are counts over that many independent rows and are compared with the population.
 

@@ -1,7 +1,7 @@
 """Conversions between zCDP, Rényi DP, Gaussian DP and (ε, δ), in both directions.
 
-Every bound is rounded to the safe side. A bound at any single Rényi order is sound; the search for the best order
-only makes it tighter. Gaussian DP is for comparison: discrete noise is never charged by it.
+Every bound is rounded to the safe side. A bound at any single Rényi order is sound; searching for the best order only
+tightens it. Gaussian DP is for comparison: discrete noise is never charged by it.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ from dodona.privacy.bounds import (
 )
 from dodona.privacy.events import Event, validate_order
 
-# --- From one currency of privacy to another: zCDP and Rényi prices as (ε, δ), in both directions, the order optimised.
+# --- Conversions between zCDP, Rényi and (ε, δ) prices, in both directions, at the optimal order.
 
 
 RenyiCurve = Callable[[Fraction], Decimal]
-"""The Rényi price at each order, as `Event.renyi` gives it."""
+"""The Rényi price as a function of the order, as `Event.renyi` returns it."""
 
-_ROUNDING = 2.0**-48  # of the sum of all terms' sizes; each term has a few roundings of 2^-53
+_ROUNDING = 2.0**-48  # relative to the sum of absolute terms; each term has a few rounding errors of 2^-53
 
 
 def compose_rho(rhos: Iterable[Exact]) -> Fraction:
-    """Return Σρ, exactly: zCDP prices add, also for adaptive choices.
+    """Return Σρ, exactly: zCDP prices add, even for adaptive choices.
 
     Theorem: zcdp-composition
     """
@@ -44,7 +44,7 @@ def compose_rho(rhos: Iterable[Exact]) -> Fraction:
 
 
 def zcdp_epsilon(rho: Exact, *, delta: Exact) -> float:
-    """Return the least ε that any order proves for a ρ-zCDP mechanism (Canonne, Kamath, Steinke 2020, prop. 12).
+    """Return the least ε over all orders for a ρ-zCDP mechanism (Canonne, Kamath, Steinke 2020, prop. 12).
 
     Theorem: best-order
     """
@@ -53,7 +53,7 @@ def zcdp_epsilon(rho: Exact, *, delta: Exact) -> float:
 
 
 def zcdp_delta(rho: Exact, *, epsilon: Exact) -> float:
-    """Return the least δ that any order proves for a ρ-zCDP mechanism.
+    """Return the least δ over all orders for a ρ-zCDP mechanism.
 
     Theorem: best-order
     """
@@ -62,7 +62,7 @@ def zcdp_delta(rho: Exact, *, epsilon: Exact) -> float:
 
 
 def bun_steinke_epsilon(rho: Exact, *, delta: Exact) -> float:
-    """Return ρ + 2√(ρ ln(1/δ)), the looser textbook form, 10 to 25 percent above `zcdp_epsilon`.
+    """Return ρ + 2√(ρ ln(1/δ)), the looser textbook bound, 10 to 25 percent above `zcdp_epsilon`.
 
     Theorem: zcdp-composition
     """
@@ -71,7 +71,7 @@ def bun_steinke_epsilon(rho: Exact, *, delta: Exact) -> float:
 
 
 def bun_steinke_delta(rho: Exact, *, epsilon: Exact) -> float:
-    """Return e^{-(ε - ρ)²/4ρ}, and 1 up to ε = ρ.
+    """Return e^{-(ε - ρ)²/4ρ}, or 1 for ε ≤ ρ.
 
     Theorem: zcdp-composition
     """
@@ -82,7 +82,7 @@ def bun_steinke_delta(rho: Exact, *, epsilon: Exact) -> float:
 
 
 def renyi_epsilon(curve: RenyiCurve, *, delta: Exact) -> float:
-    """Return the least ε that any order from 1 to 10^6 proves for this curve.
+    """Return the least ε for this curve over the orders from 1 to 10^6.
 
     Theorem: best-order
     """
@@ -91,7 +91,7 @@ def renyi_epsilon(curve: RenyiCurve, *, delta: Exact) -> float:
 
 
 def renyi_delta(curve: RenyiCurve, *, epsilon: Exact) -> float:
-    """Return the least δ that any order from 1 to 10^6 proves for this curve.
+    """Return the least δ for this curve over the orders from 1 to 10^6.
 
     Theorem: best-order
     """
@@ -100,7 +100,7 @@ def renyi_delta(curve: RenyiCurve, *, epsilon: Exact) -> float:
 
 
 def order_epsilon(price: Fraction, *, order: Fraction, delta: Fraction) -> float:
-    """Return R + ln((α - 1)/α) - (ln δ + ln α)/(α - 1) for a Rényi price R at the order α; at least 0.
+    """Return R + ln((α - 1)/α) - (ln δ + ln α)/(α - 1) for a Rényi price R at order α; at least 0.
 
     Theorem: best-order
     """
@@ -108,7 +108,7 @@ def order_epsilon(price: Fraction, *, order: Fraction, delta: Fraction) -> float
 
 
 def order_delta(price: Fraction, *, order: Fraction, epsilon: Fraction) -> float:
-    """Return e^{(α - 1)(R - ε)}·(1 - 1/α)^α/(α - 1) for a Rényi price R at the order α; at most 1.
+    """Return e^{(α - 1)(R - ε)}·(1 - 1/α)^α/(α - 1) for a Rényi price R at order α; at most 1.
 
     Theorem: best-order
     """
@@ -118,7 +118,7 @@ def order_delta(price: Fraction, *, order: Fraction, epsilon: Fraction) -> float
 def continuous_laplace_renyi(epsilon: Exact, *, order: Fraction) -> float:
     """Return the Rényi divergence of *continuous* Laplace noise, rounded to nearest: for comparison with other tools.
 
-    It is below the price of the discrete law that is drawn, so nothing is charged by it.
+    It is below the price of the discrete law that is sampled, so it is never used for charging.
     """
     loss, alpha = float(validate_epsilon(epsilon)), float(validate_order(order))
     weight = alpha / (2 * alpha - 1)
@@ -138,7 +138,7 @@ def _log_delta(price: Fraction, order: Fraction, epsilon: Fraction) -> float:
 
 
 def _sum_above(*terms: float) -> float:
-    """Return the sum and what the terms' roundings may have taken from it."""
+    """Return an upper bound on the sum: the sum plus its possible rounding error."""
     return math.fsum(terms) + _ROUNDING * math.fsum(abs(term) for term in terms)
 
 
@@ -147,12 +147,12 @@ def _probability(logarithm: float) -> float:
 
 
 def _least(bound: Callable[[Fraction], float]) -> float:
-    """Return about the least bound over the orders, by golden section on ln(order - 1)."""
+    """Return approximately the least bound over the orders, by golden-section search on ln(order - 1)."""
 
     def at(position: float) -> float:
         return bound(1 + Fraction(math.exp(position)))
 
-    # The valley is flat: about the square of the distance is seen in the bound.
+    # The minimum is flat: an error in the position changes the bound only quadratically.
     return at(minimize_unimodal(at, math.log(1e-6), math.log(1e6 - 1), near=1e-5))
 
 
@@ -161,19 +161,19 @@ def _price(rho: Exact) -> Fraction:
 
 
 def _logarithm(delta: Fraction) -> float:
-    """Return ln δ; where δ is near 1 the difference is taken before rounding."""
+    """Return ln δ; for δ near 1, 1 - δ is computed exactly before rounding."""
     if 2 * delta > 1:
         return math.log1p(-float(1 - delta))
     return math.log(delta.numerator) - math.log(delta.denominator)
 
 
-# --- The Rényi order of a budget: chosen once from (ε, δ), before the first answer, and never again. ---
+# --- The Rényi order of a budget: chosen once from (ε, δ), before the first answer, and never changed. ---
 
 
 _EIGHTY = Context(prec=80, Emin=MIN_EMIN, Emax=MAX_EMAX)
 _SHOWN = Context(prec=40, rounding=ROUND_FLOOR, Emin=MIN_EMIN, Emax=MAX_EMAX)
 _MARGIN = 1 - Decimal(1).scaleb(-30)
-_STEP = 16  # orders are multiples of 1/16: the loss in capacity is below one part in 10^5
+_STEP = 16  # orders are multiples of 1/16: the loss of capacity is below one part in 10^5
 _FINE_STEP = 1 << 20
 _HIGHEST = 10**5
 
@@ -197,7 +197,7 @@ def renyi_limit(epsilon: Fraction, delta: Fraction, order: Fraction) -> Decimal:
 
 
 def best_order(epsilon: Fraction, delta: Fraction) -> Fraction:
-    """Return the order at which a stream of many small releases gets furthest, to the nearest sixteenth.
+    """Return the order that admits the most small releases, to the nearest sixteenth.
 
     >>> best_order(Fraction(1), Fraction(1, 10**6))
     Fraction(22, 1)
@@ -206,7 +206,7 @@ def best_order(epsilon: Fraction, delta: Fraction) -> Fraction:
 
 
 def zcdp_limit(epsilon: Fraction, delta: Fraction) -> Decimal:
-    """Return a ρ that implies (ε, δ), the largest to seven digits and more, rounded down.
+    """Return a ρ that implies (ε, δ): the largest to at least seven digits, rounded down.
 
     Theorem: renyi-conversion
     """
@@ -219,20 +219,20 @@ def zcdp_limit(epsilon: Fraction, delta: Fraction) -> Decimal:
 def bun_steinke_limit(epsilon: Fraction, delta: Fraction) -> Decimal:
     """Return (√(ln(1/δ) + ε) - √ln(1/δ))², the largest ρ with ρ + 2√(ρ ln(1/δ)) ≤ ε, rounded down.
 
-    It is looser than `zcdp_limit`, and half the square sum up to which the advanced filter admits pure losses.
+    It is looser than `zcdp_limit`, and half the sum of squares up to which the advanced filter admits pure losses.
 
     Theorem: zcdp-composition
     """
     with localcontext(_EIGHTY):
         loss = Decimal(epsilon.numerator) / Decimal(epsilon.denominator)
         logarithm = -(Decimal(delta.numerator) / Decimal(delta.denominator)).ln()
-        # Written without a difference of near numbers: √(L + ε) - √L = ε/(√(L + ε) + √L).
+        # Written without cancellation: √(L + ε) - √L = ε/(√(L + ε) + √L).
         root = loss / ((logarithm + loss).sqrt() + logarithm.sqrt())
         return _SHOWN.multiply(root * root, _MARGIN)
 
 
 def _best(epsilon: Fraction, delta: Fraction, step: int) -> Fraction:
-    """Return the maximum of limit/order over multiples of 1/step; a poor optimum wastes budget and nothing else."""
+    """Return the multiple of 1/step with the largest limit/order; a poor optimum only wastes budget."""
     loss, failing = float(epsilon), math.log(delta)
 
     def capacity(position: float) -> float:
@@ -240,7 +240,7 @@ def _best(epsilon: Fraction, delta: Fraction, step: int) -> Fraction:
         return (loss + math.log1p(1 / (order - 1)) + (failing + math.log(order)) / (order - 1)) / order
 
     low, high = math.log(1 / 16), math.log(_HIGHEST)
-    while high - low > 1e-12:  # noqa: PLR2004  ternary search; the capacity has one peak
+    while high - low > 1e-12:  # noqa: PLR2004  ternary search; the capacity is unimodal
         third = (high - low) / 3
         low, high = (low + third, high) if capacity(low + third) < capacity(high - third) else (low, high - third)
     order = Fraction(round((1 + math.exp(low)) * step), step)
@@ -258,7 +258,7 @@ _MOST = Fraction(10**4)
 
 
 def compose_mu(mus: Iterable[Exact]) -> float:
-    """Return √Σμ², rounded up: what μ-GDP mechanisms compose to.
+    """Return √Σμ², rounded up: the composition of μ-GDP mechanisms.
 
     Theorem: gaussian-composition
     """
@@ -277,22 +277,22 @@ def gdp_delta(mu: Exact, *, epsilon: Exact) -> float:
 
 
 def gdp_epsilon(mu: Exact, *, delta: Exact) -> float:
-    """Return the least ε with δ(ε) ≤ delta, rounded up; 0 where the noise alone is enough.
+    """Return the least ε with δ(ε) ≤ delta, rounded up; 0 if δ(0) is already small enough.
 
     Theorem: gaussian-composition
     """
     ratio, wanted = float_above(_ratio(mu)), float_below(validate_positive_delta(delta))
     if _delta(ratio, 0.0) <= wanted:
         return 0.0
-    # Always enough: δ ≤ Φ(μ/2 - ε/μ) ≤ e^{-(ε/μ - μ/2)²/2}.
+    # A sufficient ε: δ ≤ Φ(μ/2 - ε/μ) ≤ e^{-(ε/μ - μ/2)²/2}.
     enough = ratio * (ratio / 2 + math.sqrt(-2 * math.log(wanted))) + 1e-9
     return smallest_number(lambda level: _delta(ratio, level) <= wanted, 0.0, enough, near=1e-14)
 
 
 def gdp_limit(epsilon: Exact, *, delta: Exact) -> float:
-    """Return the largest μ whose curve passes through (ε, δ) or below, rounded down; at most 10^4.
+    """Return the largest μ whose curve passes through or below (ε, δ), rounded down; at most 10^4.
 
-    So many Gaussians fit (ε, δ) whose squared ratios add up to at most the square of this.
+    Gaussian mechanisms fit (ε, δ) if the sum of their squared ratios is at most the square of this μ.
 
     Theorem: gaussian-composition
     """
@@ -306,12 +306,12 @@ def gdp_limit(epsilon: Exact, *, delta: Exact) -> float:
 
 
 def _delta(mu: float, epsilon: float) -> float:
-    """Return the difference of the two terms, plus what their roundings may have taken from it."""
+    """Return the difference of the two terms, plus its possible rounding error."""
     upper, lower = mu / 2 - epsilon / mu, -mu / 2 - epsilon / mu
     first, tail = _normal(upper), _normal(lower)
-    # Where the second term is below every float it is left out, which only makes δ larger.
+    # If the tail underflows, the second term is dropped, which only raises δ.
     second = math.exp(epsilon + math.log(tail)) if tail > 0 else 0.0
-    # An argument x off by 2^-52·|x| moves Φ(x) by at most (x² + 1)·2^-51 of itself.
+    # A relative error of 2^-52 in the argument x changes Φ(x) by at most a relative (x² + 1)·2^-51.
     error = 2.0**-49 * (first * (upper**2 + 4) + second * (lower**2 + epsilon + 4))
     return min(1.0, add_rounding_margin(max(first - second, 0.0) + error))
 
@@ -326,7 +326,7 @@ def _ratio(mu: Exact) -> Fraction:
 
 @lru_cache(maxsize=1 << 12)
 def standalone_epsilon(event: Event, delta: Fraction) -> float:
-    """Return the ε of an event asked alone at a δ, rounded up."""
+    """Return the ε of an event asked alone at the given δ, rounded up."""
     if event.epsilon is not None:
         return math.nextafter(float(event.epsilon), math.inf)
     return renyi_epsilon(event.renyi, delta=delta)

@@ -19,10 +19,10 @@ from dodona.numbers import format_fraction, to_integer
 from dodona.privacy import bounds
 from dodona.schema.schema import Neighbours
 
-# --- What happened, said exactly: an event is all that an accountant needs to know of a release, and nothing more. ---
+# --- Events: exact records of everything that an accountant needs to know about a release. ---
 
 
-# Prices are rounded up reliably in these ranges (page rounding); mechanisms stay well inside.
+# In these ranges prices are reliably rounded up (page rounding); mechanisms stay well inside them.
 _LEAST, _MOST = Fraction(1, 10**15), Fraction(10**30)
 _LONGEST = 1 << 62
 _LOWEST_ORDER, _HIGHEST_ORDER = 1 + Fraction(1, 10**6), Fraction(10**6)
@@ -32,15 +32,15 @@ class Event(Protocol):
     """A priced act on the data."""
 
     def __hash__(self) -> int:
-        """Return a hash: equal events have equal prices, which are computed once."""
+        """Return a hash; equal events have equal prices, which are cached."""
 
     @property
     def neighbours(self) -> Neighbours:
-        """The relation under which the prices hold."""
+        """The neighbour relation under which the prices hold."""
 
     @property
     def epsilon(self) -> Fraction | None:
-        """The pure price, exact; None where there is none."""
+        """The exact pure price; None if there is none."""
 
     def rho(self) -> Decimal:
         """Return the zCDP price, rounded up."""
@@ -50,7 +50,7 @@ class Event(Protocol):
 
 
 class PureMechanism(Enum):
-    """Mechanisms of which the accountant knows only that they are ε-differentially private."""
+    """Mechanisms that the accountant prices only as ε-differentially private."""
 
     RANDOMIZED_RESPONSE = "randomized-response"
     PERMUTE_AND_FLIP = "permute-and-flip"
@@ -70,7 +70,7 @@ class PureEvent:
     neighbours: Neighbours
 
     def __post_init__(self) -> None:
-        """Refuse a loss that is not priced reliably."""
+        """Validate the loss: it must be in the range that is priced reliably."""
         object.__setattr__(self, "epsilon", _validate_range(self.epsilon, "epsilon"))
         _validate_neighbours(self.neighbours)
 
@@ -95,7 +95,7 @@ class LaplaceEvent:
     neighbours: Neighbours
 
     def __post_init__(self) -> None:
-        """Refuse a distance that is no whole number and a scale that is not priced reliably."""
+        """Validate an integer distance and a scale in the range that is priced reliably."""
         if type(self.distance) is not int or not 1 <= self.distance <= _LONGEST:
             distance = to_integer(self.distance, argument="distance", lower=1, upper=_LONGEST)
             object.__setattr__(self, "distance", distance)
@@ -108,11 +108,11 @@ class LaplaceEvent:
         return self.distance / self.scale
 
     def rho(self) -> Decimal:
-        """Return the price of the discrete law, which is above the continuous one's."""
+        """Return the zCDP price of the discrete law, which is above that of the continuous one."""
         return bounds.laplace_rho(self.distance, self.scale)
 
     def renyi(self, order: Fraction) -> Decimal:
-        """Return the divergence of the discrete law."""
+        """Return the Rényi divergence of the discrete law."""
         return bounds.laplace_renyi(self.distance, self.scale, validate_order(order))
 
 
@@ -128,7 +128,7 @@ class GaussianEvent:
     neighbours: Neighbours
 
     def __post_init__(self) -> None:
-        """Refuse a distance that is no whole number and a variance that is none."""
+        """Validate an integer distance and a variance."""
         if type(self.squared_distance) is not int or not 1 <= self.squared_distance <= _LONGEST**2:
             squared = to_integer(self.squared_distance, argument="squared_distance", lower=1, upper=_LONGEST**2)
             object.__setattr__(self, "squared_distance", squared)
@@ -145,7 +145,7 @@ class GaussianEvent:
         return bounds.price_as_decimal(self.squared_distance / (2 * self.variance))
 
     def renyi(self, order: Fraction) -> Decimal:
-        """Return order·rho, which discrete Gaussian laws do not exceed."""
+        """Return order·rho, an upper bound for discrete Gaussian laws."""
         return bounds.price_as_decimal(validate_order(order) * self.squared_distance / (2 * self.variance))
 
 
@@ -160,7 +160,7 @@ class UnevenGaussianEvent:
     neighbours: Neighbours
 
     def __post_init__(self) -> None:
-        """Refuse a ratio that is not priced reliably."""
+        """Validate the ratio: it must be in the range that is priced reliably."""
         object.__setattr__(self, "ratio", _validate_range(self.ratio, "ratio"))
         _validate_neighbours(self.neighbours)
 
@@ -174,13 +174,13 @@ class UnevenGaussianEvent:
         return bounds.price_as_decimal(self.ratio / 2)
 
     def renyi(self, order: Fraction) -> Decimal:
-        """Return order·rho, which discrete Gaussian laws do not exceed."""
+        """Return order·rho, an upper bound for discrete Gaussian laws."""
         return bounds.price_as_decimal(validate_order(order) * self.ratio / 2)
 
 
 @dataclass(frozen=True, slots=True)
 class ExponentialEvent:
-    """The exponential mechanism's choice alone: its losses span at most ε, wherever they lie.
+    """The choice of the exponential mechanism: its losses have range at most ε, wherever they lie.
 
     Theorem: range-rho
     """
@@ -189,7 +189,7 @@ class ExponentialEvent:
     neighbours: Neighbours
 
     def __post_init__(self) -> None:
-        """Refuse a range that is not priced reliably."""
+        """Validate the range: it must be one that is priced reliably."""
         object.__setattr__(self, "epsilon", _validate_range(self.epsilon, "epsilon"))
         _validate_neighbours(self.neighbours)
 
@@ -198,13 +198,13 @@ class ExponentialEvent:
         return bounds.range_rho(self.epsilon)
 
     def renyi(self, order: Fraction) -> Decimal:
-        """Return the divergence of the worst pair of bounded range."""
+        """Return the Rényi divergence of the worst pair of bounded range."""
         return bounds.range_renyi(self.epsilon, validate_order(order))
 
 
 @dataclass(frozen=True, slots=True)
 class ComposedEvent:
-    """Several events, each any number of times, on the same data: prices add.
+    """Several events, each with a multiplicity, on the same data: prices add.
 
     Theorem: composition
     """
@@ -212,7 +212,7 @@ class ComposedEvent:
     parts: tuple[tuple[Event, int], ...]
 
     def __post_init__(self) -> None:
-        """Refuse an empty list and mixed relations."""
+        """Refuse an empty list and mixed neighbour relations."""
         if not self.parts or any(type(times) is not int or times < 1 for _, times in self.parts):
             raise InvalidArgument("parts", self.parts, "write at least one event, each one time or more")
         if len({event.neighbours for event, _ in self.parts}) > 1:
@@ -226,7 +226,7 @@ class ComposedEvent:
 
     @property
     def epsilon(self) -> Fraction | None:
-        """The sum of the pure prices; None as soon as one part has none."""
+        """The sum of the pure prices; None if any part has none."""
         total = Fraction(0)
         for event, times in self.parts:
             if event.epsilon is None:
@@ -244,14 +244,14 @@ class ComposedEvent:
 
 
 def validate_order(order: object) -> Fraction:
-    """Return an order that a Rényi divergence is stated for here."""
+    """Return a validated Rényi order."""
     if not isinstance(order, Fraction | int) or not _LOWEST_ORDER <= order <= _HIGHEST_ORDER:
         raise InvalidArgument("order", order, "write a fraction from 1 + 10^-6 to 10^6")
     return Fraction(order)
 
 
 def _validate_range(value: object, argument: str, *, least: Fraction = _LEAST, most: Fraction = _MOST) -> Fraction:
-    """Return an exact number in the range in which it is priced reliably."""
+    """Return an exact number in the range that is priced reliably."""
     if not isinstance(value, Fraction | int) or isinstance(value, bool) or not least <= value <= most:
         raise InvalidArgument(
             argument, value, f"write a fraction from {format_fraction(least)} to {format_fraction(most)}"
@@ -264,23 +264,23 @@ def _validate_neighbours(neighbours: object) -> None:
         raise InvalidArgument("neighbours", neighbours, "write Neighbours.ADD_REMOVE or Neighbours.REPLACE")
 
 
-# --- Events as text: permanent tags, exact numbers, one spelling. What is not known is refused. ---
+# --- Events as text: permanent tags, exact numbers, one canonical form. Unknown text is refused. ---
 
 
 class UnknownEvent(InvalidRequest):
-    """The text is not an event that this version knows, so it cannot be priced."""
+    """The text is not an event of this version, so it cannot be priced."""
 
     code = "unknown-event"
 
     def __init__(self, text: str) -> None:
-        """Show the start of the text."""
+        """Show the beginning of the text."""
         super().__init__(
             f"{text[:80]!r} is not an event of this version; open the ledger with the version that wrote it."
         )
 
 
 def event_to_json(event: Event) -> str:
-    """Return the event's one spelling.
+    """Return the event's canonical JSON.
 
     >>> event_to_json(LaplaceEvent(1, Fraction(10), Neighbours.REPLACE))
     '{"distance":1,"event":"laplace","neighbours":"replace","scale":"10"}'
@@ -289,7 +289,7 @@ def event_to_json(event: Event) -> str:
 
 
 def event_from_json(text: str) -> Event:
-    """Return the event that a text means; it must be the event's one spelling.
+    """Parse an event; the text must be its canonical JSON.
 
     >>> event_from_json('{"distance":1,"event":"laplace","neighbours":"replace","scale":"10"}').epsilon
     Fraction(1, 10)

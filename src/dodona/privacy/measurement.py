@@ -1,7 +1,7 @@
-"""Measurements: queries with the noise each block gets, and residuals with theirs.
+"""Measurements: queries with the noise of each block, and residuals with theirs.
 
-A measurement states its own price. Residuals are priced together, by the worst way in which two neighbouring tables
-can differ, and are measured with integer Gaussian noise on Helmert rows.
+A measurement states its price. Residuals are priced together, by the worst way in which two neighbouring tables can
+differ, and are measured with integer Gaussian noise on Helmert rows.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-# --- A measurement: a query, and the noise that each of its blocks gets. It says itself what it costs. ---
+# --- A measurement: a query, the noise of each of its blocks, and its price. ---
 
 
 Noise = Laplace | Gaussian
@@ -38,35 +38,35 @@ _CACHE = RecentCache[tuple[Query, ...]]()
 
 @dataclass(frozen=True, slots=True)
 class Measurement:
-    """Independent integer noise on every answer, of one law and scale a block, in the block's own steps."""
+    """Independent integer noise on every answer, with one law and scale per block, in units of the block's step."""
 
     query: Query
     noises: tuple[Noise, ...]
 
     def __post_init__(self) -> None:
-        """Refuse blocks without noise."""
+        """Validate that every block has noise."""
         if len(self.noises) != len(self.query.blocks):
             raise InvalidArgument("noises", len(self.noises), f"write one for each of {len(self.query.blocks)} blocks")
 
     @property
     def purpose(self) -> str:
-        """What a receipt for it says."""
+        """The purpose that is recorded in its receipt."""
         return query_digest(self.query)
 
     @property
     def mechanism(self) -> str:
-        """The noises as a text that `noises_from_text` reads."""
+        """The noises as text that `noises_from_text` parses."""
         return noises_to_text(self.noises)
 
     def event(self, unit: Unit) -> Event:
-        """Return what it costs: blocks with the same noise together, as one vector.
+        """Return the event: blocks with the same noise are priced together, as one vector.
 
         Theorem: sensitivity, people
         """
         if len(self.noises) == 1:
             return self.noises[0].event(unit_sensitivity(self.query, unit))
         parts: dict[Noise, list[int]] = {}
-        same: dict[int, list[int]] = {}  # blocks mostly share one object, which is found faster than one that is equal
+        same: dict[int, list[int]] = {}  # by identity: blocks mostly share one object, and comparing objects is slower
         for number, noise in enumerate(self.noises):
             numbers = same.get(id(noise))
             if numbers is None:
@@ -78,7 +78,7 @@ class Measurement:
 
 
 def _split_blocks(query: Query, parts: tuple[tuple[int, ...], ...]) -> tuple[Query, ...]:
-    """Return a query for each part of the blocks."""
+    """Return one query for each group of blocks."""
     if len(parts) == 1:
         return (query,)
     return _CACHE.of(
@@ -87,7 +87,7 @@ def _split_blocks(query: Query, parts: tuple[tuple[int, ...], ...]) -> tuple[Que
 
 
 def noises_to_text(noises: tuple[Noise, ...]) -> str:
-    """Return the noises as a text that `noises_from_text` reads.
+    """Return the noises as text that `noises_from_text` parses.
 
     >>> noises_to_text((Laplace(scale=2), Laplace(scale=2), Gaussian(scale="7/2")))
     'laplace 2 x 2, gaussian 7/2 x 1'
@@ -97,7 +97,7 @@ def noises_to_text(noises: tuple[Noise, ...]) -> str:
 
 
 def noises_from_text(text: str) -> tuple[Noise, ...]:
-    """Return the noises that a text means.
+    """Parse the text of `noises_to_text`.
 
     >>> noises_from_text("gaussian 7/2 x 2")[1].scale
     Fraction(7, 2)
@@ -112,22 +112,22 @@ def noises_from_text(text: str) -> tuple[Noise, ...]:
     return tuple(found)
 
 
-# --- The pattern price: what residuals cost together, when a row is added or removed, or becomes another one. ---
+# --- The pattern price: the joint price of residuals when a row is added, removed or replaced. ---
 
 
 MOST_PATTERNS = 1 << 20
-"""Up to so many patterns are walked through; of more, each residual is priced by its own worst one."""
+"""Up to this many patterns are enumerated; beyond, each residual is priced by its own worst pattern."""
 _AT_ONCE = 1 << 22
-_NEAR = 1e-9  # doubles choose the patterns whose sums are then taken exactly; they are off by far less
+_NEAR = 1e-9  # doubles only preselect the patterns whose sums are then computed exactly; their error is far smaller
 
 ResidualVariance = tuple[Residual, Fraction]
-"""A residual, and its variance σ²: a row of squared length N gets noise of variance σ²·N."""
+"""A residual and its variance σ²: a row of squared length N gets noise of variance σ²·N."""
 
 
 def worst_ratio(parts: Sequence[ResidualVariance], unit: Unit, *, limit: int = MOST_PATTERNS) -> Fraction:
-    """Return the largest Σ change²/variance over all neighbours: twice the zCDP price. Exact within the limit.
+    """Return the largest Σ change²/variance over all neighbours, twice the zCDP price. Exact within the limit.
 
-    Of a person all rows may move it the same way; one who is replaced may have had none in the place of some.
+    All rows of a person may move it in the same direction; the old and the new person may differ in number of rows.
 
     Theorem: residual-measurement, pattern-price, people
     """
@@ -140,7 +140,7 @@ def worst_ratio(parts: Sequence[ResidualVariance], unit: Unit, *, limit: int = M
 
 
 def squared_move_added(residual: Residual) -> Fraction:
-    """Return ∏(1 - 1/m): the squared length that a row has in a residual, whichever row it is.
+    """Return ∏(1 - 1/m): the squared length of any row in a residual.
 
     Theorem: residual-measurement
     """
@@ -148,7 +148,7 @@ def squared_move_added(residual: Residual) -> Fraction:
 
 
 def squared_move_replaced(residual: Residual, differs: Sequence[bool]) -> Fraction:
-    """Return how far, squared, a row moves a residual that comes to differ in the classes of these attributes.
+    """Return the squared change of a residual when one row changes its class in the marked attributes.
 
     Theorem: pattern-price
     """
@@ -159,7 +159,7 @@ def squared_move_replaced(residual: Residual, differs: Sequence[bool]) -> Fracti
 
 
 def largest_squared_move(residual: Residual) -> Fraction:
-    """Return the largest of these: where the row differs in the attribute of fewest classes alone.
+    """Return the largest squared change: the row differs only in the attribute with the fewest classes.
 
     Theorem: pattern-price
     """
@@ -171,18 +171,18 @@ def largest_squared_move(residual: Residual) -> Fraction:
 
 @dataclass(frozen=True, slots=True)
 class DifferencePatterns:
-    """All ways in which two rows can differ in the classes of some attributes."""
+    """All ways in which two rows can differ in their classes of some attributes."""
 
     axes: dict[Classes, int]
-    """For each way to class an attribute, the place of the attribute."""
+    """For each classification of an attribute, the axis of that attribute."""
     differs: dict[Classes, NDArray[np.bool_]]
-    """For each way to class an attribute, whether two rows differ, in each case of the attribute."""
+    """For each classification of an attribute, whether two rows differ, for each case of the attribute."""
     shape: tuple[int, ...]
-    """How many cases each attribute has: two, where it is classed in one way."""
+    """The number of cases of each attribute: two if it has only one classification."""
 
     @classmethod
     def of(cls, residuals: Iterable[Residual]) -> DifferencePatterns:
-        """Return the patterns that some residuals can see."""
+        """Return the patterns that affect the given residuals."""
         by_name: dict[str, dict[Classes, None]] = {}
         for residual in residuals:
             for own in residual.classes:
@@ -199,11 +199,11 @@ class DifferencePatterns:
 
     @property
     def size(self) -> int:
-        """How many patterns there are."""
+        """The number of patterns."""
         return math.prod(self.shape)
 
     def places(self, residual: Residual) -> NDArray[np.int64]:
-        """Return for each pattern which of the 2^|A| cases of a residual it is, in a shape that broadcasts to all."""
+        """Return the index of each pattern among the 2^|A| cases of a residual, broadcastable to all patterns."""
         found = np.zeros([1] * len(self.shape), dtype=np.int64)
         for own in residual.classes:
             shape = [-1 if place == self.axes[own] else 1 for place in range(len(self.shape))]
@@ -212,14 +212,14 @@ class DifferencePatterns:
 
 
 def squared_moves(residual: Residual) -> list[Fraction]:
-    """Return how far, squared, a residual moves in each case, in the order of `Patterns.places`."""
+    """Return the squared change of a residual in each case, in the order of `DifferencePatterns.places`."""
     return [
         squared_move_replaced(residual, differs) for differs in product((False, True), repeat=len(residual.classes))
     ]
 
 
 def _difference_cases(ways: tuple[Classes, ...]) -> NDArray[np.bool_]:
-    """Return which combinations of ways to class one attribute two cells can differ in."""
+    """Return the combinations of classifications of one attribute in which two cells can differ."""
     if len(ways) == 1:
         return np.array([[False], [True]])
     labels = np.unique(np.stack([own.labels() for own in ways]), axis=1)
@@ -233,7 +233,7 @@ def _worst(parts: Sequence[ResidualVariance], limit: int) -> Fraction:
     if patterns.size > limit:
         return sum((largest_squared_move(residual) / variance for residual, variance in parts), Fraction(0))
     if not patterns.shape:
-        return Fraction(0)  # the number of rows is the same
+        return Fraction(0)  # all neighbours have the same number of rows
     values: dict[Fraction, int] = {}
     numbered, about = [], np.zeros(patterns.shape)
     for residual, variance in parts:
@@ -244,7 +244,7 @@ def _worst(parts: Sequence[ResidualVariance], limit: int) -> Fraction:
         about += np.array([float(case) for case in cases])[places]
     near = np.nonzero(about >= about.max() * (1 - _NEAR))
     exact, step = tuple(values), max(1, _AT_ONCE // len(values))
-    seen: set[tuple[int, ...]] = set()  # how often each value is in the sum: few patterns differ in that
+    seen: set[tuple[int, ...]] = set()  # multiplicities of each value in the sum: few patterns differ in them
     for start in range(0, len(near[0]), step):
         chosen = tuple(axis[start : start + step] for axis in near)
         times = np.zeros((len(chosen[0]), len(exact)), dtype=np.int64)
@@ -257,17 +257,17 @@ def _worst(parts: Sequence[ResidualVariance], limit: int) -> Fraction:
     )
 
 
-# --- Residuals, measured: integer Gaussian noise on Helmert rows, as much on each as makes all of them equally sharp.
+# --- Measured residuals: integer Gaussian noise on Helmert rows, scaled so that all of them are equally precise.
 
 
 _NAME = "helmert"
 _DIGITS = 40
-"""Bits of a scale: a square root that is no fraction is rounded up by less than 2^-39 of itself."""
+"""Bits of a scale: an irrational square root is rounded up by a relative error below 2^-39."""
 
 
 @dataclass(frozen=True, slots=True)
 class ResidualMeasurement:
-    """Residuals with a variance each. Their marginals are asked for; Helmert rows of these get noise and are recorded.
+    """Residuals with one variance each. The query asks for marginals; their noisy Helmert rows are recorded.
 
     Theorem: residual-measurement
     """
@@ -276,14 +276,14 @@ class ResidualMeasurement:
     domain: Domain
     parts: tuple[ResidualVariance, ...]
     label: str = field(default="", compare=False)
-    """A word that the receipt carries, for whoever reads it again."""
+    """A label for readers of the receipt."""
     query: Query = field(init=False, repr=False, compare=False)
-    """One block a residual: the counts of all combinations of its classes."""
+    """One block per residual: the counts of all combinations of its classes."""
     noises: tuple[Gaussian, ...] = field(init=False, repr=False, compare=False)
-    """One for each Helmert row, those of the first residual first, of a scale that is never below √(σ²·N)."""
+    """One per Helmert row, in the order of the residuals; each scale is at least √(σ²·N)."""
 
     def __post_init__(self) -> None:
-        """Refuse an empty list and variances that are none."""
+        """Validate a non-empty list of residuals and their variances."""
         parts = tuple((residual, _variance(variance)) for residual, variance in self.parts)
         object.__setattr__(self, "parts", parts)
         if not parts:
@@ -305,16 +305,16 @@ class ResidualMeasurement:
 
     @property
     def purpose(self) -> str:
-        """What a receipt for it says: another than for the marginals themselves."""
+        """The purpose that is recorded in its receipt; it differs from that of the marginals themselves."""
         return " ".join(filter(None, (_NAME, query_digest(self.query), self.label)))
 
     @property
     def mechanism(self) -> str:
-        """The variances as a text that `residuals_from_text` reads."""
+        """The variances as text that `residuals_from_text` parses."""
         return ", ".join(f"{_NAME} {variance}" for _, variance in self.parts)
 
     def turned(self, counts: NDArray[np.int64] | Sequence[int]) -> NDArray[Any]:
-        """Return the Helmert rows of the marginals, in the order of the noises: whole numbers, exactly."""
+        """Return the Helmert rows of the marginals as exact integers, in the order of the noises."""
         found, start = [], 0
         for residual, _ in self.parts:
             size = math.prod(own.number for own in residual.classes)
@@ -323,7 +323,7 @@ class ResidualMeasurement:
         return np.concatenate(found)
 
     def event(self, unit: Unit) -> UnevenGaussianEvent:
-        """Return what all of them cost together.
+        """Return the event of all residuals together.
 
         Theorem: residual-measurement, pattern-price, people
         """
@@ -331,7 +331,7 @@ class ResidualMeasurement:
 
 
 def residual_event(parts: Sequence[ResidualVariance], unit: Unit) -> UnevenGaussianEvent:
-    """Return what residuals with these variances cost together, before their noise is made.
+    """Return the joint event of residuals with these variances, without constructing their noise.
 
     Theorem: residual-measurement, pattern-price, people
     """
@@ -343,7 +343,7 @@ def residual_event(parts: Sequence[ResidualVariance], unit: Unit) -> UnevenGauss
 
 
 def residuals_from_text(mechanism: str, query: Query) -> ResidualMeasurement | None:
-    """Return the residuals that were measured under a mechanism's text; None where it is another mechanism's."""
+    """Return the residuals measured under a mechanism's text; None if the text is of another mechanism."""
     words = [run.split(" ") for run in mechanism.split(", ")]
     if any(len(own) != 2 or own[0] != _NAME for own in words) or len(words) != len(query.blocks):  # noqa: PLR2004
         return None
@@ -354,7 +354,7 @@ def residuals_from_text(mechanism: str, query: Query) -> ResidualMeasurement | N
 
 
 def sqrt_above(square: Fraction) -> Fraction:
-    """Return the square root where it is a fraction, else the next above it with 40 bits.
+    """Return the square root if it is rational, else an upper bound with 40 bits.
 
     >>> sqrt_above(Fraction(9, 4))
     Fraction(3, 2)

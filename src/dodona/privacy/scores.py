@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from dodona.privacy.selection import Whole
 
 
-# --- Distances: which part of a query is farthest from what is believed, without telling how far. ---
+# --- Distances: which block of a query is farthest from its estimate, without releasing the distance. ---
 
 
 MOST_FACTOR = 1 << 20
@@ -40,7 +40,7 @@ _FARTHEST = 1 << 38  # with 2^22 answers, sums of distances stay below 2^62
 
 @dataclass(frozen=True)
 class DistanceScores:
-    """One block of a query, chosen by factor·Σ|answer - believed| - handicap: all whole numbers, and all public.
+    """Scores one block of a query by factor·Σ|answer - believed| - handicap; all three are public integers.
 
     Theorem: distance-choice
     """
@@ -48,17 +48,17 @@ class DistanceScores:
     theorem: ClassVar[str] = "distance-choice"
     query: Query
     believed: tuple[int, ...]
-    """For each answer what is expected of it, rounded."""
+    """The rounded estimate of each answer."""
     factors: tuple[int, ...]
-    """For each block how much its distance counts."""
+    """The weight of each block's distance."""
     handicaps: tuple[int, ...]
-    """For each block what is taken off its score: the distance that noise would leave."""
+    """What is subtracted from each block's score: the distance expected from noise alone."""
     choice: ChoiceMechanism
     count: ClassVar[int] = 1
     rarities: ClassVar[tuple[()]] = ()
 
     def __post_init__(self) -> None:
-        """Refuse numbers that are not there, or not whole."""
+        """Validate that all numbers are present and integers."""
         blocks = len(self.query.blocks)
         sizes = (("believed", self.query.values), ("factors", blocks), ("handicaps", blocks))
         limits = {"believed": (-_FARTHEST, _FARTHEST), "factors": (1, MOST_FACTOR), "handicaps": (-1 << 61, 1 << 61)}
@@ -73,7 +73,7 @@ class DistanceScores:
             to_integer(max(found), argument=name, lower=limits[name][0], upper=limits[name][1])
 
     def event(self, unit: Unit) -> Event:
-        """Return what it costs: a unit moves a distance by the block's l1 sensitivity at most.
+        """Return the event: a unit changes a distance by at most the block's l1 sensitivity.
 
         Theorem: distance-choice
         """
@@ -91,19 +91,19 @@ class DistanceScores:
 
     @cached_property
     def purpose(self) -> str:
-        """The digest of what is asked, of what is believed among it."""
+        """The digest of the request, including the estimates."""
         public = repr((self.believed, self.factors, self.handicaps)).encode("ascii")
         return f"distance {hashlib.sha256(public).hexdigest()} {query_digest(self.query)}"
 
     @property
     def spelled(self) -> str:
-        """The mechanism as a text."""
+        """The mechanism as text."""
         name = "exponential" if isinstance(self.choice, Exponential) else "permute-and-flip"
         return f"{name} {self.choice.scale} x 1 by distance"
 
 
 def distance_sensitivity(query: Query, factors: Sequence[int], unit: Unit) -> Sensitivity:
-    """Return how far a unit moves the scores at most: factor times l1 sensitivity, in the worst block.
+    """Return the sensitivity of the scores: factor times l1 sensitivity, in the worst block.
 
     Theorem: distance-choice
     """
@@ -114,12 +114,12 @@ def distance_sensitivity(query: Query, factors: Sequence[int], unit: Unit) -> Se
     return Sensitivity.scores(max(moved), unit.neighbours)
 
 
-# --- Excesses: which answer is farthest above or below what is believed, and on which side, without telling how far.
+# --- Excesses: which answer is farthest above or below its estimate, and on which side, without the distance.
 
 
 @dataclass(frozen=True)
 class ExcessScores:
-    """One of 2k candidates: for each of k answers that it is above what is believed, then for each that it is below.
+    """Scores 2k candidates: each of k answers as above its estimate, then each as below it.
 
     Theorem: distance-choice
     """
@@ -132,37 +132,37 @@ class ExcessScores:
     rarities: ClassVar[tuple[()]] = ()
 
     def __post_init__(self) -> None:
-        """Refuse numbers that are not there, or not whole."""
+        """Validate that all numbers are present and integers."""
         if len(self.believed) != self.query.values or any(type(one) is not int for one in self.believed):
             raise InvalidArgument("believed", len(self.believed), f"write {self.query.values} whole numbers")
 
     def event(self, unit: Unit) -> Event:
-        """Return what it costs: scores go both ways.
+        """Return the event; scores are not monotone.
 
         Theorem: distance-choice
         """
         return self.choice.event(excess_sensitivity(self.query, unit))
 
     def scores(self, values: Whole) -> Whole:
-        """Return by how much each answer is above, then by how much each is below."""
+        """Return how far each answer is above its estimate, then how far each is below."""
         above = [int(value) - believed for value, believed in zip(values, self.believed, strict=True)]
         return [*above, *(-one for one in above)]
 
     @cached_property
     def purpose(self) -> str:
-        """The digest of what is asked, of what is believed among it."""
+        """The digest of the request, including the estimates."""
         public = hashlib.sha256(repr(self.believed).encode("ascii")).hexdigest()
         return f"excess {public} {query_digest(self.query)}"
 
     @property
     def spelled(self) -> str:
-        """The mechanism as a text."""
+        """The mechanism as text."""
         name = "exponential" if isinstance(self.choice, Exponential) else "permute-and-flip"
         return f"{name} {self.choice.scale} x 1 by excess"
 
 
 def excess_sensitivity(query: Query, unit: Unit) -> Sensitivity:
-    """Return how far a unit moves the scores at most.
+    """Return the sensitivity of the scores.
 
     Theorem: distance-choice
     """
@@ -173,23 +173,23 @@ def excess_sensitivity(query: Query, unit: Unit) -> Sensitivity:
 
 
 Universe = tuple[tuple[str, int], ...]
-"""Attributes, and how many codes of each there are, from 0; the last attribute runs fastest."""
+"""Attributes with their numbers of codes, counted from 0; the last attribute varies fastest."""
 MOST_DATABASES = 1 << 18
-"""So many are walked through; a table of n rows over |X| cells is one of C(n + |X| - 1, n)."""
-_CHUNK = 1 << 22  # numbers in memory at a time: what runs short after the charge is lost
+"""The largest number that is enumerated; there are C(n + |X| - 1, n) tables of n rows over |X| cells."""
+_CHUNK = 1 << 22  # numbers in memory at a time: running out of memory after the charge would lose the answer
 _MOST_NUMBERS = 1 << 25
-"""Of answers times cells, which are all in memory."""
+"""Limit on answers times cells, which are all held in memory."""
 _LARGEST = 1 << 31
 MOST_BITS = 1000
-"""Of rows·log2(cells): multinomial coefficients stay within the doubles."""
+"""Limit on rows·log2(cells), so that multinomial coefficients fit in doubles."""
 
 
 @dataclass(frozen=True)
 class DatabaseScores:
-    """One multiset of `rows` rows over all cells of a universe, by -max |rows·answer - size·own answer|.
+    """Scores each multiset of `rows` rows over all cells of a universe by -max |rows·answer - size·own answer|.
 
-    The law is that of the exponential mechanism over all ordered tables: a multiset stands for as many of these as its
-    multinomial coefficient says.
+    The law is that of the exponential mechanism over all ordered tables: each multiset is weighted by its multinomial
+    coefficient, the number of ordered tables that it represents.
 
     Theorem: blr-privacy
     """
@@ -199,12 +199,12 @@ class DatabaseScores:
     universe: Universe
     rows: int
     size: int
-    """How many rows the real table is said to have, publicly."""
+    """The public number of rows of the real table."""
     choice: Exponential
     count: ClassVar[int] = 1
 
     def __post_init__(self) -> None:
-        """Refuse what is no count, and more databases than are walked through."""
+        """Validate the counts and attributes, and that the databases are few enough to enumerate."""
         to_integer(self.rows, argument="rows", lower=1, upper=_LARGEST)
         to_integer(self.size, argument="size", lower=1, upper=_LARGEST)
         if any(block.weight != ONE for block in self.query.blocks):
@@ -219,21 +219,21 @@ class DatabaseScores:
         if self.query.values * self.size_of_universe > _MOST_NUMBERS:
             accepted = f"write a query with answers·cells up to {_MOST_NUMBERS}: fewer counts at a time, or fewer cells"
             raise InvalidArgument("query", f"{self.query.values} answers over {self.size_of_universe} cells", accepted)
-        if self.rows * math.log2(self.size_of_universe) > MOST_BITS:  # of a multinomial coefficient
+        if self.rows * math.log2(self.size_of_universe) > MOST_BITS:  # limit of a multinomial coefficient
             raise InvalidArgument("rows", self.rows, f"write rows with rows·log2(cells) up to {MOST_BITS}")
 
     @property
     def size_of_universe(self) -> int:
-        """How many cells there are."""
+        """The number of cells."""
         return math.prod(codes for _, codes in self.universe)
 
     @property
     def number(self) -> int:
-        """How many multisets there are."""
+        """The number of multisets."""
         return count_databases(self.size_of_universe, self.rows)
 
     def event(self, unit: Unit) -> Event:
-        """Return what it costs: one row moves a score by `rows` at most, whichever way.
+        """Return the event: one row changes a score by at most `rows`, in either direction.
 
         Theorem: blr-privacy
         """
@@ -241,7 +241,7 @@ class DatabaseScores:
 
     @cached_property
     def answers(self) -> NDArray[np.int64]:
-        """What each cell adds to each answer: one row an answer."""
+        """What each cell adds to each answer, one row per answer."""
         found, shape = [], tuple(codes for _, codes in self.universe)
         axes = {
             name: np.arange(codes, dtype=np.int64).reshape([-1 if other == place else 1 for other in range(len(shape))])
@@ -256,24 +256,24 @@ class DatabaseScores:
         return np.concatenate(found)
 
     def cells(self, number: int) -> tuple[int, ...]:
-        """Return the cells of a database; they rise."""
+        """Return the cells of a database, in ascending order."""
         to_integer(number, argument="number", lower=0, upper=self.number - 1)
         return next(islice(self._all(), number, None))
 
     @cached_property
     def copies(self) -> tuple[int, ...]:
-        """How many ordered tables each multiset stands for."""
+        """The number of ordered tables that each multiset represents."""
         return tuple(_arrangements(cells) for cells in self._all())
 
     @cached_property
     def rarities(self) -> tuple[Fraction, ...]:
-        """How many times as many ordered tables the commonest multiset stands for."""
+        """The largest number of ordered tables of any multiset, divided by that of each multiset."""
         most = max(self.copies)
         known = {number: Fraction(most, number) for number in set(self.copies)}
         return tuple(known[number] for number in self.copies)
 
     def scores(self, values: Whole) -> Whole:
-        """Return minus the worst difference of each database, in steps of 1/(rows·size)."""
+        """Return minus the largest difference of each database, in steps of 1/(rows·size)."""
         small = isinstance(values, np.ndarray) and int(abs(values // 2).max()) < _LARGEST
         kind = np.int64 if small else np.object_
         wanted = np.asarray(values, dtype=kind) * self.rows
@@ -287,23 +287,23 @@ class DatabaseScores:
 
     @property
     def purpose(self) -> str:
-        """The digest of what is asked."""
+        """The digest of the request."""
         shape = " ".join(f"{codes}" for _, codes in self.universe)
         names = hashlib.sha256(repr([name for name, _ in self.universe]).encode()).hexdigest()
         return f"database of {self.rows} rows for {self.size} over {shape} {names} {query_digest(self.query)}"
 
     @property
     def spelled(self) -> str:
-        """The mechanism as a text."""
+        """The mechanism as text."""
         return f"exponential {self.choice.scale} x 1 over databases of {self.rows} rows"
 
     def _all(self) -> Iterator[tuple[int, ...]]:
-        """Return all databases; the order is permanent, as releases tell a database by its number."""
+        """Iterate over all databases; the order is permanent, as releases identify a database by its index."""
         return combinations_with_replacement(range(self.size_of_universe), self.rows)
 
 
 def count_databases(cells: int, rows: int) -> int:
-    """Return how many multisets of so many rows there are.
+    """Return the number of multisets of `rows` cells.
 
     >>> count_databases(4, 3)
     20
@@ -312,7 +312,7 @@ def count_databases(cells: int, rows: int) -> int:
 
 
 def database_sensitivity(query: Query, rows: int, unit: Unit) -> Sensitivity:
-    """Return how far a unit moves the scores at most.
+    """Return the sensitivity of the scores.
 
     Theorem: blr-privacy
     """
@@ -320,7 +320,7 @@ def database_sensitivity(query: Query, rows: int, unit: Unit) -> Sensitivity:
 
 
 def _arrangements(cells: tuple[int, ...]) -> int:
-    """Return m!/∏ n_i!, n_i how often each cell is there; cells rise."""
+    """Return m!/∏ n_i!, where n_i is the multiplicity of each cell; the cells are sorted."""
     found, run = 1, 0
     for place, cell in enumerate(cells):
         run = run + 1 if place and cells[place - 1] == cell else 1

@@ -1,6 +1,6 @@
 """Selection mechanisms: exponential, permute-and-flip and report noisy max.
 
-They choose among public candidates by score, without releasing the scores, and state their own price and accuracy.
+They choose among public candidates by score without releasing the scores, and state their price and accuracy.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 def choice_epsilon(scale: Fraction, sensitivity: Sensitivity) -> Fraction:
-    """Return what a choice by noise of this scale costs: 2Δ/scale, or Δ/scale where scores are monotone.
+    """Return the ε of a choice at this scale: 2Δ/scale, or Δ/scale if scores are monotone.
 
     Theorem: choice-privacy
     """
@@ -48,7 +48,7 @@ def choice_scale(epsilon: Exact, sensitivity: Sensitivity) -> Fraction:
 
 @dataclass(frozen=True, slots=True, init=False)
 class Exponential:
-    """One of several candidates, with probability ∝ exp(score/scale); noisy max with Gumbel noise is the same law.
+    """Chooses a candidate with probability ∝ exp(score/scale); noisy max with Gumbel noise has the same law.
 
     The candidates are public: they must not depend on the data.
 
@@ -59,7 +59,7 @@ class Exponential:
     scale: Fraction
 
     def __init__(self, *, scale: Exact) -> None:
-        """Take any exact number from 1/1000 to 10^12."""
+        """Validate the scale: an exact number from 1/1000 to 10^12."""
         object.__setattr__(self, "scale", validate_scale(scale))
 
     @classmethod
@@ -69,19 +69,19 @@ class Exponential:
 
     @classmethod
     def for_accuracy(cls, target: Accuracy, *, candidates: int) -> Self:
-        """Return the mechanism whose chosen score is within the target of the best one."""
+        """Return the mechanism whose chosen score is within the target's tolerance of the best one."""
         per_scale = exponential_error(1.0, confidence=target.confidence, candidates=candidates)
         return cls(scale=round_scale_down(validate_table_target(target).within / per_scale))
 
     def event(self, sensitivity: Sensitivity) -> ExponentialEvent:
-        """Return what one choice costs."""
+        """Return the event of one choice."""
         return ExponentialEvent(choice_epsilon(self.scale, sensitivity), sensitivity.neighbours)
 
     def accuracy(self, confidence: float = 0.95, *, candidates: int, best: int = 1) -> Accuracy:
-        """Return how far the chosen score may be below the best one, if `best` candidates share that."""
+        """Return how far the chosen score may be below the best one, if `best` candidates share the best score."""
         scale = float(self.scale)
         within = exponential_error(scale, confidence=confidence, candidates=candidates, best=best)
-        # The gap's tail is at most min(1, (R/R_best)·e^(-g/scale)), whose integral is this.
+        # The tail of the gap is at most min(1, (R/R_best)·e^(-g/scale)); this is its integral.
         expected = scale * (math.log(candidates / best) + 1)
         return Accuracy(within=within, confidence=confidence, expected=expected)
 
@@ -91,9 +91,9 @@ class Exponential:
 
 @dataclass(frozen=True, slots=True, init=False)
 class PermuteAndFlip:
-    """One of several candidates; never a worse expected score than the exponential mechanism at the same pure price.
+    """Chooses a candidate; its expected score is never worse than the exponential mechanism's at the same pure price.
 
-    Noisy max with one-sided exponential noise is the same law. Its zCDP price is that of any pure mechanism, not ε²/8.
+    Noisy max with one-sided exponential noise has the same law. Its zCDP price is that of any pure mechanism, not ε²/8.
 
     Theorem: choice-privacy
     """
@@ -102,7 +102,7 @@ class PermuteAndFlip:
     scale: Fraction
 
     def __init__(self, *, scale: Exact) -> None:
-        """Take any exact number from 1/1000 to 10^12."""
+        """Validate the scale: an exact number from 1/1000 to 10^12."""
         object.__setattr__(self, "scale", validate_scale(scale))
 
     @classmethod
@@ -112,11 +112,11 @@ class PermuteAndFlip:
 
     @classmethod
     def for_accuracy(cls, target: Accuracy, *, candidates: int) -> Self:
-        """Return the mechanism whose chosen score is within the target of the best one."""
+        """Return the mechanism whose chosen score is within the target's tolerance of the best one."""
         return cls(scale=Exponential.for_accuracy(target, candidates=candidates).scale)
 
     def event(self, sensitivity: Sensitivity) -> PureEvent:
-        """Return what one choice costs."""
+        """Return the event of one choice."""
         epsilon = choice_epsilon(self.scale, sensitivity)
         return PureEvent(PureMechanism.PERMUTE_AND_FLIP, epsilon, sensitivity.neighbours)
 
@@ -125,14 +125,14 @@ class PermuteAndFlip:
         return Exponential(scale=self.scale).accuracy(confidence, candidates=candidates)
 
 
-# --- Report noisy max: add Laplace noise to every score and tell which is largest, and by how much if wanted. ---
+# --- Report noisy max: add Laplace noise to every score; release the index of the largest and, on request, the gap. ---
 
 
 @dataclass(frozen=True, slots=True, init=False)
 class NoisyMax:
-    """The candidate whose score with discrete Laplace noise is largest, and the gap to the runner-up, for one price.
+    """Chooses the candidate with the largest score plus discrete Laplace noise; the gap to the runner-up is free.
 
-    The winning score itself is not part of it: that needs a charge of its own.
+    The winning score itself is not released: that needs a separate charge.
 
     Theorem: choice-privacy
     """
@@ -141,7 +141,7 @@ class NoisyMax:
     scale: Fraction
 
     def __init__(self, *, scale: Exact) -> None:
-        """Take any exact number from 1/1000 to 10^12."""
+        """Validate the scale: an exact number from 1/1000 to 10^12."""
         object.__setattr__(self, "scale", validate_scale(scale))
 
     @classmethod
@@ -151,14 +151,14 @@ class NoisyMax:
 
     @classmethod
     def for_accuracy(cls, target: Accuracy, *, candidates: int) -> Self:
-        """Return the mechanism whose winner's score is within the target of the best one."""
-        # Two draws on the grid may each be one step beyond their real-valued bound.
+        """Return the mechanism whose winner's score is within the target's tolerance of the best one."""
+        # On the grid, each of the two draws may exceed its real-valued bound by one step.
         room = max(validate_table_target(target).within - 2, 0.0)
         per_scale = noisy_max_error(1.0, confidence=target.confidence, candidates=candidates)
         return cls(scale=round_scale_down(room / per_scale))
 
     def event(self, sensitivity: Sensitivity) -> PureEvent:
-        """Return what one report costs, with or without the gap."""
+        """Return the event of one report, with or without the gap."""
         return PureEvent(PureMechanism.NOISY_MAX, choice_epsilon(self.scale, sensitivity), sensitivity.neighbours)
 
     def accuracy(self, confidence: float = 0.95, *, candidates: int) -> Accuracy:
@@ -167,52 +167,52 @@ class NoisyMax:
         return Accuracy(within=within + 2, confidence=confidence)
 
 
-# --- A selection: which of several answers of a query are largest, without their values. It says itself what it costs.
+# --- A selection: which answers of a query are largest, without their values, and the price of choosing them.
 
 
 ChoiceMechanism = Exponential | PermuteAndFlip
 
 
 class ScoredCandidates(Protocol):
-    """Candidates that are public, and how answers of a query score them. It says itself what a choice costs."""
+    """Public candidates, how answers of a query score them, and the price of a choice."""
 
     @property
     def query(self) -> Query:
-        """What is asked of the table."""
+        """The query to the table."""
 
     @property
     def choice(self) -> ChoiceMechanism:
-        """The law that chooses."""
+        """The choice mechanism."""
 
     @property
     def count(self) -> int:
-        """How many candidates are chosen, one after the other."""
+        """The number of candidates to choose, one after the other."""
 
     @property
     def rarities(self) -> Sequence[Fraction]:
-        """How many times as many equal candidates the commonest stands for; nothing where all stand for themselves.
+        """For each candidate, the largest multiplicity of any divided by its own; empty if all multiplicities are 1.
 
-        Only for one choice by the exponential mechanism.
+        Only for a single choice by the exponential mechanism.
         """
 
     @property
     def purpose(self) -> str:
-        """The digest of what is asked."""
+        """The digest of the request."""
 
     @property
     def spelled(self) -> str:
-        """The mechanism as a text."""
+        """The mechanism as text."""
 
     def event(self, unit: Unit) -> Event:
-        """Return what it costs."""
+        """Return the event."""
 
     def scores(self, values: Whole) -> Whole:
-        """Return the score of each candidate, given the exact answers; only `trusted` has these."""
+        """Return the score of each candidate from the exact answers, which only `trusted` has."""
 
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """`count` answers of a query, each chosen among those that are left."""
+    """Chooses `count` answers of a query, one at a time among the remaining ones."""
 
     query: Query
     choice: ChoiceMechanism
@@ -225,7 +225,7 @@ class Selection:
         to_integer(self.count, argument="count", lower=1, upper=self.query.values)
 
     def event(self, unit: Unit) -> Event:
-        """Return what it costs: each choice once.
+        """Return the event: the sum over all choices.
 
         Theorem: choice-privacy
         """
@@ -234,7 +234,7 @@ class Selection:
 
     @property
     def rarities(self) -> tuple[()]:
-        """Nothing: each candidate stands for itself."""
+        """Empty: each candidate has multiplicity 1."""
         return ()
 
     def scores(self, values: Whole) -> Whole:
@@ -243,24 +243,24 @@ class Selection:
 
     @property
     def purpose(self) -> str:
-        """The digest of what is asked."""
+        """The digest of the request."""
         return f"choose {self.count} {query_digest(self.query)}"
 
     @property
     def spelled(self) -> str:
-        """The mechanism as a text."""
+        """The mechanism as text."""
         name = "exponential" if isinstance(self.choice, Exponential) else "permute-and-flip"
         return f"{name} {self.choice.scale} x {self.count}"
 
 
 def selection_sensitivity(query: Query, unit: Unit) -> Sensitivity:
-    """Return the sensitivity of the answers as scores: only the largest change of one matters."""
+    """Return the sensitivity of the answers as scores: only the largest change of a single answer matters."""
     found = unit_sensitivity(query, unit)
     return Sensitivity.scores(found.linf, unit.neighbours, monotone=found.monotone)
 
 
 def stack_queries(queries: Iterable[Query]) -> Query:
-    """Return candidates as one query, which must each have one answer."""
+    """Combine candidate queries, each with exactly one answer, into one query."""
     first, *rest = queries
     for query in (first, *rest):
         if query.values != 1:

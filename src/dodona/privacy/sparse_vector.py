@@ -1,7 +1,7 @@
-"""The sparse vector technique, and the estimate checker that is built on it.
+"""The sparse vector technique, and the estimate checker built on it.
 
 A run is charged in full when it starts; only the number of positives is limited. The checker compares estimates with
-the truth and gives a fresh noisy answer where an estimate is far off.
+the truth and returns a fresh noisy answer if an estimate is far off.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from dodona.privacy.events import ComposedEvent, Event, LaplaceEvent, PureEvent,
 from dodona.query.sensitivity import Sensitivity, row_count_sensitivity, score_sensitivity
 from dodona.schema.schema import Unit
 
-# --- The sparse vector technique: which of many questions are above a threshold, paying only for those that are. ---
+# --- The sparse vector technique: which of many questions are above a threshold, paying only for the positives. ---
 
 
 _MOST_POSITIVES = 10**6
@@ -37,10 +37,10 @@ _MOST_POSITIVES = 10**6
 
 @dataclass(frozen=True, slots=True, init=False)
 class SparseVector:
-    """Noise on the threshold, drawn once or again after each positive, and on each question; it halts after the last.
+    """Noise on the threshold, drawn once or after each positive, and on each question; halts after the last positive.
 
-    Positives also tell by how much the noisy value passed the noisy threshold, for the same price. With `answer_scale`
-    they tell the value too, with fresh noise that is charged on its own. Each question may have its own threshold.
+    A positive also releases the gap between noisy value and noisy threshold, at no extra cost. With `answer_scale` it
+    also releases the value with fresh noise, charged separately. Each question may have its own threshold.
 
     Theorem: sparse-vector-privacy
     """
@@ -50,7 +50,7 @@ class SparseVector:
     question_scale: Fraction
     positives: int
     restarts: bool
-    """Whether the threshold's noise is drawn, and charged, again after each positive."""
+    """Whether the threshold's noise is redrawn, and charged again, after each positive."""
     answer_scale: Fraction | None
 
     def __init__(
@@ -62,7 +62,7 @@ class SparseVector:
         restarts: bool = True,
         answer_scale: Exact | None = None,
     ) -> None:
-        """Take exact scales from 1/1000 to 10^12 and the number of positives after which it halts."""
+        """Validate exact scales from 1/1000 to 10^12 and the number of positives before halting."""
         object.__setattr__(self, "threshold_scale", validate_scale(threshold_scale))
         object.__setattr__(self, "question_scale", validate_scale(question_scale))
         object.__setattr__(self, "positives", _validate_positives(positives))
@@ -73,12 +73,12 @@ class SparseVector:
 
     @classmethod
     def above_threshold(cls, epsilon: Exact, sensitivity: Sensitivity) -> Self:
-        """Return AboveThreshold as the text has it: Lap(2Δ/ε) on the threshold, Lap(4Δ/ε) on each question."""
+        """Return the textbook AboveThreshold: Lap(2Δ/ε) on the threshold, Lap(4Δ/ε) on each question."""
         return cls.sparse(epsilon, sensitivity, positives=1)
 
     @classmethod
     def sparse(cls, epsilon: Exact, sensitivity: Sensitivity, *, positives: int, delta: Exact | None = None) -> Self:
-        """Return Sparse as the text has it: c runs of AboveThreshold at ε/c, or at ε/√(8c·ln(1/δ)), each."""
+        """Return the textbook Sparse: c runs of AboveThreshold, each at ε/c or at ε/√(8c·ln(1/δ))."""
         scale = _textbook_scale(epsilon, sensitivity, positives, delta)
         return cls(threshold_scale=scale, question_scale=2 * scale, positives=positives)
 
@@ -86,7 +86,7 @@ class SparseVector:
     def numeric_sparse(
         cls, epsilon: Exact, sensitivity: Sensitivity, *, positives: int, delta: Exact | None = None
     ) -> Self:
-        """Return NumericSparse as the text has it: 8/9 of ε on Sparse and 1/9 on answers, or √512 parts and 1 part."""
+        """Return the textbook NumericSparse: 8/9 of ε for Sparse and 1/9 for answers; with δ, in the ratio √512 : 1."""
         loss = validate_noise_epsilon(epsilon)
         if delta is None:
             sparse = cls.sparse(loss * 8 / 9, sensitivity, positives=positives)
@@ -114,9 +114,9 @@ class SparseVector:
         positives: int = 1,
         confidence: float = 0.95,
     ) -> Self:
-        """Return the most accurate one for a total pure ε: one threshold, split ε₁ : ε₂ = √B : √A.
+        """Return the most accurate mechanism for a total pure ε: one threshold, split ε₁ : ε₂ = √B : √A.
 
-        A = 2c·ln(k/β₁), or half of it where answers are monotone, B = ln(1/β₂), β₁ = β₂ = β/2. The error is
+        A = 2c·ln(k/β₁), halved if answers are monotone, B = ln(1/β₂), β₁ = β₂ = β/2. The error is
         (√A + √B)²Δ/ε.
 
         Theorem: sparse-vector-accuracy
@@ -126,7 +126,7 @@ class SparseVector:
         told = _validate_positives(positives)
         threshold_part = math.sqrt(math.log(1 / failing))
         question_part = math.sqrt(sides * told * math.log(validate_count(questions, argument="questions") / failing))
-        # The split may be any fraction; what matters is that the parts sum to ε exactly.
+        # Any rational split will do, as long as the parts sum to exactly ε.
         share = Fraction(threshold_part / (threshold_part + question_part)).limit_denominator(10**5)
         loss = validate_noise_epsilon(epsilon)
         return cls(
@@ -140,11 +140,11 @@ class SparseVector:
     def for_accuracy(
         cls, target: Accuracy, sensitivity: Sensitivity, *, questions: int, positives: int = 1
     ) -> SparseVector:
-        """Return the one with the smallest zCDP price that is within the target: one threshold, or restarts.
+        """Return the mechanism with the lowest zCDP price that meets the target: one threshold, or restarts.
 
         Restarts (ε each) split by A = 2·ln(k/β₁), B = ln(c/β₂).
         """
-        room = validate_table_target(target).within - 2  # each of two draws may be a step of the grid beyond its bound
+        room = validate_table_target(target).within - 2  # on the grid, either draw may exceed its bound by one step
         if room <= 0:
             raise InvalidArgument("within", target.within, "write more than 2 steps of the grid")
         failing = to_failure_probability(target.confidence) / 2
@@ -155,7 +155,7 @@ class SparseVector:
             thresholds, spread = (told, 1) if restarts else (1, told)
             threshold_part = math.sqrt(math.log(thresholds / failing))
             question_part = math.sqrt(_sides(sensitivity) * spread * questioned)
-            # Errors b₁·ln(c/β₂) and b₂·ln(k/β₁) take the room in the proportion √B : √A.
+            # The errors b₁·ln(c/β₂) and b₂·ln(k/β₁) share the tolerance in the ratio √B : √A.
             step = stretch * room / (threshold_part + question_part)
             return SparseVector(
                 threshold_scale=round_scale_down(step / threshold_part),
@@ -166,9 +166,9 @@ class SparseVector:
 
         found: list[SparseVector] = []
         for restarts in (False, True):
-            # β need not be split in halves: noise grows until the error is what is wanted.
+            # β need not be split evenly: noise is increased until the error reaches the tolerance.
             low, high = 1.0, 2.0
-            while high - low > 1e-4:  # noqa: PLR2004  a ten-thousandth more noise is not worth finding
+            while high - low > 1e-4:  # noqa: PLR2004  a gain below a ten-thousandth is not worth the search
                 middle = (low + high) / 2
                 met = split(restarts, middle).accuracy(target.confidence, questions=questions).within <= target.within
                 low, high = (middle, high) if met else (low, middle)
@@ -176,7 +176,7 @@ class SparseVector:
         return min(found, key=lambda mechanism: mechanism.event(sensitivity).rho())
 
     def event(self, sensitivity: Sensitivity) -> Event:
-        """Return the price of the whole run, charged when it is opened, however many questions follow."""
+        """Return the event of the whole run, charged when it is opened, regardless of the number of questions."""
         sides = _sides(sensitivity) * (1 if self.restarts else self.positives)
         epsilon = sensitivity.linf / self.threshold_scale + sides * sensitivity.linf / self.question_scale
         instance = PureEvent(PureMechanism.SPARSE_VECTOR, epsilon, sensitivity.neighbours)
@@ -187,10 +187,10 @@ class SparseVector:
         return instance if parts == [(instance, 1)] else ComposedEvent(tuple(parts))
 
     def alerts_left(self, sensitivity: Sensitivity, *, armed: int, thresholds: int, kept: bool) -> int:
-        """Return for how many more positives it can be armed within its price, after so many and so many thresholds.
+        """Return how many more positives the price covers, given the armings and threshold draws so far.
 
-        `kept` says whether the noise of the last threshold is still at hand. Where it is lost, as after a restart of
-        the process, it has to be drawn anew, and that is paid for with positives that are given up.
+        `kept` is whether the current threshold noise is still in memory. If it was lost, for example when the process
+        restarted, it must be redrawn, which is paid for by giving up positives.
 
         Theorem: reopened-watch
         """
@@ -205,7 +205,7 @@ class SparseVector:
     def accuracy(self, confidence: float = 0.95, *, questions: int) -> Accuracy:
         """Return α: positives are above T - α, negatives below T + α, numeric answers within α.
 
-        It may have halted before the last question only if `positives` or more of those before it are above T - α.
+        It halts before the last question only if at least `positives` earlier questions are above T - α.
 
         Theorem: sparse-vector-accuracy
         """
@@ -224,19 +224,19 @@ class SparseVector:
 
 
 def _error(mechanism: SparseVector, thresholds: float, questions: float) -> float:
-    """Return the two errors' sum, each rounded up to the grid: P(|x| > ⌈b·ln(1/β)⌉) ≤ β for discrete Laplace noise."""
+    """Return the sum of both errors, each rounded up to the grid: for discrete Laplace, P(|x| > ⌈b·ln(1/β)⌉) ≤ β."""
     return math.ceil(float(mechanism.threshold_scale) * math.log(thresholds)) + math.ceil(
         float(mechanism.question_scale) * math.log(questions)
     )
 
 
 def _sides(sensitivity: Sensitivity) -> int:
-    """Return how often the questions' sensitivity counts: once where answers are monotone, else twice."""
+    """Return the factor of the questions' sensitivity: 1 if answers are monotone, else 2."""
     return 1 if sensitivity.monotone else 2
 
 
 def _validate_positives(positives: int) -> int:
-    """Return after how many positives it halts."""
+    """Return the validated number of positives before halting."""
     return validate_count(positives, argument="positives", upper=_MOST_POSITIVES)
 
 
@@ -249,11 +249,11 @@ def _textbook_scale(epsilon: Exact, sensitivity: Sensitivity, positives: int, de
     return round_scale_up(root * sensitivity.linf / float(loss))
 
 
-# --- The estimate checker: whether an estimate is far from the truth, and a fresh answer where it is. ---
+# --- The estimate checker: whether an estimate is far from the truth, with a fresh answer if it is. ---
 
 
 class ThresholdVerdict(Protocol):
-    """What a threshold tells."""
+    """The released verdict of one threshold test."""
 
     @property
     def above(self) -> bool:
@@ -265,14 +265,14 @@ class ThresholdTest(Protocol):
 
     @property
     def positives_left(self) -> int:
-        """How many positives it may still tell before it halts."""
+        """The number of positives left before it halts."""
 
     def ask(self, value: int, threshold: int) -> ThresholdVerdict:
-        """Return whether the value, with noise, is at or above the threshold, with noise."""
+        """Return whether the noisy value is at or above the noisy threshold."""
 
 
 class EstimateVerdict(Enum):
-    """What a three-way checker says of an estimate."""
+    """The verdict of a three-way checker on an estimate."""
 
     CORRECT = "correct"
     TOO_HIGH = "too high"
@@ -280,9 +280,9 @@ class EstimateVerdict(Enum):
 
 
 def exact_verdict(count: int, estimate: int, *, tolerance: int) -> EstimateVerdict:
-    """Return the exact checker E(x) of the notes: correct up to the tolerance (their 2α·n), else on which side.
+    """Return the exact checker E(x) of the notes: correct within the tolerance (their 2α·n), else too high or too low.
 
-    It sees the exact count, so what it says is not private: it is what noisy verdicts are compared with.
+    It uses the exact count, so it is not private: it is the reference for noisy verdicts.
 
     >>> exact_verdict(1_000, 1_300, tolerance=200)
     <EstimateVerdict.TOO_HIGH: 'too high'>
@@ -294,21 +294,21 @@ def exact_verdict(count: int, estimate: int, *, tolerance: int) -> EstimateVerdi
 
 @dataclass(frozen=True, slots=True)
 class WrongVerdicts:
-    """How likely a noisy checker at 3α disagrees with the exact one at 2α, for each of the three ways of claim 1."""
+    """Probabilities that a noisy checker at 3α disagrees with the exact one at 2α, for the three cases of claim 1."""
 
     incorrect: float
-    """Too high or too low, where the exact checker says correct."""
+    """Too high or too low, although the exact checker says correct."""
     too_high: float
-    """Too high, where the exact checker says too low."""
+    """Too high, although the exact checker says too low."""
     too_low: float
-    """Too low, where the exact checker says too high."""
+    """Too low, although the exact checker says too high."""
 
 
 def claim_one(alpha: Exact, *, epsilon: Exact) -> WrongVerdicts:
-    """Return claim 1 of the notes, for Laplace noise of scale εn on a count of n rows and a threshold without noise.
+    """Return claim 1 of the notes, for Laplace noise of scale εn on a count of n rows and a noiseless threshold.
 
-    e^{-α/ε} for a false alarm, and ½·e^{-5α/ε} for each verdict on the wrong side: the noise must then pass 5αn. The
-    bounds hold on the reals; on whole rows each is at most e^{1/(εn)} times as large.
+    e^{-α/ε} for a false alarm, and ½·e^{-5α/ε} for each verdict on the wrong side: the noise must then exceed 5αn. The
+    bounds hold on the reals; on integers each is at most e^{1/(εn)} times as large.
 
     >>> round(claim_one("0.1", epsilon="0.02").incorrect, 6)
     0.006738
@@ -325,10 +325,10 @@ def claim_one(alpha: Exact, *, epsilon: Exact) -> WrongVerdicts:
 @final
 @dataclass(frozen=True, slots=True)
 class EstimateChecker:
-    """AboveThreshold on |count - estimate|, begun anew after each positive; all positives but the last are answered.
+    """AboveThreshold on |count - estimate|, restarted after each positive; every positive but the last gets an answer.
 
-    The answer has noise of its own: to tell the value that was compared is a broken variant (Lyu, Su and Li 2017,
-    algorithm 3). After the last positive it halts, which is part of the proof: nothing bounds it otherwise.
+    The answer has fresh noise: releasing the compared value would be a broken variant (Lyu, Su and Li 2017,
+    algorithm 3). It halts after the last positive, which the proof needs: nothing else bounds the loss.
 
     Theorem: private-multiplicative-weights
     """
@@ -337,10 +337,10 @@ class EstimateChecker:
     test: SparseVector
     answer: Laplace | Gaussian
     threshold: int
-    """In rows: estimates that seem to be this far off are answered anew."""
+    """In rows: estimates that appear to be at least this far off get a fresh answer."""
 
     def __post_init__(self) -> None:
-        """Refuse a test that is not begun anew, or tells more than whether it is above."""
+        """Refuse a test without restarts, or one that releases more than the verdict."""
         if not self.test.restarts or self.test.answer_scale is not None:
             raise InvalidArgument("test", self.test, "write a sparse vector that restarts and tells no answers")
         if type(self.threshold) is not int or self.threshold < 1:
@@ -348,13 +348,13 @@ class EstimateChecker:
 
     @property
     def updates(self) -> int:
-        """How many fresh answers it tells before it halts."""
+        """The number of fresh answers before it halts."""
         return self.test.positives - 1
 
     def event(self, unit: Unit) -> Event:
-        """Return the price of the whole run, charged when it is opened, however many estimates are checked.
+        """Return the event of the whole run, charged when it is opened, regardless of the number of estimates.
 
-        A distance moves both ways with a count, so the test has no discount for monotone answers.
+        A distance can move in both directions with a count, so there is no discount for monotone answers.
         """
         tests = self.test.event(score_sensitivity(unit))
         parts = tests.parts if isinstance(tests, ComposedEvent) else ((tests, 1),)
@@ -365,9 +365,9 @@ class EstimateChecker:
     def fresh(
         self, count: int, estimate: int, *, watch: ThresholdTest, draw: Callable[[Laplace | Gaussian], int]
     ) -> int | None:
-        """Return the count with fresh noise where the estimate seems far off, else None; Halted at the last positive.
+        """Return the count with fresh noise if the estimate seems far off, else None; raises Halted at the last positive.
 
-        The watch is an open one of `test`, and `draw` draws one value of a noise.
+        `watch` is an open instance of `test`, and `draw` draws one value of a noise.
         """
         far = watch.ask(abs(count - estimate), self.threshold).above
         if far and watch.positives_left == 0:
@@ -377,11 +377,10 @@ class EstimateChecker:
     def judge(
         self, count: int, estimate: int, *, watch: ThresholdTest, draw: Callable[[Laplace | Gaussian], int]
     ) -> tuple[EstimateVerdict, int | None]:
-        """Return on which side an estimate seems far off, with a fresh answer; Halted at the last positive.
+        """Return the side on which an estimate appears far off, and a fresh answer; raises Halted at the last positive.
 
-        Each side is a question of its own to the same watch, so the side is told at no further price: a sparse vector
-        costs the same however many questions are below. The estimate is judged by its own noise, so the fresh answer
-        may lie on the other side of it.
+        Each side is a separate question to the same watch, so the side costs nothing extra: negatives are free. The
+        verdict and the fresh answer have independent noise, so the answer may lie on the other side of the estimate.
 
         Theorem: private-multiplicative-weights
         """

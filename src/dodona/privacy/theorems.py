@@ -1,7 +1,7 @@
 """The accuracy theorems of the literature, in the form in which they hold.
 
-Each function returns an error that is not exceeded with probability at least `confidence`, for noise on the reals.
-The mechanisms' own `accuracy` also accounts for the integer grid. Corrections are listed in docs/theory/errata.md.
+Each function returns a bound on the error that holds with probability at least `confidence`, for noise on the reals.
+The mechanisms' `accuracy` methods also account for the integer grid. Corrections are listed in docs/theory/errata.md.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from dodona.privacy.additive_noise import validate_noise_delta, validate_noise_e
 
 
 def laplace_error(sensitivity: float, *, epsilon: Exact, confidence: float = 0.95, answers: int = 1) -> float:
-    """Return ln(k/β)·Δ/ε: the largest error of k Laplace answers (theorem 3.8).
+    """Return ln(k/β)·Δ/ε: a bound on the largest error of k Laplace answers (theorem 3.8).
 
     The 10,000 first names at ε = 1: no count is off by more than 12.2, with probability 95%.
 
@@ -55,7 +55,7 @@ def noisy_max_error(scale: float, *, confidence: float, candidates: int) -> floa
 
 
 def above_threshold_error(*, epsilon: Exact, questions: int, confidence: float = 0.95) -> float:
-    """Return 8(ln k + ln(2/β))/ε for AboveThreshold, if no question but the last comes within it (theorem 3.24).
+    """Return α = 8(ln k + ln(2/β))/ε for AboveThreshold, if no question but the last is within α of it (theorem 3.24).
 
     Theorem: sparse-vector-accuracy
     """
@@ -63,7 +63,7 @@ def above_threshold_error(*, epsilon: Exact, questions: int, confidence: float =
 
 
 def sparse_error(*, epsilon: Exact, delta: Exact, questions: int, positives: int, confidence: float = 0.95) -> float:
-    """Return α of Sparse, if at most c - 1 questions before the last come within α of the threshold (theorem 3.26).
+    """Return α of Sparse, if at most c - 1 questions before the last are within α of the threshold (theorem 3.26).
 
     δ = 0: 8c(ln k + ln(2c/β))/ε. δ > 0: (ln k + ln(2c/β))·√(512·c·ln(1/δ))/ε.
 
@@ -79,10 +79,10 @@ def sparse_error(*, epsilon: Exact, delta: Exact, questions: int, positives: int
 def numeric_sparse_error(
     *, epsilon: Exact, delta: Exact, questions: int, positives: int, confidence: float = 0.95
 ) -> float:
-    """Return α of NumericSparse, if at most c - 1 questions before the last come within α of the threshold (3.28).
+    """Return α of NumericSparse, if at most c - 1 questions before the last are within α of the threshold (3.28).
 
-    δ = 0: 9c(ln k + ln(4c/β))/ε. δ > 0: max{ln k + ln(4c/β), √8·ln(2c/β)}·√(c·ln(2/δ))·(√512 + 1)/ε, where the text has
-    only the first term, which the released answers' own noise passes.
+    δ = 0: 9c(ln k + ln(4c/β))/ε. δ > 0: max{ln k + ln(4c/β), √8·ln(2c/β)}·√(c·ln(2/δ))·(√512 + 1)/ε; the text has only
+    the first term, which the noise of the released answers can exceed.
 
     Theorem: sparse-vector-accuracy
     """
