@@ -390,7 +390,7 @@ class Book:
 
 
 def _cap_key(first: Line, created: Created) -> bytes:
-    """Return the key that selects the rows of a person that count; ledgers without one derive it from the first line."""
+    """Return the key that selects the rows of a person that count; without one, it is derived from the first line."""
     if created.cap_key is None:
         return sha256(f"cap\n{first.hash}".encode("ascii")).digest()
     return bytes.fromhex(created.cap_key)

@@ -14,7 +14,7 @@ class BudgetExhausted(Refused):
     code = "budget-exhausted"
 
     def __init__(self, *, asked: Fraction, left: Fraction, of: str, best: str | None = None, why: str = "") -> None:
-        """Report what was asked and what is left, as shares of one budget, whose it is, why, and the best that still fits."""
+        """Report the requested and the remaining share of a budget, whose it is, why, and the best that still fits."""
         self.asked = asked
         self.left = left
         self.of = of

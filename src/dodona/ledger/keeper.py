@@ -1,7 +1,7 @@
 """The keeper of a book: group commit, and no result before it is durable.
 
 Requests that arrive during a commit share the next one. After a failed write nothing is answered until the ledger has
-been opened again.
+been reopened.
 """
 
 from __future__ import annotations
@@ -30,23 +30,23 @@ from dodona.ledger.errors import (
 from dodona.ledger.head import Head, Mark
 from dodona.ledger.store import Line, Store
 
-# --- Group commit: requests that wait while a commit is under way share the next one. ---
+# --- Group commit: requests that arrive during a commit share the next one. ---
 
 
 Request = TypeVar("Request")
 
 _LONGEST_PAUSE = 0.5
-"""The part of a commit that the next one may be put off for those who were just answered."""
+"""The fraction of a commit's duration by which the next one may be delayed for callers who were just answered."""
 _SHORTEST_PAUSE = 0.05
 
 
 class Ticket(Generic[Request]):
-    """A request, and its answer or fault once the group that it went with is done."""
+    """A request, and its answer or error once its group is done."""
 
     __slots__ = ("_asleep", "_gone", "_wake", "_woken", "answer", "done", "fault", "leads", "request")
 
     def __init__(self, request: Request) -> None:
-        """Hold the request; nothing is known yet."""
+        """Store the request, without an outcome yet."""
         self.request = request
         self.answer: object = None
         self.fault: BaseException | None = None
@@ -59,33 +59,33 @@ class Ticket(Generic[Request]):
         self._asleep: deque[Ticket[Request]] | None = None
 
     def wait(self) -> None:
-        """Sleep until the group is done, or until this request has to lead the next one."""
+        """Sleep until the group is done, or until this request must lead the next group."""
         self._wake.acquire()
         if self._asleep is not None:
             wake_one(self._asleep)
 
     def wake(self) -> bool:
-        """End the wait, and return whether somebody is there to wake the next one."""
+        """End the wait, and return whether the waiter is still there to wake the next one."""
         self._woken = True
         self._wake.release()
         return not self._gone
 
     def end(self, asleep: deque[Ticket[Request]], *, stopped: BaseException | None) -> None:
-        """Take note that the group is done, what stopped it, and who of it is still asleep."""
+        """Record that the group is done, the error that stopped it, if any, and which of its tickets are still asleep."""
         if stopped is not None:
             self.fault = stopped
         self._asleep = asleep
         self.done = True
 
     def leave(self) -> None:
-        """Give up waiting; one who was woken already wakes the next all the same."""
-        self._gone = True  # before the look: either the one who wakes sees it, or this one was woken
+        """Give up waiting; a ticket that was already woken still wakes the next."""
+        self._gone = True  # set before the check: either the waker sees it, or this ticket has been woken
         if self._woken and self._asleep is not None:
             wake_one(self._asleep)
 
 
 def wake_one(asleep: deque[Ticket[Request]]) -> None:
-    """Wake the first who is there: each wakes the next, as all at once would only queue for the interpreter."""
+    """Wake the first remaining waiter; each wakes the next, as waking all at once would only contend for the interpreter."""
     while True:
         try:
             ticket = asleep.popleft()
@@ -96,21 +96,21 @@ def wake_one(asleep: deque[Ticket[Request]]) -> None:
 
 
 class GroupCommit(Generic[Request]):
-    """Lets one thread at a time serve all requests that are waiting; each caller gets its own answer."""
+    """Lets one thread at a time serve all waiting requests; each caller gets its own answer."""
 
     def __init__(self, serve: Callable[[list[Ticket[Request]]], None]) -> None:
-        """Take the function that serves a list of tickets in order; whatever it raises is every ticket's fault."""
+        """Take the function that serves a list of tickets in order; any exception it raises fails every ticket."""
         self._serve = serve
         self._mutex = Lock()
         self._waiting: list[Ticket[Request]] = []
         self._led = False
-        self._commit = 0.0  # how long the last one took; 0 if it was of one request
+        self._commit = 0.0  # duration of the last commit; 0 if it had a single request
         self._part = _LONGEST_PAUSE
-        self._hoped = 0  # how many there are once all who were just answered are back
-        self._full: Lock | None = None  # let go of when they are
+        self._hoped = 0  # number of requests once all callers who were just answered are back
+        self._full: Lock | None = None  # released when they are
 
     def run(self, request: Request) -> object:
-        """Return the answer to a request after the commit that carries it."""
+        """Return the answer to a request, after the commit that carries it."""
         ticket = Ticket(request)
         with self._mutex:
             self._waiting.append(ticket)
@@ -124,7 +124,7 @@ class GroupCommit(Generic[Request]):
                 ticket.wait()
             if not ticket.done:
                 self._lead(ticket)
-        except BaseException:  # an interrupt while asleep: whoever waits behind this request must not wait for ever
+        except BaseException:  # an interrupt while asleep: requests behind this one must not wait for ever
             self._withdraw(ticket)
             raise
         if ticket.fault is not None:
@@ -151,7 +151,7 @@ class GroupCommit(Generic[Request]):
         self._appoint(answered=len(batch))
 
     def _pause(self) -> None:
-        """Wait a moment for those who were just answered; if they do not come back, less long the next time."""
+        """Wait briefly for callers who were just answered; if they do not return, wait less the next time."""
         with self._mutex:
             if len(self._waiting) >= self._hoped:
                 return
@@ -161,7 +161,7 @@ class GroupCommit(Generic[Request]):
         self._part = _LONGEST_PAUSE if back else max(self._part / 2, _SHORTEST_PAUSE)
 
     def _appoint(self, *, answered: int) -> None:
-        """Let the first who waits lead."""
+        """Let the first waiting request lead."""
         with self._mutex:
             self._hoped = answered + len(self._waiting)
             self._led = bool(self._waiting)
@@ -180,30 +180,30 @@ class GroupCommit(Generic[Request]):
             self._appoint(answered=0)
 
 
-# --- The keeper: nothing is returned that is not durable, and after one failed write nothing is returned at all. ---
+# --- The keeper: returns only what is durable, and nothing at all after a failed write. ---
 
 
 Clock = Callable[[], datetime]
 Write = Callable[[Entry], Line]
 Act = Callable[[Book, Write], object]
-"""Looks at the book and writes at most one entry; what it returns is handed over after the commit."""
+"""Reads the book and writes at most one entry; its result is returned after the commit."""
 Result = TypeVar("Result")
 
 
 def utc_now() -> datetime:
-    """Return the time of this machine, which is written down and never relied on."""
+    """Return the time of this machine, which is recorded but never relied on."""
     return datetime.now(UTC)
 
 
 class Keeper:
-    """A book, the store that its lines are in and the head outside. Threads share it; a forked process may not."""
+    """A book, the store of its lines and the external head. Threads may share it; a forked process may not."""
 
     def __init__(
         self, store: Store, head: Head, book: Book, *, clock: Clock, again: Callable[[], Store] | None = None
     ) -> None:
-        """Take a book that was read from the store and found to contain the head.
+        """Take a book that was read from the store and contains the head.
 
-        With `again` a store that could not be reached is opened anew before the next use, and verified as at first.
+        With `again`, an unreachable store is reopened before the next use, and verified as at first.
         """
         self._again = again
         self._lost = False
@@ -220,11 +220,11 @@ class Keeper:
         self._ended = Condition()
 
     def run(self, act: Act) -> object:
-        """Return what an act returns, once what it wrote is durable."""
+        """Return the result of an act, once its entry is durable."""
         return self._group.run(act)
 
     def read(self, look: Callable[[Book, Store, Head], Result]) -> Result:
-        """Return what is seen in the book, brought up to what other processes wrote."""
+        """Return the result of `look` on the book, after applying what other processes wrote."""
         with self._guard:
             self._usable()
             try:
@@ -237,7 +237,7 @@ class Keeper:
                 raise self._fail(fault, charged=False) from fault
 
     def hold(self, receipt: str) -> bool:
-        """Hold a receipt against all other threads and processes; returns whether. Acts may call it."""
+        """Lock a receipt against all other threads and processes; return whether that succeeded. Acts may call it."""
         with self._guard:
             if receipt in self._holds or not self._store.holds.hold(receipt):
                 return False
@@ -245,13 +245,13 @@ class Keeper:
             return True
 
     def held(self, receipt: str) -> bool:
-        """Return whether any thread or process holds a receipt. Acts may call it."""
+        """Return whether any thread or process has locked a receipt. Acts may call it."""
         with self._guard:
             return receipt in self._holds or self._store.holds.held(receipt)
 
     def let_go(self, receipt: str) -> None:
-        """Let go of a receipt, whatever became of the ledger, and wake those who wait for it."""
-        with self._guard, suppress(Exception):  # a store that failed has let go of everything already
+        """Unlock a receipt, whatever the state of the ledger, and wake those who wait for it."""
+        with self._guard, suppress(Exception):  # a store that failed has already released everything
             if receipt in self._holds and self._process == os.getpid():
                 self._holds.discard(receipt)
                 self._store.holds.let_go(receipt)
@@ -259,12 +259,12 @@ class Keeper:
             self._ended.notify_all()
 
     def wait(self, seconds: float) -> None:
-        """Wait until somebody in this process lets go of a receipt, at most so long."""
+        """Wait until a thread of this process unlocks a receipt, for at most `seconds`."""
         with self._ended:
             self._ended.wait(seconds)
 
     def close(self) -> None:
-        """Let go of the store, unless it belongs to the process that this one was forked from."""
+        """Close the store, unless it belongs to the parent of this forked process."""
         with self._guard:
             self._broken, self._lost = True, False
             if self._process == os.getpid():
@@ -272,7 +272,7 @@ class Keeper:
                 self._store.close()
 
     def _serve(self, batch: list[Ticket[Act]]) -> None:
-        """Decide upon all requests in order, make the outcome durable, then move the head."""
+        """Decide all requests in order, make the outcome durable, then advance the head."""
         appended: list[Line] = []
 
         def write(entry: Entry) -> Line:
@@ -302,13 +302,13 @@ class Keeper:
                 raise self._fail(fault, charged=bool(appended)) from fault
 
     def _follow(self, lines: Sequence[Line]) -> None:
-        """Take in what others wrote; the line that was last here must still be there."""
+        """Apply what others wrote; the last line known here must still be there."""
         if not lines or (lines[0].number, lines[0].hash) != (self._book.number, self._book.head):
             raise LedgerRolledBack
         self._book.follow(lines[1:])
 
     def _let_go_of_all(self) -> None:
-        with suppress(Exception):  # a store that failed may not be able to, and its locks end with it
+        with suppress(Exception):  # a failed store may raise; its locks end with it
             for receipt in self._holds:
                 self._store.holds.let_go(receipt)
         with suppress(Exception):
@@ -324,7 +324,7 @@ class Keeper:
             raise LedgerUnavailable
 
     def _reopen(self) -> None:
-        """Read the whole ledger anew from a store that is back; it must hold the head, and all that was told here."""
+        """Reread the ledger from a store that is reachable again; it must contain the head and everything returned earlier."""
         if self._again is None:
             return
         store = self._again()
@@ -345,7 +345,7 @@ class Keeper:
         self._broken = self._lost = False
 
     def _fail(self, fault: BaseException, *, charged: bool) -> DodonaError:
-        """Refuse everything from now on, and return what to say: a failure's own text could carry anything."""
+        """Refuse everything from now on, and return a constant error: the original text could contain anything."""
         self._broken = True
         self._lost = self._again is not None and isinstance(fault, LedgerUnavailable)
         self._let_go_of_all()
@@ -357,5 +357,5 @@ class Keeper:
 
 
 def chain_contains(lines: Sequence[Line], mark: Mark) -> bool:
-    """Return whether a chain has the marked line."""
+    """Return whether a chain contains the marked line."""
     return mark.number < len(lines) and lines[mark.number].hash == mark.hash

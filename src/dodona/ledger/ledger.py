@@ -1,6 +1,6 @@
 """The ledger: an append-only, hash-chained account of one privacy budget, over any store.
 
-Whatever a method returns was durable before it returned. Threads may share a ledger; a forked process opens its own.
+Every method returns only what is already durable. Threads may share a ledger; a forked process opens its own.
 """
 
 from __future__ import annotations
@@ -50,22 +50,22 @@ from dodona.privacy.events import Event
 
 _LONGEST_RECORD = 1 << 26
 PATIENCE = 300.0
-"""How many seconds one waits for an answer that another caller is getting."""
+"""How many seconds to wait for an answer that is being computed for another caller."""
 _SHORTEST_PAUSE = 0.005
 _LONGEST_PAUSE = 0.1
 
 
 class Ledger:
-    """The account of one budget, in any store. Whatever a method returns was durable before it returned.
+    """The account of one budget, in any store. Every method returns only what is already durable.
 
-    After a failed write the object refuses everything: open the ledger again. Threads may share it; a forked process
+    After a failed write the object refuses everything: reopen the ledger. Threads may share it; a forked process
     must open its own.
     """
 
     def __init__(self, keeper: Keeper, *, dataset: str | None, patience: float = PATIENCE) -> None:
-        """Take the keeper of the book, and the dataset that questions are about where there are several.
+        """Take the keeper of the book, and the dataset of the questions if there are several.
 
-        `patience` is how many seconds one waits for an answer that another caller is getting.
+        `patience` is how many seconds to wait for an answer that is being computed for another caller.
         """
         self._keeper = keeper
         self._dataset = dataset
@@ -81,9 +81,9 @@ class Ledger:
         purpose: str,
         version: str,
     ) -> Receipt:
-        """Charge an event for a question and return the receipt; the same key and question is charged once.
+        """Charge an event for a question and return the receipt; the same key and question are charged once.
 
-        Raises BudgetExhausted or NotPermitted, and KeyReused where the key belongs to another question.
+        Raises BudgetExhausted or NotPermitted, and KeyReused if the key belongs to another question.
         """
         validate_event(event)
         validate_optional_texts(analyst=analyst, key=key)
@@ -96,7 +96,7 @@ class Ledger:
 
         return cast("Receipt", self._keeper.run(act))
 
-    def reserve_once(  # noqa: PLR0913  each is a word of the entry
+    def reserve_once(  # noqa: PLR0913  each is a field of the entry
         self,
         event: Event,
         *,
@@ -106,12 +106,12 @@ class Ledger:
         version: str,
         seen: int | None,
     ) -> Reservation | None:
-        """Charge an event for a question, unless the same is being answered or was after the first `seen` releases.
+        """Charge an event for a question, unless it is being answered or was answered after the first `seen` releases.
 
-        Then it waits until that is done, and returns None: look at the releases again. A charge for the same that
-        nobody used, as its caller died, is taken over instead of a new one. Without `seen` a new measurement is wanted
-        whatever others ask. Whoever gets a reservation lets go of its receipt at the end. Raises AskedElsewhere where
-        the wait is too long.
+        In that case wait until the answer is done and return None: the caller should look at the releases again. An
+        unused charge for the same question, whose caller died, is taken over instead of charging again. Without `seen`,
+        a new measurement is made regardless of other callers. The caller must release the reservation's receipt with
+        `let_go`. Raises AskedElsewhere if the wait is too long.
         """
         validate_event(event)
         validate_optional_texts(analyst=analyst, key=key)
@@ -128,7 +128,7 @@ class Ledger:
                 book.hold_spending(analyst)
                 for other in book.unanswered(wanted):
                     if other.redeemed and not self._keeper.held(other.receipt.id):
-                        continue  # its answer was lost: nothing can be had for that charge any more
+                        continue  # its answer was lost: that charge can no longer buy anything
                     if other.redeemed or not self._keeper.hold(other.receipt.id):
                         return other.receipt.id
                     return Reservation(other.receipt, taken_over=True)
@@ -141,15 +141,15 @@ class Ledger:
         return cast("Reservation | None", found)
 
     def let_go(self, receipt: Receipt) -> None:
-        """End what a reservation began, answered or not: whoever waits for it goes on."""
+        """End a reservation, answered or not, and wake those who wait for it."""
         self._keeper.let_go(receipt.id)
 
     def wait_for(self, receipt: Receipt) -> None:
-        """Wait while anybody is answering under a receipt; raises AskedElsewhere where that takes too long."""
+        """Wait while any caller is answering under a receipt; raises AskedElsewhere if that takes too long."""
         self._wait(receipt.id)
 
     def redeem(self, receipt: Receipt) -> None:
-        """Use a receipt, once: ReceiptReused the second time, ReceiptMismatch where it is not of this ledger."""
+        """Use a receipt, once: ReceiptReused the second time, ReceiptMismatch if it is not from this ledger."""
 
         def act(book: Book, write: Write) -> None:
             write(Redeemed(receipt.id, book.charge_of(receipt).number))
@@ -159,9 +159,9 @@ class Ledger:
         self._run_charged(act)
 
     def arm(self, receipt: Receipt, *, fresh: bool) -> WatchUsage:
-        """Arm a watch for one more alert, durably, and return what it has used with that; instead of `redeem`.
+        """Arm a watch durably for one more alert, and return its usage including this one; replaces `redeem`.
 
-        `fresh` where noise for its threshold is drawn anew, as it must be the first time.
+        `fresh` if new threshold noise is drawn, as it must be the first time.
         """
 
         def act(book: Book, write: Write) -> WatchUsage:
@@ -173,11 +173,11 @@ class Ledger:
         return cast("WatchUsage", self._run_charged(act))
 
     def armings(self, receipt: Receipt) -> WatchUsage:
-        """Return what a watch has used, whichever process used it."""
+        """Return the usage of a watch over all processes."""
         return self._keeper.read(lambda book, _, __: _watch_usage(book.charge_of(receipt)))
 
     def unanswered(self, receipt: Receipt) -> None:
-        """Let a used receipt be used again, under which nothing was read or drawn; the last time it stays used."""
+        """Let a receipt be reused if nothing was read or drawn under it; the last time it stays used."""
 
         def act(book: Book, write: Write) -> None:
             charge = book.charge_of(receipt)
@@ -188,7 +188,7 @@ class Ledger:
         self._keeper.let_go(receipt.id)
 
     def record(self, release: Release) -> None:
-        """Store what a redeemed receipt bought, once, before it is shown."""
+        """Record the release of a redeemed receipt, once, before it is shown."""
         if type(release) is not Release:
             raise InvalidArgument("release", release, "write a Release")
         validate_text("mechanism", release.mechanism, longest=_LONGEST_RECORD)
@@ -201,7 +201,7 @@ class Ledger:
             charge = book.charges.get(release.receipt)
             if charge is None:
                 raise ReceiptMismatch
-            if not again or charge.release != release:  # where the first try was kept and nobody heard of it
+            if not again or charge.release != release:  # unless the first attempt was durable although its caller saw a failure
                 write(Released(release, charge.number))
 
         again = self._unrecorded.get(release.receipt) == release
@@ -215,7 +215,7 @@ class Ledger:
         return self._keeper.read(lambda book, _, __: tuple(book.releases.get((self._one(book), purpose, version), ())))
 
     def releases(self, *, after: int = 0) -> tuple[tuple[Receipt, Release], ...]:
-        """Return what was released, oldest first, without the first `after` releases."""
+        """Return all releases, oldest first, skipping the first `after`."""
         return self._keeper.read(
             lambda book, _, __: tuple(
                 (book.charges[release.receipt].receipt, release) for release in book.released[after:]
@@ -223,35 +223,35 @@ class Ledger:
         )
 
     def share(self, event: Event) -> Fraction:
-        """Return which part of the whole budget an event takes."""
+        """Return the share of the whole budget that an event takes."""
         return self._keeper.read(lambda book, _, __: book.account.filter.least_share(book.account.spent, event))
 
     def shares(self, event: Event) -> Shares:
-        """Return which part of each account that still counts an event takes."""
+        """Return the share that an event takes of each account that still counts."""
         return self._keeper.read(lambda book, _, __: book.account.filter.shares(book.account.spent, event))
 
     def left(self, *, analyst: str | None) -> Fraction:
-        """Return which part of the whole budget the analyst may still spend."""
+        """Return the share of the whole budget that the analyst may still spend."""
         return self._keeper.read(lambda book, _, __: book.account.left(analyst))
 
     def permit(self, analyst: str | None) -> None:
-        """Raise NotPermitted where analysts are declared and this is none of them; one who was stopped may still read.
+        """Raise NotPermitted if analysts are declared and this is not one of them; a stopped analyst may still read.
 
-        Strangers see nothing: neither answers nor prices nor the history.
+        Others see nothing: neither answers nor prices nor the history.
         """
         self._keeper.read(lambda book, _, __: book.account.permit(analyst))
 
     def fetch(self, key: str, *, analyst: str | None) -> Release | None:
-        """Return the answer that was recorded under an analyst's key; None where none was paid for and begun.
+        """Return the answer recorded under an analyst's key; None if none was paid for and begun.
 
-        Raises AnswerInterrupted where the receipt was used and no answer is recorded.
+        Raises AnswerInterrupted if the receipt was used and no answer is recorded.
         """
         charge = self._charge(key, analyst)
         if charge is not None and charge.redeemed and charge.release is None:
             kept = self._unrecorded.get(charge.receipt.id)
             if kept is None:
                 raise AnswerInterrupted
-            self.record(kept)  # it was drawn, and the ledger could not be written just then
+            self.record(kept)  # it was drawn, but could not be written to the ledger at that time
             return kept
         return None if charge is None else charge.release
 
@@ -261,7 +261,7 @@ class Ledger:
         return None if charge is None else charge.receipt
 
     def state(self) -> BudgetState:
-        """Return what was spent and what is left."""
+        """Return what has been spent and what is left."""
         return self._keeper.read(lambda book, _, __: book.state())
 
     @property
@@ -279,11 +279,11 @@ class Ledger:
         return self._keeper.read(lambda _, store, __: store.lines(0))
 
     def verify(self) -> BudgetState:
-        """Return the state, having computed every hash and every total anew from what is stored."""
+        """Return the state, after recomputing every hash and every total from the store."""
         return self._keeper.read(_verified_state)
 
     def raise_budget(self, epsilon: Exact, delta: Exact) -> None:
-        """Allow a larger total; the order of the first budget is kept."""
+        """Raise the budget; the order of the first budget is kept."""
 
         def act(book: Book, write: Write) -> None:
             book.hold_open()
@@ -293,27 +293,27 @@ class Ledger:
         self._keeper.run(act)
 
     def admit(self, analyst: Analyst) -> None:
-        """Let an analyst in, or change a share."""
+        """Admit an analyst, or change a share."""
         self._write(AnalystAdmitted(analyst))
 
     def stop(self, analyst: str) -> None:
-        """Let an analyst spend no more."""
+        """Stop an analyst from spending."""
         self._write(AnalystStopped(validate_text("analyst", analyst)))
 
     def declare(self, dataset: str, schema: str, *, head: str | None = None) -> None:
-        """Add a table of the same people, or write down the new digest of a schema that got more columns.
+        """Add a table about the same people, or record the new digest of a schema that gained columns.
 
-        With the head that the decision was made on: LedgerBusy if anything was written since.
+        `head` is the head that the decision was based on: raises LedgerBusy if anything was written since.
         """
         self._write(SchemaDeclared(validate_text("dataset", dataset), validate_text("schema", schema)), head=head)
 
     def datasets(self) -> dict[str, str]:
-        """Return the digest of the schema that each dataset is bound to."""
+        """Return the schema digest of each dataset."""
         return self._keeper.read(lambda book, _, __: dict(book.datasets))
 
     @property
     def cap_key(self) -> bytes:
-        """What chooses which rows of a person count, fixed for ever: for sources alone, never to be shown."""
+        """The permanent key that selects the rows of a person that count: for sources only, never to be shown."""
         return self._keeper.read(lambda book, _, __: book.cap_key)
 
     def end(self) -> None:
@@ -321,7 +321,7 @@ class Ledger:
         self._write(LedgerClosed())
 
     def close(self) -> None:
-        """Let go of files and connections; the account goes on when it is opened again."""
+        """Close files and connections; the account continues when it is reopened."""
         self._keeper.close()
 
     def __enter__(self) -> Self:
@@ -329,11 +329,11 @@ class Ledger:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Let go of files and connections."""
+        """Close files and connections."""
         self.close()
 
     def _written(self, book: Book, write: Write, wanted: Charged) -> Receipt:
-        """Return the receipt of a new charge, held: until it is let go of, nobody else uses it."""
+        """Return the receipt of a new charge, locked: nobody else can use it until it is released."""
         receipt = book.charges[write(wanted).hash].receipt
         try:
             self._keeper.hold(receipt.id)
@@ -342,7 +342,7 @@ class Ledger:
         return receipt
 
     def _again(self, own: ChargeState) -> Reservation | str | None:
-        """Return what a key that was charged before gets: its receipt, if nobody is using it."""
+        """Return the receipt of a key that was charged before, if nobody is using it."""
         receipt = own.receipt.id
         if own.release is not None:
             return None
@@ -353,7 +353,7 @@ class Ledger:
         return Reservation(own.receipt, taken_over=False) if self._keeper.hold(receipt) else receipt
 
     def _wait(self, receipt: str) -> None:
-        """Wait while anybody holds a receipt: woken by threads of this process, and looking now and then for others."""
+        """Wait while anybody has locked a receipt: woken by threads of this process, and polling for other processes."""
         until, pause = time.monotonic() + self._patience, _SHORTEST_PAUSE
         while self._keeper.read(lambda *_: self._keeper.held(receipt)):
             if time.monotonic() > until:
@@ -362,7 +362,7 @@ class Ledger:
             pause = min(2 * pause, _LONGEST_PAUSE)
 
     def _run_charged(self, act: Act) -> object:
-        """Run an act upon something that was charged: whatever fails, the charge stands."""
+        """Run an act on something that was charged: whatever fails, the charge stands."""
         try:
             return self._keeper.run(act)
         except Unavailable as fault:
@@ -396,7 +396,7 @@ class Ledger:
 
 
 def _find_by_key(book: Book, wanted: Charged) -> ChargeState | None:
-    """Return what was charged under a key, which must be for the same."""
+    """Return the charge under a key, which must be for the same request."""
     known = None if wanted.key is None else book.keys.get((wanted.analyst, wanted.key))
     if known is None:
         return None
@@ -411,7 +411,7 @@ def _watch_usage(charge: ChargeState) -> WatchUsage:
 
 
 def _charge_entry(receipt: Receipt) -> Charged:
-    """Return the entry that a receipt was written for."""
+    """Return the charging entry of a receipt."""
     return Charged(receipt.dataset, receipt.analyst, receipt.key, receipt.purpose, receipt.version, receipt.event)
 
 

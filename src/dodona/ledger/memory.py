@@ -1,4 +1,4 @@
-"""A ledger in memory, for experiments: it and its budget are gone when the process ends."""
+"""A ledger in memory, for experiments: the ledger and its budget are gone when the process ends."""
 
 from __future__ import annotations
 
@@ -14,39 +14,39 @@ from dodona.ledger.store import Decide, Line
 
 
 class MemoryHolds:
-    """Holds among the threads of one process."""
+    """Receipt locks among the threads of one process."""
 
     def __init__(self) -> None:
-        """Begin with nothing held."""
+        """Start with no locks."""
         self._held: set[str] = set()
         self._lock = Lock()
 
     def hold(self, receipt: str) -> bool:
-        """Hold a receipt; returns whether."""
+        """Lock a receipt; return whether that succeeded."""
         with self._lock:
             free = receipt not in self._held
             self._held.add(receipt)
             return free
 
     def held(self, receipt: str) -> bool:
-        """Return whether a receipt is held."""
+        """Return whether a receipt is locked."""
         with self._lock:
             return receipt in self._held
 
     def let_go(self, receipt: str) -> None:
-        """Let go of a receipt."""
+        """Unlock a receipt."""
         with self._lock:
             self._held.discard(receipt)
 
     def close(self) -> None:
-        """Keep what others hold: they share this object."""
+        """Keep the locks of others, who share this object."""
 
 
 class MemoryStore:
-    """Lines in a list. It keeps the store's promises among threads, and none beyond the process."""
+    """Lines in a list. It satisfies the store's guarantees among threads, but not beyond the process."""
 
     def __init__(self, first: Line) -> None:
-        """Begin with the first line."""
+        """Start with the first line."""
         self._lines = [first]
         self.holds = MemoryHolds()
         self._lock = Lock()
@@ -56,22 +56,22 @@ class MemoryStore:
         return self._lines[since:]
 
     def append(self, since: int, decide: Decide) -> None:
-        """Append what is decided."""
+        """Append the decided lines."""
         with self._lock:
             self._lines.extend(decide(self._lines[since:]))
 
     def check(self) -> None:
-        """Find nothing wrong: a list is as it is."""
+        """Do nothing: a list cannot be damaged."""
 
     def close(self) -> None:
-        """Let go of nothing."""
+        """Do nothing."""
 
 
 class MemoryHead:
     """A head in memory."""
 
     def __init__(self, mark: Mark) -> None:
-        """Begin with a mark."""
+        """Start with a mark."""
         self._mark = mark
 
     def read(self) -> Mark:
@@ -79,7 +79,7 @@ class MemoryHead:
         return self._mark
 
     def advance(self, mark: Mark) -> None:
-        """Keep a later mark."""
+        """Store a later mark."""
         if mark.number == self._mark.number and mark != self._mark:
             raise LedgerRolledBack
         self._mark = max(mark, self._mark, key=lambda kept: kept.number)

@@ -34,21 +34,21 @@ from dodona.schema.schema import Neighbours
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LedgerTerms:
-    """What a ledger is created with: the tables of the same people, the relation, the budget, and who may spend."""
+    """The terms of a new ledger: the tables of the same people, the neighbour relation, the budget, and the analysts."""
 
     datasets: Mapping[str, str]
-    """Schema digest by name of table."""
+    """Schema digest by table name."""
     neighbours: Neighbours
     budget: Budget
     analysts: tuple[Analyst, ...] = ()
     cap_key: bytes | None = field(default=None, repr=False)
-    """Random bytes that choose which rows of a person count. They are drawn above, as nothing is drawn here."""
+    """Random bytes that select the rows of a person that count. The caller draws them, as nothing is drawn here."""
     earlier: tuple[Earlier, ...] = ()
-    """What was spent before there was a ledger: its first line holds it, so that nothing comes in between."""
+    """Spending from before the ledger existed: it is part of the first line, so that nothing can come in between."""
 
 
 def first_line(terms: LedgerTerms, *, clock: Clock = utc_now) -> Line:
-    """Return the line that a ledger of these terms begins with."""
+    """Return the first line of a ledger with these terms."""
     datasets = tuple(
         (validate_text("dataset", name), validate_text("schema", digest)) for name, digest in terms.datasets.items()
     )
@@ -69,7 +69,7 @@ def first_line(terms: LedgerTerms, *, clock: Clock = utc_now) -> Line:
     return line
 
 
-def open_existing(  # noqa: PLR0913  what a ledger is made of
+def open_existing(  # noqa: PLR0913  the parts of a ledger
     store: Store,
     head: Head,
     *,
@@ -79,12 +79,12 @@ def open_existing(  # noqa: PLR0913  what a ledger is made of
     patience: float = PATIENCE,
     again: Callable[[], Store] | None = None,
 ) -> Ledger:
-    """Return the ledger in a store, verified whole, which must contain the head and belong to the dataset.
+    """Return the ledger in a store, fully verified; it must contain the head and belong to the dataset.
 
-    For an answer that another caller is being told one waits so many seconds. With `again` a store whose server went
-    away is opened anew, and the ledger verified anew, when it is next used.
+    `patience` is how many seconds to wait for an answer that is being computed for another caller. With `again`, a
+    store whose server went away is reopened, and the ledger verified again, at its next use.
     """
-    mark = head.read()  # before the chain is read, as others may go on writing
+    mark = head.read()  # before the chain is read, as other processes may keep writing
     store.check()
     lines = store.lines(0)
     book = read_book(lines)
@@ -99,8 +99,8 @@ def append_recovery(
 ) -> Mark:
     """Append a recovery to the ledger in a store and return its mark, which becomes the new head.
 
-    The pair is the largest budget that was ever granted; without it, the one in the store. Nothing is known of what
-    came after the backup, so everything unspent counts as spent.
+    The (ε, δ) is the largest budget that was ever granted; by default, the one in the store. It is unknown what
+    happened after the backup, so everything unspent counts as spent.
     """
     store.check()
     marks: list[Mark] = []
@@ -123,7 +123,7 @@ def append_recovery(
 
 
 def read_book(lines: Iterable[Line]) -> Book:
-    """Return the book that a chain adds up to; an entry of another version is told apart from a broken chain."""
+    """Return the book of a chain; an entry of a newer version is distinguished from a broken chain."""
     try:
         return Book.read(lines)
     except LedgerOfAnother:
@@ -148,16 +148,16 @@ def _validate_dataset(book: Book, dataset: str | None, schema: str | None) -> No
         )
 
 
-# --- A ledger at a path: the SQLite file, and the head file that should stand on another disk or machine. ---
+# --- A ledger at a path: the SQLite file, and the head file, which should be on another disk or machine. ---
 
 
 def default_head_path(path: Path) -> Path:
-    """Return where the head is kept unless another place is named: beside the ledger, which is the weakest place."""
+    """Return the default place of the head: beside the ledger, which protects least."""
     return path.with_name(path.name + ".head")
 
 
 def create_file_ledger(path: Path, terms: LedgerTerms, *, head: Path | None = None, clock: Clock = utc_now) -> None:
-    """Create a ledger where there is none. A crash on the way leaves no ledger."""
+    """Create a ledger where none exists. A crash leaves no partial ledger."""
     first = first_line(terms, clock=clock)
     kept = HeadFile(default_head_path(path) if head is None else head)
     if os.path.lexists(path):
@@ -168,11 +168,11 @@ def create_file_ledger(path: Path, terms: LedgerTerms, *, head: Path | None = No
             write_sqlite_ledger(new, first)
         kept.create(Mark(first.number, first.hash))
         try:
-            os.link(new, path)  # unlike a rename, fails where a file has come in between
+            os.link(new, path)  # unlike a rename, this fails if the file was created meanwhile
         except FileExistsError as fault:
             raise LedgerExists(str(path)) from fault
     finally:
-        with suppress(OSError):  # where it could not be made
+        with suppress(OSError):  # if it could not be created
             new.unlink(missing_ok=True)
     sync_folder(path.parent)
 
@@ -185,7 +185,7 @@ def open_file_ledger(
     schema: str | None = None,
     clock: Clock = utc_now,
 ) -> Ledger:
-    """Open the ledger at a path; it is never created here."""
+    """Open the ledger at a path; never creates one."""
     store = SqliteStore(path)
     try:
         kept = HeadFile(default_head_path(path) if head is None else head)
@@ -203,7 +203,7 @@ def recover_file_ledger(
     delta: Exact | None = None,
     clock: Clock = utc_now,
 ) -> None:
-    """Put a restored backup into use: everything unspent counts as spent, and the head is that of the backup."""
+    """Put a restored backup into use: everything unspent counts as spent, and its last line becomes the head."""
     store = SqliteStore(path)
     try:
         mark = append_recovery(store, epsilon=epsilon, delta=delta, clock=clock)
@@ -212,25 +212,25 @@ def recover_file_ledger(
     HeadFile(default_head_path(path) if head is None else head).replace(mark)
 
 
-# --- Where a ledger is: a path, or the address of a PostgreSQL database with the ledger's name behind a `#`. ---
+# --- Where a ledger is: a path, or a PostgreSQL address followed by `#` and the ledger's name. ---
 
 
 _SCHEMES = ("postgresql://", "postgres://")
 _LIKE_AN_ADDRESS = re.compile(
     r"^\s*[a-z][a-z0-9+.-]*:/|\b(host|hostaddr|user|password|passfile|dbname|service|sslmode)\s*=", re.IGNORECASE
 )
-_NAME = re.compile(r"[^@:/?#\x00-\x1f]{0,100}")  # none that may be the rest of an address
+_NAME = re.compile(r"[^@:/?#\x00-\x1f]{0,100}")  # excludes characters that could be the rest of an address
 _NO_ESCAPE = re.compile(r"%(?![0-9A-Fa-f]{2})|\s")
 LedgerPlace = str | Path
 
 
 class AddressRefused(InvalidRequest):
-    """What should be the address of a PostgreSQL database is none."""
+    """The address of a PostgreSQL database is malformed."""
 
     code = "address-refused"
 
     def __init__(self) -> None:
-        """Say it in constant words: what was written may hold a password."""
+        """Set a constant message: the address may contain a password."""
         super().__init__(
             "This is no address of a ledger in PostgreSQL. Write postgresql://user@host/database#name, with %23 for # "
             "and %40 for @ in a password; it is not shown here, as it may hold one."
@@ -240,7 +240,7 @@ class AddressRefused(InvalidRequest):
 def create_ledger_at(
     place: LedgerPlace, terms: LedgerTerms, *, head: Path | None = None, clock: Clock = utc_now
 ) -> None:
-    """Create a ledger where there is none."""
+    """Create a ledger where none exists."""
     found = _split_address(place)
     if found is None:
         create_file_ledger(Path(place), terms, head=head, clock=clock)
@@ -253,7 +253,7 @@ def create_ledger_at(
     try:
         write_postgres_ledger(*found, first)
     except BaseException:
-        kept.path.unlink()  # no line was written that it could be the head of
+        kept.path.unlink()  # no line was written for which it could be the head
         raise
 
 
@@ -265,7 +265,7 @@ def open_ledger(
     schema: str | None = None,
     clock: Clock = utc_now,
 ) -> Ledger:
-    """Open the ledger at a place; it is never created here."""
+    """Open the ledger at a place; never creates one."""
     found = _split_address(place)
     if found is None:
         return open_file_ledger(Path(place), head=head, dataset=dataset, schema=schema, clock=clock)
@@ -289,7 +289,7 @@ def recover_ledger(
     delta: Exact | None = None,
     clock: Clock = utc_now,
 ) -> None:
-    """Put a restored backup into use: everything unspent counts as spent, and its head is the new one."""
+    """Put a restored backup into use: everything unspent counts as spent, and its last line becomes the head."""
     found = _split_address(place)
     if found is None:
         recover_file_ledger(Path(place), head=head, epsilon=epsilon, delta=delta, clock=clock)
@@ -306,22 +306,22 @@ def recover_ledger(
 
 
 def validate_address(text: str) -> str:
-    """Return the address of a ledger in PostgreSQL; whatever else it is, is refused without being shown."""
+    """Return the address of a ledger in PostgreSQL; anything else is refused without being shown."""
     if _split_address(text) is None:
         raise AddressRefused
     return text
 
 
 def display_place(place: LedgerPlace) -> str:
-    """Return a place as it may be shown: of an address, the ledger's name alone."""
+    """Return a place as it may be shown: for an address, only the ledger's name."""
     found = _split_address(place)
     return str(place) if found is None else f"{found[1]!r} in a database"
 
 
 def _split_address(place: LedgerPlace) -> tuple[str, str] | None:
-    """Return address and name of a ledger in a database; None where the place is a path.
+    """Return the address and the name of a ledger in a database; None if the place is a path.
 
-    What looks like an address and is none is not taken for a path: its password would become the name of a file.
+    A malformed address is never taken for a path: its password would become a file name.
     """
     text = str(place)
     if _LIKE_AN_ADDRESS.search(text) is None:
@@ -341,7 +341,7 @@ def _is_address(address: str) -> bool:
 
 
 def _require_driver() -> None:
-    """Say what to install where the server's driver is missing."""
+    """Raise an error that says what to install if the PostgreSQL driver is missing."""
     if util.find_spec("psycopg") is None:
         raise InvalidRequest("A ledger in PostgreSQL needs psycopg. Run: pip install 'dodona[postgres]'.")
 

@@ -66,7 +66,7 @@ SELECT CASE WHEN pg_try_advisory_lock_shared(%s) THEN NOT pg_advisory_unlock_sha
 
 
 class PostgresStore:
-    """Lines of one ledger in a table that can only grow."""
+    """Lines of one ledger in an append-only table."""
 
     def __init__(self, address: str, name: str, *, patience: float = 30.0) -> None:
         """Connect; wait at most `patience` seconds for other writers."""
@@ -80,7 +80,7 @@ class PostgresStore:
 
     @property
     def holds(self) -> ServerHolds:
-        """Locks of this session, which the server frees when it ends."""
+        """Advisory locks of this session, which the server frees when it ends."""
         return ServerHolds(self._connection)
 
     def lines(self, since: int) -> Sequence[Line]:
@@ -88,7 +88,7 @@ class PostgresStore:
         return _translate_errors(lambda: self._lines(since))
 
     def append(self, since: int, decide: Decide) -> None:
-        """Append what is decided in one transaction that no other writer can enter."""
+        """Append the decided lines in one transaction that excludes all other writers."""
         import psycopg
 
         def write() -> None:
@@ -105,11 +105,11 @@ class PostgresStore:
         _translate_errors(write)
 
     def check(self) -> None:
-        """Raise LedgerUnreadable where the rules were taken out; LedgerUnavailable where the server would not sync."""
+        """Raise LedgerUnreadable if the table's rules were removed, LedgerUnavailable if the server would not sync."""
         _translate_errors(self._check)
 
     def close(self) -> None:
-        """Let go of the connection."""
+        """Close the connection."""
         self._connection.close()
 
     def _known(self) -> None:
@@ -132,24 +132,24 @@ class PostgresStore:
 
 @dataclass(frozen=True, slots=True)
 class ServerHolds:
-    """Holds as advisory locks of a session: they end with it, and outlast its transactions."""
+    """Receipt locks as advisory locks of a session: they outlast its transactions and end with it."""
 
     connection: psycopg.Connection[tuple[Any, ...]]
 
     def hold(self, receipt: str) -> bool:
-        """Hold a receipt; returns whether."""
+        """Lock a receipt; return whether that succeeded."""
         return self._true(_HOLD, _lock_number(receipt))
 
     def held(self, receipt: str) -> bool:
-        """Return whether another session holds a receipt, by a look that does not disturb others who look."""
+        """Return whether another session has locked a receipt, without blocking other readers."""
         return self._true(_HELD, _lock_number(receipt), _lock_number(receipt))
 
     def let_go(self, receipt: str) -> None:
-        """Let go of a receipt."""
+        """Unlock a receipt."""
         self._true(_LET_GO, _lock_number(receipt))
 
     def close(self) -> None:
-        """Leave it to the end of the session."""
+        """Do nothing: the locks end with the session."""
 
     def _true(self, statement: str, *places: int) -> bool:
         def ask() -> bool:
@@ -160,7 +160,7 @@ class ServerHolds:
 
 
 def _lock_number(receipt: str) -> int:
-    """Return the number of a receipt's lock: 64 bits of its hash, signed as the server has them."""
+    """Return the lock number of a receipt: 64 bits of its hash, as a signed integer."""
     return int.from_bytes(bytes.fromhex(receipt[:16]), signed=True)
 
 
@@ -177,7 +177,7 @@ def connect(address: str, patience: float) -> psycopg.Connection[tuple[Any, ...]
 
 
 def write_postgres_ledger(address: str, name: str, first: Line) -> None:
-    """Make the table where there is none, and write a first line."""
+    """Create the table if it does not exist, and write the first line."""
 
     def write() -> None:
         import psycopg
@@ -195,9 +195,9 @@ def write_postgres_ledger(address: str, name: str, first: Line) -> None:
 
 
 def _translate_errors(work: Callable[[], Result]) -> Result:
-    """Return what the work returns; a failure of the server is told in constant words, as its own may hold secrets."""
+    """Return the result of the work; server errors become a constant message, as their text may contain secrets."""
     import psycopg
 
     with suppress(psycopg.Error):
         return work()
-    raise LedgerUnavailable  # here, so that what the driver said does not travel with it
+    raise LedgerUnavailable  # raised here, so that the driver's exception is not attached to it

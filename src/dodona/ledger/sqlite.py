@@ -50,7 +50,7 @@ PRAGMAS: dict[str, str | int] = {
     "wal_autocheckpoint": 0,
     "busy_timeout": 2,
 }
-"""Checkpoints are called for: SQLite keeps silent about a failed sync in an automatic one."""
+"""Checkpoints are explicit: SQLite does not report a failed sync in an automatic one."""
 
 _MAGIC = b"SQLite format 3\0"
 _CORRUPT = frozenset({"SQLITE_CORRUPT", "SQLITE_NOTADB", "SQLITE_ERROR", "SQLITE_FORMAT"})
@@ -59,36 +59,36 @@ _INSERT = "INSERT INTO entries (number, previous, hash, kind, charge, key, text)
 _VALUES = "(?, ?, ?, ?, ?, ?, ?)"
 _ROWS = 1000
 _FLOCK = "hhqqi4x"
-_DIGITS = 15  # of a hash, in base 16: a place below 2^60 in the file
+_DIGITS = 15  # hexadecimal digits of a hash: a byte offset below 2^60
 
 
 class FileHolds:
-    """Holds as locks on single bytes of an empty file beside the ledger; the system frees them when a process ends.
+    """Receipt locks on single bytes of an empty file beside the ledger; the system frees them when a process ends.
 
-    They are locks of the open file and not of the process, so that two ledgers in one process see each other's.
+    They belong to the open file, not to the process, so two ledgers in one process see each other's locks.
     """
 
     def __init__(self, path: Path, *, like: Path) -> None:
-        """Name the file, which is made when it is first needed, for the same users as the ledger."""
+        """Set the path; the file is created at first use, with the ledger's permissions."""
         self._path, self._like = path, like
         self._file: int | None = None
 
     def hold(self, receipt: str) -> bool:
-        """Hold a receipt; returns whether."""
+        """Lock a receipt; return whether that succeeded."""
         return self._locked(receipt, fcntl.F_WRLCK)
 
     def held(self, receipt: str) -> bool:
-        """Return whether another opening of the file holds a receipt; nothing is locked to find out."""
+        """Return whether another open file has locked a receipt; checking takes no lock."""
         answer = fcntl.fcntl(self._open(), fcntl.F_OFD_GETLK, _lock_record(receipt, fcntl.F_WRLCK))
         found: int = struct.unpack(_FLOCK, answer)[0]
         return found != fcntl.F_UNLCK
 
     def let_go(self, receipt: str) -> None:
-        """Let go of a receipt."""
+        """Unlock a receipt."""
         self._locked(receipt, fcntl.F_UNLCK)
 
     def close(self) -> None:
-        """Let go of everything."""
+        """Release all locks."""
         if self._file is not None:
             os.close(self._file)
             self._file = None
@@ -112,10 +112,10 @@ def _lock_record(receipt: str, kind: int) -> bytes:
 
 
 class SqliteStore:
-    """Lines in a table that can only grow."""
+    """Lines in an append-only table."""
 
     def __init__(self, path: Path, *, patience: float = 30.0, commits_between_checkpoints: int = 200) -> None:
-        """Open a file that is there; wait at most `patience` seconds for other writers."""
+        """Open an existing file; wait at most `patience` seconds for other writers."""
         self._patience = patience
         self._commits = 0
         self._between = commits_between_checkpoints
@@ -125,7 +125,7 @@ class SqliteStore:
                     raise LedgerMissing(str(path))
                 with path.open("r+b") as file:
                     magic = file.read(len(_MAGIC))
-                if not os.access(path.parent, os.W_OK | os.X_OK):  # its log is written beside it
+                if not os.access(path.parent, os.W_OK | os.X_OK):  # the write-ahead log is written beside it
                     raise LedgerForbidden(str(path))
             if magic != _MAGIC:
                 raise LedgerUnreadable("the file is not a ledger")
@@ -143,7 +143,7 @@ class SqliteStore:
             raise _translate_error(fault) from fault
 
     def append(self, since: int, decide: Decide) -> None:
-        """Append what is decided in one transaction that no other writer can enter."""
+        """Append the decided lines in one transaction that excludes all other writers."""
         execute = self._connection.execute
         self._patient(lambda: execute("BEGIN IMMEDIATE"))
         try:
@@ -161,19 +161,19 @@ class SqliteStore:
             execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
 
     def check(self) -> None:
-        """Raise LedgerUnreadable where the file is damaged, or its rules were taken out."""
+        """Raise LedgerUnreadable if the file is damaged or its rules were removed."""
         try:
             self._patient(self._check)
         except (sqlite3.Error, UnicodeDecodeError) as fault:
             raise _translate_error(fault) from fault
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         self.holds.close()
         self._connection.close()
 
     def _settle(self) -> None:
-        self._known()  # before anything is set, as another's file is to be left as it is
+        self._known()  # before any setting is changed: a file of another program must be left as it is
         for name, wanted in PRAGMAS.items():
             self._connection.execute(f"PRAGMA {name} = {wanted}").fetchall()
             ((found,),) = self._connection.execute(f"PRAGMA {name}")
@@ -200,7 +200,7 @@ class SqliteStore:
             raise LedgerUnreadable("the file is damaged")
 
     def _patient(self, work: Callable[[], Result]) -> Result:
-        """Return what the work returns, tried again while another process holds the file."""
+        """Return the result of the work, retried while another process holds the file."""
         until = time.monotonic() + self._patience
         while True:
             try:
@@ -214,7 +214,7 @@ class SqliteStore:
 
 
 def connect(path: Path) -> sqlite3.Connection:
-    """Return a connection to a file that is there; threads take turns on it."""
+    """Return a connection to an existing file; threads take turns on it."""
     address = f"{path.resolve().as_uri()}?mode=rw"
     return sqlite3.connect(address, uri=True, timeout=0, isolation_level=None, check_same_thread=False)
 
@@ -222,7 +222,7 @@ def connect(path: Path) -> sqlite3.Connection:
 def insert(connection: sqlite3.Connection, lines: Sequence[Line]) -> None:
     """Insert lines; the caller commits.
 
-    Many at a time: between two statements another thread may take the interpreter, and all wait for this one.
+    In one statement: between two, another thread may take the interpreter while all wait for this one.
     """
     for start in range(0, len(lines), _ROWS):
         rows = [row_from_line(line) for line in lines[start : start + _ROWS]]
@@ -230,7 +230,7 @@ def insert(connection: sqlite3.Connection, lines: Sequence[Line]) -> None:
 
 
 def write_sqlite_ledger(path: Path, first: Line) -> None:
-    """Write a file that holds the first line; it is in use only once it has its place."""
+    """Write a new file with the first line; it is in use only once it has been moved into place."""
     path.touch(mode=0o600)
     connection = connect(path)
     try:
@@ -249,7 +249,7 @@ def write_sqlite_ledger(path: Path, first: Line) -> None:
 
 
 def _translate_error(fault: Exception) -> LedgerUnreadable | LedgerUnavailable:
-    """Return what to say of a failure to open or read: a damaged file is told apart from a failing disk."""
+    """Return the error for a failure to open or read, distinguishing a damaged file from a failing disk."""
     if isinstance(fault, UnicodeDecodeError) or getattr(fault, "sqlite_errorname", "") in _CORRUPT:
         return LedgerUnreadable("the file is damaged or not a ledger")
     return LedgerUnavailable()

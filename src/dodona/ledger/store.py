@@ -1,7 +1,7 @@
 """The hash chain and the stores that keep it.
 
 Each line's hash covers the line and everything before it. A store makes lines durable in order and does not interpret
-them; database rows repeat a few fields so that the database can enforce rules of its own.
+them; database rows repeat a few fields so that the database can enforce its rules.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from dodona.ledger.errors import LedgerUnreadable
 
 
 GENESIS_HASH = "0" * 64
-"""What stands before the first line."""
+"""The hash that precedes the first line."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +30,7 @@ class Line:
     previous: str
     hash: str
     text: str = field(repr=False)
-    """The entry; the first one holds the key of the cap, which is not shown."""
+    """The entry; the first one contains the cap key, so it is not shown."""
 
     def follows(self, number: int, previous: str) -> bool:
         """Return whether this is, unaltered, the next line after the one with this number and hash."""
@@ -38,7 +38,7 @@ class Line:
 
 
 def line_after(number: int, previous: str, entry: Entry, *, time: str) -> Line:
-    """Return the line of an entry, chained to the one with this number and hash."""
+    """Return the line of an entry, chained to the line with this number and hash."""
     text = entry_to_json(entry, number=number + 1, time=time)
     return Line(number + 1, previous, _hash(previous, text), text)
 
@@ -53,60 +53,60 @@ def _hash(previous: str, text: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Reservation:
-    """A receipt that this caller holds, and has to let go of."""
+    """A receipt that this caller has locked and must release."""
 
     receipt: Receipt
     taken_over: bool
-    """Whether another caller was charged for it, who died before using it: this one pays nothing."""
+    """Whether another caller was charged and died before using it: this caller pays nothing."""
 
 
 class Holds(Protocol):
-    """Locks on receipts, by their id."""
+    """Locks on receipts, by receipt id."""
 
     def hold(self, receipt: str) -> bool:
-        """Hold a receipt, unless another holds it; returns whether."""
+        """Lock a receipt, unless another caller has; return whether that succeeded."""
 
     def held(self, receipt: str) -> bool:
-        """Return whether anybody else holds a receipt."""
+        """Return whether any other caller has locked a receipt."""
 
     def let_go(self, receipt: str) -> None:
-        """Let go of a receipt that is held."""
+        """Unlock a receipt."""
 
     def close(self) -> None:
-        """Let go of everything."""
+        """Release all locks."""
 
 
-# --- A store keeps lines: it makes them durable in order, and knows nothing of what they mean. ---
+# --- A store keeps lines: it makes them durable in order, and does not interpret them. ---
 
 
 Decide = Callable[[Sequence[Line]], Sequence[Line]]
-"""Given the lines from the last known one on, says which to append."""
+"""Given the lines from the last known one on, returns the lines to append."""
 
 
 class Store(Protocol):
-    """Where lines are kept. Whatever it raises, except LedgerBusy, means that nothing more may be believed of it."""
+    """Where lines are kept. Any exception except LedgerBusy means that the store can no longer be trusted."""
 
     def lines(self, since: int) -> Sequence[Line]:
-        """Return the durable lines from this number on, this one included."""
+        """Return the durable lines from this number on, inclusive."""
 
     def append(self, since: int, decide: Decide) -> None:
-        """Alone among all writers, let the lines from this number on be decided upon, and make the outcome durable.
+        """As the only writer, pass the lines from this number on to `decide`, and make its result durable.
 
-        Raises LedgerBusy, before anything was decided, where another writer does not let go.
+        Raises LedgerBusy, before anything is decided, if another writer does not finish in time.
         """
 
     @property
     def holds(self) -> Holds:
-        """Locks on receipts that all who use this store can see."""
+        """Locks on receipts that all users of this store can see."""
 
     def check(self) -> None:
-        """Raise LedgerUnreadable where the store itself is damaged or altered."""
+        """Raise LedgerUnreadable if the store itself is damaged or altered."""
 
     def close(self) -> None:
-        """Let go of the files and connections."""
+        """Close files and connections."""
 
 
-# --- A line as a row of a table: beside the line itself, what lets the database hold rules of its own. ---
+# --- A line as a table row: the line itself, and the fields that let the database enforce its rules. ---
 
 
 StoredRow = tuple[int, str, str, str, int | None, str | None, str]
@@ -127,13 +127,13 @@ def row_from_line(line: Line) -> StoredRow:
 
 
 def lines_from_rows(rows: Iterable[tuple[Any, ...]]) -> list[Line]:
-    """Return the lines of rows, each of which must say the same as its line."""
+    """Return the lines of rows; each row's fields must agree with its line."""
     lines = []
     for row in rows:
         try:
             line = Line(row[0], row[1], row[2], row[6])
             own = row_from_line(line)
-            if own[3] not in _KNOWN_KINDS:  # of a newer version, which knows what it wrote beside the line
+            if own[3] not in _KNOWN_KINDS:  # written by a newer version, whose extra fields are unknown here
                 own = (*own[:4], *row[4:6], own[6])
             same = own == row and type(row[0]) is int
         except (LookupError, TypeError, ValueError, RecursionError) as fault:
