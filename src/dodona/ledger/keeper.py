@@ -71,7 +71,7 @@ class Ticket(Generic[Request]):
         return not self._gone
 
     def end(self, asleep: deque[Ticket[Request]], *, stopped: BaseException | None) -> None:
-        """Record that the group is done, the error that stopped it, if any, and which of its tickets are still asleep."""
+        """Record that the group is done, the error that stopped it, if any, and its tickets that are still asleep."""
         if stopped is not None:
             self.fault = stopped
         self._asleep = asleep
@@ -85,7 +85,7 @@ class Ticket(Generic[Request]):
 
 
 def wake_one(asleep: deque[Ticket[Request]]) -> None:
-    """Wake the first remaining waiter; each wakes the next, as waking all at once would only contend for the interpreter."""
+    """Wake the first remaining waiter; each wakes the next, as all at once would only contend for the interpreter."""
     while True:
         try:
             ticket = asleep.popleft()
@@ -324,7 +324,7 @@ class Keeper:
             raise LedgerUnavailable
 
     def _reopen(self) -> None:
-        """Reread the ledger from a store that is reachable again; it must contain the head and everything returned earlier."""
+        """Reread the ledger from a store that is reachable again; it must contain the head and all earlier results."""
         if self._again is None:
             return
         store = self._again()

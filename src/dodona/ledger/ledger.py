@@ -201,7 +201,7 @@ class Ledger:
             charge = book.charges.get(release.receipt)
             if charge is None:
                 raise ReceiptMismatch
-            if not again or charge.release != release:  # unless the first attempt was durable although its caller saw a failure
+            if not again or charge.release != release:  # unless a failed attempt was durable after all
                 write(Released(release, charge.number))
 
         again = self._unrecorded.get(release.receipt) == release
@@ -342,7 +342,7 @@ class Ledger:
         return receipt
 
     def _again(self, own: ChargeState) -> Reservation | str | None:
-        """Return the receipt of a key that was charged before, if nobody is using it."""
+        """Return a reservation for a key charged before, the receipt to wait for, or None if it has been answered."""
         receipt = own.receipt.id
         if own.release is not None:
             return None
@@ -353,7 +353,7 @@ class Ledger:
         return Reservation(own.receipt, taken_over=False) if self._keeper.hold(receipt) else receipt
 
     def _wait(self, receipt: str) -> None:
-        """Wait while anybody has locked a receipt: woken by threads of this process, and polling for other processes."""
+        """Wait while anybody has locked a receipt: threads of this process wake it, other processes are polled."""
         until, pause = time.monotonic() + self._patience, _SHORTEST_PAUSE
         while self._keeper.read(lambda *_: self._keeper.held(receipt)):
             if time.monotonic() > until:

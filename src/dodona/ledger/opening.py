@@ -34,7 +34,7 @@ from dodona.schema.schema import Neighbours
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LedgerTerms:
-    """The terms of a new ledger: the tables of the same people, the neighbour relation, the budget, and the analysts."""
+    """The terms of a new ledger: tables of the same people, the neighbour relation, the budget, and the analysts."""
 
     datasets: Mapping[str, str]
     """Schema digest by table name."""

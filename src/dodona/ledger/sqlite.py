@@ -222,7 +222,7 @@ def connect(path: Path) -> sqlite3.Connection:
 def insert(connection: sqlite3.Connection, lines: Sequence[Line]) -> None:
     """Insert lines; the caller commits.
 
-    In one statement: between two, another thread may take the interpreter while all wait for this one.
+    In batches: between two statements another thread may take the interpreter, while all wait for this one.
     """
     for start in range(0, len(lines), _ROWS):
         rows = [row_from_line(line) for line in lines[start : start + _ROWS]]

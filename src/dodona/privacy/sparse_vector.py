@@ -365,7 +365,7 @@ class EstimateChecker:
     def fresh(
         self, count: int, estimate: int, *, watch: ThresholdTest, draw: Callable[[Laplace | Gaussian], int]
     ) -> int | None:
-        """Return the count with fresh noise if the estimate seems far off, else None; raises Halted at the last alarm.
+        """Return a fresh noisy count if the estimate seems far off, else None; raises Halted at the last positive.
 
         `watch` is an open instance of `test`, and `draw` draws one value of a noise.
         """

@@ -1,6 +1,6 @@
 """The only source of randomness: an AES-256-CTR keystream keyed by the operating system.
 
-Everything that Dodona draws comes from here. A failed or short fill raises; it never yields zeros.
+All of Dodona's random draws come from here. A failed or short fill raises; it never yields zeros.
 """
 
 from __future__ import annotations
@@ -24,26 +24,26 @@ if TYPE_CHECKING:
 KEY_BYTES = 32
 NONCE_BYTES = 16
 REKEY_BYTES = 1 << 34
-"""How much one key may produce; 2^34 bytes is 2^30 blocks, far below where CTR shows its birthday bound."""
+"""How much one key may produce; 2^34 bytes is 2^30 blocks, far below the birthday bound of CTR."""
 
 _CHUNK = 1 << 16
 _ZEROS = bytes(_CHUNK)
 
 
 class Encryptor(Protocol):
-    """What the keystream needs of a cipher."""
+    """The cipher interface that the keystream needs."""
 
     def update_into(self, data: memoryview, buf: memoryview) -> int:
         """Encrypt `data` into `buf` and return the number of bytes written."""
 
 
 def aes_ctr(key: bytes, nonce: bytes) -> Encryptor:
-    """Return an AES-256-CTR encryptor: over zeros it writes its keystream."""
+    """Return an AES-256-CTR encryptor; encrypting zeros yields its keystream."""
     return Cipher(algorithms.AES(key), modes.CTR(nonce)).encryptor()
 
 
 class Keystream:
-    """Uniform 64-bit words, safe to share between threads; a forked child draws under a key of its own.
+    """Uniform 64-bit words, safe to share between threads; a forked child draws under its own key.
 
     Theorem: keystream
     """
@@ -57,7 +57,7 @@ class Keystream:
         cipher: Callable[[bytes, bytes], Encryptor] = aes_ctr,
         rekey_bytes: int = REKEY_BYTES,
     ) -> None:
-        """Take the seams as arguments; nothing is drawn until words are asked for."""
+        """Take the dependencies as arguments, for tests; nothing is drawn until words are requested."""
         self._source = source
         self._cipher = cipher
         self._rekey_bytes = rekey_bytes
@@ -68,7 +68,7 @@ class Keystream:
     def forget(self) -> None:
         """Drop the key, so that the next word comes from a new one."""
         self.epoch = object()
-        """Changes when the key is dropped: what was drawn ahead under another epoch is not used."""
+        """Changes when the key is dropped: values buffered under another epoch are not used."""
         self._lock = threading.Lock()
         self._encryptor: Encryptor | None = None
         self._owner = 0
@@ -76,19 +76,19 @@ class Keystream:
 
     def words(self, count: int) -> NDArray[np.uint64]:
         """Return `count` fresh uniform 64-bit words."""
-        filled = np.zeros(count + count % 2, dtype=np.uint64)  # whole AES blocks; zeros, so that an unwritten one shows
+        filled = np.zeros(count + count % 2, dtype=np.uint64)  # whole AES blocks; zeros, so that an unwritten block is noticed
         target = filled.view(np.uint8).data
         with self._lock:
             try:
                 for start in range(0, len(target), _CHUNK):
                     self._fill(target[start : start + _CHUNK])
-            except Exception:  # noqa: BLE001  whatever went wrong, no word may leave
+            except Exception:  # noqa: BLE001  whatever went wrong, no word may be returned
                 self._encryptor = None
                 raise EntropyFailed from None
         return filled[:count]
 
     def word(self) -> int:
-        """Return one fresh word as an integer: the continuation of a number whose first bits did not decide."""
+        """Return one fresh word as an integer: the next bits of a number whose first bits did not decide."""
         return int(self.words(1)[0])
 
     def _fill(self, target: memoryview) -> None:
@@ -98,7 +98,7 @@ class Keystream:
         assert self._encryptor is not None  # noqa: S101  narrows the type; _rekey has just set it
         written = self._encryptor.update_into(memoryview(_ZEROS)[:size], target)
         self._left -= size
-        # A last block of zeros has probability 2^-128; seen in practice it means that nothing was written.
+        # A final block of zeros has probability 2^-128; in practice it means that nothing was written.
         if written != size or not any(target[-16:]):
             raise EntropyFailed
 
@@ -107,7 +107,7 @@ class Keystream:
         digest = sha256(seed).digest()
         if len(seed) != KEY_BYTES + NONCE_BYTES or len(set(seed)) == 1 or digest == self._last:
             raise EntropyFailed
-        self._last = digest  # kept over a fork: a source that repeats itself is noticed there too
+        self._last = digest  # kept across a fork, so that a repeating source is detected there too
         self._encryptor = self._cipher(seed[:KEY_BYTES], seed[KEY_BYTES:])
         self._owner = os.getpid()
         self._left = self._rekey_bytes

@@ -1,8 +1,8 @@
 """The gate: the only place where exact answers become public releases.
 
 Event and purpose are computed here from the mechanism and the unit. The receipt must match them and is used durably;
-only then is the source read, and noise is added before anything leaves. Measurements, choices, watches and checks of
-estimates and predictions all pass through `_Gate`. No exception carries an exact value out.
+only then is the source read, and noise is added before anything is returned. Measurements, choices, watches and checks
+of estimates and predictions all pass through `_Gate`. No exception carries an exact value out.
 """
 
 from __future__ import annotations
@@ -42,14 +42,14 @@ if TYPE_CHECKING:
     Exact = NDArray[np.int64] | list[int]
 
 Result = TypeVar("Result")
-_LARGEST = 1 << 62  # integers up to this cannot wrap when noise is added
+_LARGEST = 1 << 62  # integers up to this cannot overflow when noise is added
 
 
-# --- The one way to exact answers. ---
+# --- The only access to exact answers. ---
 
 
 class _Gate:
-    """A receipt that was checked, and the source that it opens once it has been used.
+    """A validated receipt, and the source that can be read once the receipt has been used.
 
     Theorem: release
     """
@@ -62,37 +62,37 @@ class _Gate:
         self.open = False
 
     def redeem(self) -> None:
-        """Use up the receipt: durably, and before anything is read."""
+        """Use the receipt: durably, and before anything is read."""
         self._ledger.redeem(self._receipt)
         self.open = True
 
     def arm(self, *, fresh: bool, paid: Callable[[WatchUsage], bool]) -> None:
-        """Use the receipt of a watch for one more alert, likewise; it opens if all that was used was paid for."""
+        """Use a watch's receipt for one more alert, likewise durably; the gate opens if all usage was paid for."""
         self.open = paid(self._ledger.arm(self._receipt, fresh=fresh))
 
     def usage(self) -> WatchUsage:
-        """Return what a watch has used, in any process."""
+        """Return the usage of a watch over all processes."""
         return self._ledger.armings(self._receipt)
 
     def read(self, query: Query, add: Callable[[Exact], Result]) -> Result:
-        """Return what `add` makes of the exact answers by adding noise. Of an error no frame is left that holds them.
+        """Return the result of `add`, which adds noise to the exact answers. Errors keep no frame that holds the answers.
 
-        An interrupt, or a lack of memory, may come at any moment, also between the read and the noise.
+        An interrupt or an out-of-memory error may occur at any moment, even between the read and the noise.
         """
         if not self.open:
             raise Unpaid
         try:
             return add(read_exact(self._source, query))
-        except BaseException as fault:  # noqa: BLE001  whatever it is
+        except BaseException as fault:  # noqa: BLE001  any exception
             fault.__context__ = fault.__cause__ = None
-            raise fault.with_traceback(None)  # noqa: B904  it is the same one
+            raise fault.with_traceback(None)  # noqa: B904  the same exception
 
     def release(
         self, query: Query, add: Callable[[Exact], tuple[int, ...]], *, mechanism: str, text: str | None
     ) -> Release:
-        """Return one recorded release. Where the table could not be read, the receipt may be used again.
+        """Return one recorded release. If the table could not be read, the receipt may be reused.
 
-        Then nothing was drawn, and the charge stands: the same key asks again.
+        Nothing was drawn in that case, and the charge stands: ask again with the same key.
         """
         question = to_json(query)
         self.redeem()
@@ -107,9 +107,9 @@ class _Gate:
 
 
 def read_exact(source: Source, query: Query) -> Exact:
-    """Return exact answers, or raise SourceFailed; no other error leaves, as it may quote a row."""
+    """Return exact answers, or raise SourceFailed; other errors are suppressed, as they may quote a row."""
     values = _read_values(source, query)
-    if values is None:  # raised here, so that neither what went wrong nor any value travels with it
+    if values is None:  # raised here, so that neither the cause nor any value is attached to it
         raise SourceFailed
     return values
 
@@ -120,16 +120,16 @@ def _read_values(source: Source, query: Query) -> Exact | None:
         if len(values) != query.values:
             return None
         if isinstance(values, np.ndarray) and values.dtype == np.int64 and (abs(values // 2) < _LARGEST // 2).all():
-            return values  # halved before abs, as -2^63 has no opposite in 64 bits
+            return values  # halved before abs, as -2^63 has no negative in 64 bits
         return [index(value) for value in values]
-    except Exception:  # noqa: BLE001  whatever it is
+    except Exception:  # noqa: BLE001  any exception
         return None
 
 
 def read_public_rows(source: Source, domain: Domain, unit: Unit) -> int | None:
-    """Return the number of rows where it is public, as all neighbours have as many; else None, and nothing is read.
+    """Return the number of rows if it is public, because all neighbours share it; else None, and nothing is read.
 
-    It needs no receipt.
+    No receipt is needed.
 
     Theorem: public-rows
     """
@@ -141,7 +141,7 @@ def read_public_rows(source: Source, domain: Domain, unit: Unit) -> int | None:
 # --- Measurements: values with noise. ---
 
 
-def release_measurement(  # noqa: PLR0913  everything that meets here is named
+def release_measurement(  # noqa: PLR0913  all inputs of a release are named
     measurement: Measurement | ResidualMeasurement,
     receipt: Receipt,
     *,
@@ -152,7 +152,7 @@ def release_measurement(  # noqa: PLR0913  everything that meets here is named
 ) -> Release:
     """Return noisy answers, recorded; the receipt must be for exactly this measurement, and is used up.
 
-    The text is the question as it was written, kept for people.
+    `text` is the question as the analyst wrote it, kept for readers.
 
     Theorem: release
     """
@@ -165,7 +165,7 @@ def release_measurement(  # noqa: PLR0913  everything that meets here is named
 def add_noise(
     values: NDArray[np.int64] | Sequence[int], measurement: Measurement | ResidualMeasurement
 ) -> tuple[int, ...]:
-    """Return the values with the noise of their blocks; of residuals, the Helmert rows with theirs."""
+    """Return the values with the noise of their blocks; for residuals, the noisy Helmert rows."""
     if isinstance(measurement, ResidualMeasurement):
         values = measurement.turned(values)
     noise = draw_runs(_noise_runs(measurement))
@@ -175,7 +175,7 @@ def add_noise(
 
 
 def _noise_runs(measurement: Measurement | ResidualMeasurement) -> list[tuple[Noise, int]]:
-    """Return neighbouring blocks of one noise together, with how many values they have; a Helmert row has one."""
+    """Group adjacent blocks with the same noise, with their numbers of values; a Helmert row has one value."""
     if isinstance(measurement, ResidualMeasurement):
         return [(law, sum(1 for _ in run)) for law, run in groupby(measurement.noises)]
     paired = zip(measurement.noises, measurement.query.blocks, strict=True)
@@ -189,7 +189,7 @@ def _noise_runs(measurement: Measurement | ResidualMeasurement) -> list[tuple[No
 _DRAWS = {Exponential: samplers.ContestLaw.GUMBEL, PermuteAndFlip: samplers.ContestLaw.EXPONENTIAL}
 
 
-def release_choice(  # noqa: PLR0913  everything that meets here is named
+def release_choice(  # noqa: PLR0913  all inputs of a release are named
     selection: ScoredCandidates,
     receipt: Receipt,
     *,
@@ -198,9 +198,9 @@ def release_choice(  # noqa: PLR0913  everything that meets here is named
     unit: Unit,
     text: str | None = None,
 ) -> Release:
-    """Return the numbers of the chosen answers, recorded; the receipt must be for exactly this selection.
+    """Return the indices of the chosen answers, recorded; the receipt must be for exactly this selection.
 
-    The text is the question as it was written, kept for people.
+    `text` is the question as the analyst wrote it, kept for readers.
 
     Theorem: choice-privacy
     """
@@ -211,7 +211,7 @@ def release_choice(  # noqa: PLR0913  everything that meets here is named
 
 
 def _choose_all(selection: ScoredCandidates, values: Whole) -> tuple[int, ...]:
-    """Return the numbers of the chosen; exact scores end here, so that no failure to record carries them."""
+    """Return the chosen indices; exact scores stay in this function, so that no recording error carries them."""
     left, chosen = dict(enumerate(map(int, selection.scores(values)))), list[int]()
     for _ in range(selection.count):
         numbers = list(left)
@@ -222,7 +222,7 @@ def _choose_all(selection: ScoredCandidates, values: Whole) -> tuple[int, ...]:
 
 
 def _choose_one(selection: ScoredCandidates, scores: list[int]) -> int:
-    """Return the place of one choice. Gaps beyond 2^62 are cut to that: scores so far apart are never chosen."""
+    """Return the index of one choice. Gaps are capped at 2^62: candidates that far behind are never chosen."""
     best = max(scores)
     gaps = np.array([-min(best - score, samplers.LARGEST_VALUE) for score in scores], dtype=np.int64)
     unit, draw = 1 / selection.choice.scale, _DRAWS[type(selection.choice)]
@@ -230,10 +230,10 @@ def _choose_one(selection: ScoredCandidates, scores: list[int]) -> int:
 
 
 def draw_candidate(scores: Sequence[int], rarities: Sequence[int], *, scale: Fraction) -> int:
-    """Return the place of one candidate, with a chance in proportion to exp(score/scale)/rarity.
+    """Return the index of one candidate, chosen with probability ∝ exp(score/scale)/rarity.
 
-    For drafts, which an owner makes before there is a ledger: the draft states its cost, and the ledger that is created
-    for it begins with that charge. Rarities are public.
+    For drafts that an owner makes before there is a ledger: the draft states its cost, and the ledger created for it
+    starts with that charge. Rarities are public.
 
     Theorem: choice-privacy
     """
@@ -251,22 +251,22 @@ def draw_candidate(scores: Sequence[int], rarities: Sequence[int], *, scale: Fra
 
 
 DrawNoise = Callable[[Fraction], int]
-"""Draws one discrete Laplace value of a scale."""
+"""Draws one discrete Laplace value at the given scale."""
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What is released of one question."""
+    """The release for one question."""
 
     above: bool
     gap: int | None = None
-    """How far the noisy value passed the noisy threshold; only for positives, at no further cost."""
+    """By how much the noisy value exceeds the noisy threshold; only for positives, at no extra cost."""
     answer: int | None = None
-    """The value with fresh noise, where the mechanism answers."""
+    """The value with fresh noise, if the mechanism answers."""
 
 
 class OpenSparseVector:
-    """A sparse vector in use. It was charged in full when it was opened; questions cost nothing more.
+    """A running sparse vector. It was charged in full when it was opened; questions cost nothing more.
 
     Theorem: sparse-vector-privacy
     """
@@ -281,13 +281,13 @@ class OpenSparseVector:
 
     @property
     def positives_left(self) -> int:
-        """How many positives are left before it halts; none in a forked process, which has the same noise."""
+        """The number of positives left before it halts; none in a forked process, which has the same noise."""
         return self._left if self._owner == os.getpid() else 0
 
     def ask(self, value: int, threshold: int) -> Verdict:
-        """Return whether the value, with noise, is at or above the threshold, with noise."""
+        """Return whether the noisy value is at or above the noisy threshold."""
         for name, number in (("value", value), ("threshold", threshold)):
-            if type(number) is not int:  # a fraction would shine through the gap; the value itself is not shown
+            if type(number) is not int:  # a fraction would be visible in the gap; the value itself is not shown
                 raise InvalidArgument(name, type(number), "write an integer")
         with self._lock:
             if self.positives_left == 0:
@@ -295,7 +295,7 @@ class OpenSparseVector:
             gap = value + self._noise(self._mechanism.question_scale) - threshold - self._shift
             if gap < 0:
                 return Verdict(above=False)
-            left, self._left = self._left - 1, 0  # should chance fail now, the old noise must not serve again
+            left, self._left = self._left - 1, 0  # if drawing fails now, the old noise must not be reused
             if self._mechanism.restarts:
                 self._shift = self._noise(self._mechanism.threshold_scale)
             self._left = left
@@ -308,7 +308,7 @@ def _draw_laplace(scale: Fraction) -> int:
 
 
 def validate_count_query(query: Query, paid: Sensitivity, unit: Unit) -> None:
-    """Refuse what is not one count, or may move more than was paid for."""
+    """Refuse a query that is not a single count, or whose sensitivity exceeds what was paid for."""
     moved = unit_sensitivity(query, unit)
     if query.values != 1 or moved.linf > paid.linf or moved.monotone < paid.monotone:
         raise InvalidArgument("query", f"{query.values} answers", "ask for one count of rows")
@@ -321,7 +321,7 @@ WATCHING, CHECKING, CONFIRMING = "above", "weights", "confirm"
 
 
 def watch_purpose(mechanism: SparseVector) -> str:
-    """Return the purpose of a watch's receipt: all its numbers, as what was used of it is counted in them.
+    """Return the purpose of a watch's receipt: all its parameters, as its usage is counted in terms of them.
 
     Theorem: reopened-watch
     """
@@ -333,9 +333,9 @@ def watch_purpose(mechanism: SparseVector) -> str:
 class Alerts:
     """Reports which counts are above a threshold, until the last alert that was paid for.
 
-    It is armed for one alert at a time, in the ledger, before the first count that is compared for it is read. The
-    noise of the threshold stays in this process. So a watch that is opened again, here or after a crash, draws new
-    noise, and what that costs is given up in alerts.
+    The ledger records an arming for each alert before the first count for it is read. The threshold noise stays in
+    this process. So a watch that is reopened, here or after a crash, draws new noise, and pays for it by giving up
+    alerts.
 
     Theorem: reopened-watch
     """
@@ -343,7 +343,7 @@ class Alerts:
     def __init__(
         self, mechanism: SparseVector, receipt: Receipt, *, ledger: Ledger, source: Source, unit: Unit
     ) -> None:
-        """Take the receipt, which must be for the whole run; others may have used a part of it."""
+        """Take the receipt, which must be for the whole run; part of it may have been used before."""
         self._mechanism, self._unit, self._moved = mechanism, unit, row_count_sensitivity(unit)
         self._watch: OpenSparseVector | None = None
         self._lock = threading.Lock()
@@ -352,13 +352,13 @@ class Alerts:
 
     @property
     def left(self) -> int:
-        """How many alerts are left; none in a forked process."""
+        """The number of alerts left; none in a forked process."""
         if self._watch is not None and self._watch.positives_left == 0:
             return 0
         return self._gate.open + self._left(self._gate.usage())
 
     def ask(self, query: Query, threshold: int) -> Verdict:
-        """Return whether one count, with noise, is at or above the threshold, with noise."""
+        """Return whether one noisy count is at or above the noisy threshold."""
         validate_count_query(query, self._moved, self._unit)
         with self._lock:
             watch = self._ready()
@@ -367,7 +367,7 @@ class Alerts:
             return verdict
 
     def _ready(self) -> OpenSparseVector:
-        """Return the open threshold, armed: paid for and durable before anything is read or drawn."""
+        """Return the armed threshold: paid for and durable before anything is read or drawn."""
         if not self._gate.open:
             fresh = self._watch is None or self._mechanism.restarts
             if self._left(self._gate.usage()) > 0:
@@ -383,7 +383,7 @@ class Alerts:
         return self._mechanism.alerts_left(self._moved, armed=used.alerts, thresholds=used.thresholds, kept=kept)
 
     def _paid(self, used: WatchUsage) -> bool:
-        """Return whether the last arming was paid for; another process may have taken the rest at the same moment."""
+        """Return whether the last arming was paid for; another process may have used up the rest at the same moment."""
         before = WatchUsage(used.alerts - 1, used.thresholds - (self._watch is None or self._mechanism.restarts))
         return self._left(before) > 0
 
@@ -391,7 +391,7 @@ class Alerts:
 def open_estimate_check(
     checker: EstimateChecker, receipt: Receipt, *, ledger: Ledger, source: Source, unit: Unit
 ) -> Callable[[Query, int], int | None]:
-    """Return a function that gives one count with fresh noise where an estimate of it seems far off, and else None.
+    """Return a function that returns one count with fresh noise if its estimate seems far off, and None otherwise.
 
     The receipt must be for the whole run, until the last update, and is used up. The check ends with this process.
 
@@ -411,8 +411,8 @@ def open_estimate_check(
 class PredictionCheck:
     """Reports whether counts are near predictions, until the first that is not. It ends with this process.
 
-    A distance moves both ways with a count, so there is no discount for monotone answers. Only the verdict is
-    released: neither the gap nor a value.
+    A distance can move in both directions with a count, so there is no discount for monotone answers. Only the verdict
+    is released: neither the gap nor a value.
 
     Theorem: sparse-vector-privacy
     """
@@ -420,7 +420,7 @@ class PredictionCheck:
     def __init__(
         self, mechanism: SparseVector, receipt: Receipt, *, ledger: Ledger, source: Source, unit: Unit
     ) -> None:
-        """Use the receipt, which must be for the whole run, and draw the threshold's noise."""
+        """Use the receipt, which must be for the whole run, and draw the threshold noise."""
         if mechanism.positives != 1 or mechanism.answer_scale is not None:
             raise InvalidArgument("mechanism", mechanism, "write a sparse vector of one positive, without answers")
         self._moved, self._unit = score_sensitivity(unit), unit
@@ -434,11 +434,11 @@ class PredictionCheck:
         return self._watch.positives_left > 0
 
     def near(self, query: Query, prediction: int, threshold: int) -> bool:
-        """Return whether one count, with noise, is nearer to a prediction than a threshold, with noise.
+        """Return whether the noisy distance of one count from a prediction is below the noisy threshold.
 
-        After the first that is not, it is closed.
+        The check closes after the first prediction that is not near.
         """
-        if type(prediction) is not int:  # a fraction would be compared as one
+        if type(prediction) is not int:  # a fraction would be compared unrounded
             raise InvalidArgument("prediction", type(prediction), "write an integer")
         validate_count_query(query, self._moved, self._unit)
         ask = self._watch.ask

@@ -1,4 +1,4 @@
-"""Drawing the noise of a mechanism: the one way from Laplace and Gaussian to integers."""
+"""Drawing the noise of a mechanism: the only path from Laplace and Gaussian to integers."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def draw_one(mechanism: Noise) -> int:
-    """Return one value, drawn ahead."""
+    """Return one value, from a buffer drawn in advance."""
     return _buffered_draws(mechanism).one()
 
 
@@ -32,9 +32,9 @@ def draw_many(mechanism: Noise, count: int) -> NDArray[np.int64]:
 
 
 def draw_runs(runs: Sequence[tuple[Noise, int]]) -> NDArray[np.int64]:
-    """Return independent values in the order of the runs, so many of each noise; those of one noise are drawn at once.
+    """Return independent values in the order of the runs (noise, count); values of the same noise are drawn at once.
 
-    Residuals have thousands of short runs of a few noises.
+    Residuals have thousands of short runs with only a few distinct noises.
     """
     totals: defaultdict[Noise, int] = defaultdict(int)
     starts = []
@@ -47,7 +47,7 @@ def draw_runs(runs: Sequence[tuple[Noise, int]]) -> NDArray[np.int64]:
 
 
 def noise_law(mechanism: Noise) -> laws.DiscreteLaw:
-    """Return the law that the mechanism's noise is drawn from."""
+    """Return the law of the mechanism's noise."""
     match mechanism:
         case Laplace(scale=scale):
             return laws.laplace_law(scale)

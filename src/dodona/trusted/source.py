@@ -1,6 +1,6 @@
 """Data sources: exact answers, sealed until noise has been added.
 
-Only `trusted` asks a source, and only after the charge is durable. Error messages are constant and carry no data.
+Only `trusted` queries a source, and only after the charge is durable. Error messages are constant and carry no data.
 """
 
 from __future__ import annotations
@@ -17,40 +17,40 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-# --- What `trusted` says when it fails. The text is constant: a failure must not carry data. ---
+# --- Errors of `trusted`. Their text is constant: an error must not carry data. ---
 
 
 class SourceFailed(Unavailable):
-    """The table could not be read: after the charge, or where something public was to be read."""
+    """The table could not be read, either after a charge or for a public fact."""
 
     code = "source-failed"
 
     def __init__(self, *, charged: bool = True) -> None:
-        """Say it in constant words."""
+        """Set a constant message."""
         super().__init__("The table could not be read. The owner can find out why; ask again later.", charged=charged)
 
 
 class Unpaid(InvariantBroken):
-    """What is to be released is not what the receipt was written for."""
+    """The receipt is for something other than what is to be released."""
 
     code = "unpaid"
 
     def __init__(self) -> None:
-        """Say it in constant words."""
+        """Set a constant message."""
         super().__init__("The receipt is for something else. Nothing was released.", charged=True)
 
 
-# --- A source: where exact answers come from. They are sealed until noise has been added. ---
+# --- A source of exact answers, which are sealed until noise has been added. ---
 
 
 @final
 class Sealed:
-    """Exact answers that nobody can read by accident: no length, no comparison, no copy, and one word when printed."""
+    """Exact answers that cannot be read by accident: no length, comparison or copy, and a constant repr."""
 
     __slots__ = ("_values",)
 
     def __init__(self, values: NDArray[np.int64] | Sequence[int]) -> None:
-        """Take whole numbers of steps, in the order of the query."""
+        """Take integers, in steps, in the order of the query."""
         self._values = values
 
     def __repr__(self) -> str:
@@ -66,16 +66,16 @@ class Sealed:
 
 
 class Source(Protocol):
-    """A table behind its schema. Only `trusted` asks it, after the charge is durable."""
+    """A table and its schema. Only `trusted` queries it, after the charge is durable."""
 
     version: str
-    """Which version of the rows this is."""
+    """The version of the rows."""
 
     def exact(self, query: Query) -> Sealed:
-        """Return all answers of a query: the same whatever the order of the rows or the number of threads."""
+        """Return all answers of a query, independent of the order of the rows and the number of threads."""
 
     def close(self) -> None:
-        """Let go of the table."""
+        """Close the table."""
 
 
 def unseal(sealed: Sealed) -> NDArray[np.int64] | Sequence[int]:
@@ -84,5 +84,5 @@ def unseal(sealed: Sealed) -> NDArray[np.int64] | Sequence[int]:
 
 
 def generate_cap_key() -> bytes:
-    """Return 256 random bits: what a new ledger chooses the rows of each person with."""
+    """Return 256 random bits: the key with which a new ledger selects the rows of each person."""
     return SYSTEM.words(KEY_BYTES // 8).tobytes()

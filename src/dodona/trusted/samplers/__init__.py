@@ -1,6 +1,6 @@
-"""Exact samplers over a cryptographic keystream: integers out, rationals in, and no law but the one named.
+"""Exact samplers over a cryptographic keystream: rational parameters, integer samples, and exactly the stated law.
 
-Every function checks its arguments before anything is drawn.
+Every function validates its arguments before anything is drawn.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ __all__ = [
 ]  # fmt: skip
 
 LARGEST_VALUE = 1 << 62
-"""Integers in arrays stay within this, so that adding noise to them cannot wrap."""
+"""Integers in arrays stay within this bound, so that adding noise cannot overflow."""
 LARGEST_COUNT = 1 << 40
 _LAST = np.uint64(2**64 - 1)
-_CONTEST_WORDS = 1 << 18  # words that are in memory at a time for many contests
+_CONTEST_WORDS = 1 << 18  # words in memory at a time for many contests
 
 _ZERO = Fraction(0)
 
@@ -74,7 +74,7 @@ def bernoulli(exponent: Exact, count: int, *, stream: Keystream = SYSTEM) -> NDA
 
 
 def flips(exponent: Fraction, words: NDArray[np.uint64], more: NextWord) -> NDArray[np.bool_]:
-    """Return for each word whether the uniform number it begins is below e^-exponent.
+    """Return for each word whether the uniform number that it begins is below e^-exponent.
 
     Theorem: exact-thresholds
     """
@@ -82,7 +82,7 @@ def flips(exponent: Fraction, words: NDArray[np.uint64], more: NextWord) -> NDAr
 
 
 def truths(epsilon: Fraction, words: NDArray[np.uint64], more: NextWord) -> NDArray[np.bool_]:
-    """Return for each word whether the uniform number it begins is below e^ε/(1 + e^ε): whether to tell the truth.
+    """Return for each word whether its uniform number is below e^ε/(1 + e^ε): the truth in randomized response.
 
     Theorem: exact-thresholds
     """
@@ -90,7 +90,7 @@ def truths(epsilon: Fraction, words: NDArray[np.uint64], more: NextWord) -> NDAr
 
 
 def _lower(floor: Callable[[int], int], words: NDArray[np.uint64], more: NextWord) -> NDArray[np.bool_]:
-    """Return which numbers are below p, where floor(bits) = ⌊2^bits·p⌋."""
+    """Return which uniform numbers are below p, where floor(bits) = ⌊2^bits·p⌋."""
     threshold = floor(WORD)
     if threshold >> WORD:
         return np.ones(words.size, dtype=np.bool_)
@@ -106,11 +106,11 @@ def choose(scores: Scores, *, unit: Exact = 1, stream: Keystream = SYSTEM) -> in
 
 
 def permute_and_flip(scores: Scores, *, unit: Exact = 1, stream: Keystream = SYSTEM) -> int:
-    """Return the index that permute-and-flip chooses, where a candidate is kept with probability exp(-unit·gap)."""
+    """Return the index that permute-and-flip chooses; a candidate is accepted with probability exp(-unit·gap)."""
     return int(contests(scores, 1, unit=unit, draw=ContestLaw.EXPONENTIAL, stream=stream)[0])
 
 
-def contests(  # noqa: PLR0913  what is drawn, how often, and from where
+def contests(  # noqa: PLR0913  the law, the number of draws, and the source
     scores: Scores,
     times: int,
     *,
@@ -121,8 +121,8 @@ def contests(  # noqa: PLR0913  what is drawn, how often, and from where
 ) -> NDArray[np.int64]:
     """Return the winners of `times` independent contests, where a gap is unit·(best score - score).
 
-    A candidate that is `rare`, one of r ≥ 1, has ln r more: under Gumbel draws it is chosen with probability
-    ∝ exp(unit·score)/r. Where these numbers are given there is one for each candidate, below 2^1000.
+    A rarity r ≥ 1 adds ln r to a candidate's gap: under Gumbel draws it is chosen with probability
+    ∝ exp(unit·score)/r. If `rare` is given, it has one number below 2^1000 for each candidate.
     """
     factor = to_fraction(unit, argument="unit", lower=Fraction(1, 10**12), upper=LARGEST_SCALE)
     gaps, gap = _gaps(scores, factor)
@@ -138,7 +138,7 @@ def contests(  # noqa: PLR0913  what is drawn, how often, and from where
 
 
 def noisy_max(scores: Scores, scale: Exact, *, stream: Keystream = SYSTEM, kernel: SamplingKernel = vector) -> int:
-    """Return the index of the largest integer score + discrete Laplace noise, any of several leaders alike."""
+    """Return the index of the largest integer score + discrete Laplace noise; ties are broken uniformly."""
     return int(noisy_maxima(scores, scale, 1, stream=stream, kernel=kernel)[0, 0])
 
 
@@ -147,8 +147,8 @@ def noisy_maxima(
 ) -> NDArray[np.int64]:
     """Return a row (winner, gap) for each of `times` reports of the noisy maximum.
 
-    The candidates stand in random order. The gap is what the winner's noisy score has beyond the least that would have
-    won: one more than any candidate before it, as much as any after it.
+    The candidates are in random order. The gap is the winner's noisy score minus the least that would have won: one
+    more than every candidate before it, and as much as every candidate after it.
 
     Theorem: choice-privacy
     """
@@ -161,14 +161,14 @@ def noisy_maxima(
     ranked = np.where(leading, order, _LAST)
     won = (leading & (ranked == ranked.min(axis=1, keepdims=True, initial=_LAST))).argmax(axis=1)
     place = order[rows, won][:, np.newaxis]
-    # Equal words, one pair in 2^64, stand in the order of the list: drawing again would let the order depend on data.
+    # Equal words (one pair in 2^64) keep the list order: redrawing would make the order depend on the data.
     noisy += (order < place) | ((order == place) & (np.arange(values.size) < won[:, np.newaxis]))
     noisy[rows, won] = noisy.min(axis=1) if values.size > 1 else top  # the winner is not its own runner-up
     return np.stack((won, top - noisy.max(axis=1)), axis=1)
 
 
 def integers(values: Scores, *, argument: str) -> NDArray[np.int64]:
-    """Return the values as a non-empty array of integers that noise cannot make wrap."""
+    """Return the values as a non-empty array of integers that cannot overflow when noise is added."""
     accepted = "write a non-empty flat list of integers from -2^62 to 2^62"
     try:
         found = np.asarray(values)
@@ -182,10 +182,10 @@ def integers(values: Scores, *, argument: str) -> NDArray[np.int64]:
 
 
 def _gaps(scores: object, factor: Fraction) -> tuple[NDArray[np.float64], Callable[[int], Fraction]]:
-    """Return what each candidate lacks to the best: as doubles, and exactly by index."""
+    """Return the gap of each candidate to the best: as doubles, and as an exact function of the index."""
     if isinstance(scores, np.ndarray) and scores.dtype.kind in "iu":
         values = integers(scores, argument="scores").astype(np.uint64)
-        lags = np.uint64(int(np.asarray(scores).max()) % 2**64) - values  # unsigned, so that 2^63 does not wrap
+        lags = np.uint64(int(np.asarray(scores).max()) % 2**64) - values  # unsigned, so that 2^63 does not overflow
         return lags.astype(np.float64) * float(factor), lambda index: int(lags[index]) * factor
     listed = scores.ndim == 1 if isinstance(scores, np.ndarray) else isinstance(scores, Sequence)
     candidates = cast("Sequence[Exact]", scores) if listed and not isinstance(scores, str | bytes) else ()

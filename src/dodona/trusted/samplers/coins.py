@@ -12,12 +12,12 @@ from dodona.trusted.entropy import SYSTEM, Keystream
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-_WORDS = 1 << 13  # a block that the near caches hold with its random bits
-_DIGITS = 8  # binary digits after which words without an open coin are left out
+_WORDS = 1 << 13  # block size: fits the caches together with its random bits
+_DIGITS = 8  # binary digits after which fully decided words are dropped
 
 
 def toss_coins(chance: Fraction, words: int, *, stream: Keystream = SYSTEM) -> NDArray[np.uint64]:
-    """Return so many words, each of whose 64 bits is one with exactly this chance, all independent.
+    """Return `words` words whose bits are independent, each 1 with probability exactly `chance`.
 
     Theorem: exact-coins
     """
@@ -31,7 +31,7 @@ def toss_coins(chance: Fraction, words: int, *, stream: Keystream = SYSTEM) -> N
 
 
 def _toss(rest: int, whole: int, tossed: NDArray[np.uint64], undecided: NDArray[np.uint64], stream: Keystream) -> None:
-    """Compare a uniform number for each bit with rest/whole, one binary digit at a time, until all have differed."""
+    """Compare a uniform number for each bit with rest/whole, one binary digit at a time, until all are decided."""
     for _ in range(_DIGITS):
         if rest == 0:  # a number that agrees with all digits of a finite expansion is not below it
             return
@@ -51,11 +51,11 @@ def _toss(rest: int, whole: int, tossed: NDArray[np.uint64], undecided: NDArray[
 
 
 def roll_dice(faces: int, count: int, *, stream: Keystream = SYSTEM) -> NDArray[np.uint64]:
-    """Return so many independent integers from 0 to faces - 1, each alike; there may be up to 2^63 faces.
+    """Return `count` independent uniform integers from 0 to faces - 1; there may be up to 2^63 faces.
 
     Theorem: exact-coins
     """
-    most = np.uint64((1 << 64) // faces * faces - 1)  # a word beyond would favour the lower faces
+    most = np.uint64((1 << 64) // faces * faces - 1)  # larger words would favour the lower faces
     thrown = stream.words(count)
     while (again := np.flatnonzero(thrown > most)).size:
         thrown[again] = stream.words(again.size)

@@ -1,4 +1,4 @@
-"""The numba sampling kernel: the same decisions as the NumPy kernel. Needs the `fast` extra."""
+"""The numba sampling kernel: makes the same decisions as the NumPy kernel. Needs the `fast` extra."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _ONE = np.uint64(1)
 
 
 def values(ready: LawTable, words: NDArray[np.uint64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return a value for each column of `words`, and the columns left in doubt.
+    """Return a value for each column of `words`, and the undecided columns.
 
     Theorem: exact-samplers
     """
@@ -50,7 +50,7 @@ def _top(word, guide, bounds):  # type: ignore[no-untyped-def]
 
 @numba.njit(nogil=True)
 def _narrow(words, guide, bounds, signed, found, doubtful):  # type: ignore[no-untyped-def]
-    """The table holds the law whole."""
+    """Sample a law that fits the table completely."""
     doubts = 0
     for column in range(words.size):
         word = words[column]
@@ -65,7 +65,7 @@ def _narrow(words, guide, bounds, signed, found, doubtful):  # type: ignore[no-u
 
 @numba.njit(nogil=True)
 def _wide(words, seconds, guide, bounds, signed, shift, linear, quadratic, band, found, doubtful):  # type: ignore[no-untyped-def]
-    """Add a uniform offset to each top and keep it with probability e^-excess."""
+    """Add a uniform offset to each top, and accept it with probability e^-excess."""
     doubts = 0
     for column in range(words.size):
         word, second = words[column], seconds[column]
@@ -77,8 +77,8 @@ def _wide(words, seconds, guide, bounds, signed, shift, linear, quadratic, band,
         excess = np.float64(offset) * factor
         uniform = np.float64(second << shift) * 2.0**-64
         negative = -np.int64(word & _ONE) if signed else np.int64(0)
-        rejected = magnitude == 0 and negative != 0  # zero has one sign only
-        # e^-x >= 1 - x, so nearly every attempt is kept without looking further.
+        rejected = magnitude == 0 and negative != 0  # zero has only one sign
+        # e^-x >= 1 - x, so nearly every attempt is accepted without further work.
         if uniform + excess >= 1 - band:
             power = 1.0
             for term in range(SERIES_TERMS, 0, -1):

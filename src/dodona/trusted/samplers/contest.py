@@ -1,7 +1,7 @@
 """Choosing one of many: each candidate draws a real number, and the largest score + draw wins.
 
-Gumbel draws give the exponential mechanism, exponential draws permute-and-flip. Doubles only dismiss candidates that
-have surely lost; decimals of growing precision decide between the others.
+Gumbel draws give the exponential mechanism, exponential draws permute-and-flip. Doubles only eliminate candidates that
+have certainly lost; decimals of increasing precision decide between the rest.
 """
 
 from __future__ import annotations
@@ -24,22 +24,22 @@ if TYPE_CHECKING:
 
 
 class ContestLaw(Enum):
-    """The law of the number that each candidate draws."""
+    """The law of each candidate's draw."""
 
     GUMBEL = "gumbel"
-    """-ln(-ln(1 - U)): the winner is the exponential mechanism's choice."""
+    """-ln(-ln(1 - U)): the exponential mechanism."""
     EXPONENTIAL = "exponential"
-    """-ln U: the winner is permute-and-flip's choice."""
+    """-ln U: permute-and-flip."""
 
 
-# A double dismisses a candidate only by this relative margin: 2^13 units in the last place, where libraries promise 4.
+# Doubles eliminate a candidate only by this relative margin: 2^13 units in the last place; libraries guarantee 4.
 MARGIN = 2.0**-40
-# Near the ends of the unit interval the 64 bits, and the double made of them, leave the number itself uncertain:
-# by 2^13 over the distance to the end at most (page exact-contest).
+# Near the ends of the unit interval, the 64 bits and their double leave the number itself uncertain,
+# by at most 2^13 over the distance to the end (page exact-contest).
 _END = np.uint64(1 << 54)
 _END_MARGIN = 2.0**13
 Gap = tuple[Fraction, Fraction]
-"""A part of a gap, and a number from 1 whose logarithm is the rest of it."""
+"""The rational part of a gap, and a number ≥ 1 whose logarithm is the rest."""
 
 
 def contest_winners(  # noqa: PLR0913  the words and their continuation are arguments of every sampler
@@ -53,8 +53,8 @@ def contest_winners(  # noqa: PLR0913  the words and their continuation are argu
 ) -> NDArray[np.int64]:
     """Return the index of the largest draw - gap in each of several contests between the same candidates.
 
-    There is a row of words for each contest, and `gap(i)` is the exact gap of which `gaps[i]` is the double. Where
-    `rare` has a number from 1 for each candidate, its logarithm is part of the gap: `gaps` has it, `gap` has not.
+    There is a row of words for each contest, and `gap(i)` is the exact value of the double `gaps[i]`. If `rare` has a
+    number ≥ 1 for each candidate, its logarithm is part of the gap: included in `gaps`, but not in `gap`.
 
     Theorem: exact-contest
     """
@@ -73,7 +73,7 @@ def contest_winners(  # noqa: PLR0913  the words and their continuation are argu
 
 
 def _decide_winner(contenders: Sequence[tuple[int, Gap, int]], more: NextWord, draw: ContestLaw) -> int:
-    """Return the winner's index, revealing 64 more bits of every contender until one is surely ahead."""
+    """Return the winner's index, revealing 64 more bits of every contender until one is certainly ahead."""
     bits = WORD
     while True:
         context = decimal_context(2 * bits)
@@ -87,10 +87,10 @@ def _decide_winner(contenders: Sequence[tuple[int, Gap, int]], more: NextWord, d
 
 
 def _edges(word: int, gap: Gap, bits: int, context: Context, draw: ContestLaw) -> tuple[Decimal, Decimal]:
-    """Return bounds on draw - gap over all numbers that begin with these bits; both laws fall as the number grows."""
+    """Return bounds on draw - gap over all numbers with these first bits; both laws decrease in the number."""
     away = context.add(_quotient(gap[0], context), context.ln(_quotient(gap[1], context)))
     low, high = (context.subtract(_real(Fraction(edge, 1 << bits), context, draw), away) for edge in (word + 1, word))
-    # With twice as many digits as bits, rounding stays far below this share of the terms (page exact-contest).
+    # With twice as many digits as bits, rounding errors stay far below this fraction of the terms (page exact-contest).
     share = Decimal((0, (1,), 8 - bits))
     slack_low, slack_high = (
         context.multiply(context.add(context.add(edge.copy_abs(), away), Decimal(1)), share) for edge in (low, high)
@@ -99,7 +99,7 @@ def _edges(word: int, gap: Gap, bits: int, context: Context, draw: ContestLaw) -
 
 
 def _real(uniform: Fraction, context: Context, draw: ContestLaw) -> Decimal:
-    """Return the draw that a uniform number means, with its limits at 0 and 1."""
+    """Return the draw for a uniform number, with its limits at 0 and 1."""
     if uniform == 0:
         return Decimal("Infinity")
     if draw is ContestLaw.EXPONENTIAL:

@@ -1,4 +1,4 @@
-"""Drawing from a discrete law: a kernel turns blocks of words into values, exact arithmetic decides the rest."""
+"""Drawing from a discrete law: a kernel turns blocks of words into values; exact arithmetic decides the rest."""
 
 from __future__ import annotations
 
@@ -19,31 +19,31 @@ if TYPE_CHECKING:
     from dodona.trusted.entropy import Keystream
     from dodona.trusted.samplers.law import DiscreteLaw, NextWord
 
-_COLUMNS = 1 << 14  # attempts in a block: what the near caches hold
-_AHEAD = 1 << 10  # values drawn ahead for single draws
+_COLUMNS = 1 << 14  # attempts per block, to fit the caches
+_AHEAD = 1 << 10  # values buffered for single draws
 
 
-_WORTH_COMPILING = 1 << 24  # values from which starting the compiler pays
+_WORTH_COMPILING = 1 << 24  # number of values from which starting the compiler pays off
 
 
 def fastest_sampling_kernel(count: int) -> SamplingKernel:
-    """Return the kernel that draws so many values soonest; both return the same integers for the same words."""
+    """Return the fastest kernel for this many values; both return the same integers for the same words."""
     if count < _WORTH_COMPILING or find_spec("numba") is None:
         return vector
     return cast("SamplingKernel", import_module("dodona.trusted.samplers.compiled"))
 
 
 class SamplingKernel(Protocol):
-    """The vector and the compiled module."""
+    """The interface of the `vector` and `compiled` modules."""
 
     def values(self, ready: LawTable, words: NDArray[np.uint64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return a value for each column of words, and the columns left in doubt."""
+        """Return a value for each column of words, and the undecided columns."""
 
 
 def decide_values(
     law: DiscreteLaw, words: NDArray[np.uint64], more: NextWord, *, kernel: SamplingKernel = vector
 ) -> NDArray[np.int64]:
-    """Return what each column of words means: a value, or REJECTED.
+    """Return the value of each column of words, or REJECTED.
 
     Theorem: exact-samplers
     """
@@ -76,7 +76,7 @@ def draw_values(
 
 
 class BufferedDraws:
-    """Single values of one law, drawn ahead in blocks, so that the time of a draw does not tell its value.
+    """Single values of one law, buffered in blocks, so that the time of a draw does not reveal its value.
 
     Theorem: exact-samplers
     """
@@ -84,7 +84,7 @@ class BufferedDraws:
     __slots__ = ("_drawn", "_epoch", "_law", "_owner", "_stream")
 
     def __init__(self, law: DiscreteLaw, stream: Keystream) -> None:
-        """Draw nothing yet."""
+        """Start with an empty buffer."""
         self._law = law
         self._stream = stream
         self._epoch = object()
@@ -92,14 +92,14 @@ class BufferedDraws:
         self._drawn: list[int] = []
 
     def one(self) -> int:
-        """Return the next value; no value is ever given twice, in this process or in one forked from it."""
-        # Threads share the list, whose pop is atomic; one that finds it empty brings a list of its own.
+        """Return the next value; no value is ever returned twice, in this process or a fork of it."""
+        # Threads share the list, whose pop is atomic; a thread that finds it empty creates a new one.
         if self._owner == os.getpid() and self._epoch is self._stream.epoch and self._drawn:
             with suppress(IndexError):
                 return self._drawn.pop()
         epoch = self._stream.epoch
         fresh: list[int] = draw_values(self._law, _AHEAD, self._stream).tolist()
         value = fresh.pop()
-        self._drawn = fresh  # before the owner, so that no thread takes an inherited list for its own
+        self._drawn = fresh  # set before the owner, so that no thread takes an inherited list for its own
         self._epoch, self._owner = epoch, os.getpid()
         return value

@@ -1,7 +1,7 @@
 """Discrete noise laws as exact thresholds for uniform random words.
 
-A law gives x the weight exp(-linear·|x| - quadratic·x²). Thresholds are decided in decimal arithmetic of growing
-precision, so sampling is exact, and are kept in tables that the kernels read.
+A law gives x the weight exp(-linear·|x| - quadratic·x²). Thresholds are computed in decimal arithmetic of increasing
+precision, so that sampling is exact, and are stored in tables that the kernels read.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-# --- Exact decisions about exponentials and logarithms. ---
+# --- Exact comparisons with exponentials and logarithms. ---
 
 
 NextWord = Callable[[], int]
-"""Gives the next 64 bits of a uniform number whose first bits did not decide."""
+"""Returns the next 64 bits of a uniform number whose first bits did not decide."""
 
 WORD = 64
 """Bits in a random word."""
 
 
 def decimal_context(digits: int) -> Context:
-    """Return decimal arithmetic with so many digits and no limit on exponents that could matter."""
+    """Return a decimal context with this many digits and practically unlimited exponents."""
     return Context(prec=digits, Emin=MIN_EMIN, Emax=MAX_EMAX)
 
 
@@ -44,13 +44,13 @@ def power_floor(exponent: Fraction, bits: int) -> int:
         return 1 << bits
     if exponent >= bits:  # e > 2, so the power is below 2^-bits
         return 0
-    digits = bits * 31 // 100 + 25  # 2^bits < 10^(0.31 bits): twenty digits and more behind the point
+    digits = bits * 31 // 100 + 25  # 2^bits < 10^(0.31 bits): leaves at least twenty digits after the point
     while True:
         context = decimal_context(digits)
         power = context.exp(context.divide(Decimal(-exponent.numerator), Decimal(exponent.denominator)))
         scaled = context.multiply(power, Decimal(1 << bits))
-        # Quotient, exponential and product are each rounded by at most 10^(1-digits)/2 relative, the quotient's share
-        # being multiplied by the exponent (< bits).
+        # Quotient, exponential and product each have a relative rounding error of at most 10^(1-digits)/2; that of the
+        # quotient is multiplied by the exponent (< bits).
         margin = context.multiply(scaled, Decimal((0, tuple(map(int, str(bits + 4))), 1 - digits)))
         low = context.subtract(scaled, margin).to_integral_value(ROUND_FLOOR, context)
         high = context.add(scaled, margin).to_integral_value(ROUND_FLOOR, context)
@@ -75,7 +75,7 @@ def logistic_floor(exponent: Fraction, bits: int) -> int:
 
 
 def below_power(exponent: Fraction, word: int, bits: int, more: NextWord) -> bool:
-    """Return whether the uniform number whose first bits are `word` is below e^-exponent: a Bernoulli draw.
+    """Return whether the uniform number with the first bits `word` is below e^-exponent: a Bernoulli draw.
 
     Theorem: exact-thresholds
     """
@@ -83,25 +83,25 @@ def below_power(exponent: Fraction, word: int, bits: int, more: NextWord) -> boo
 
 
 def is_below(floor: Callable[[int], int], word: int, bits: int, more: NextWord) -> bool:
-    """Return whether the uniform number whose first bits are `word` is below p, where floor(bits) = ⌊2^bits·p⌋."""
+    """Return whether the uniform number with the first bits `word` is below p, where floor(bits) = ⌊2^bits·p⌋."""
     while (threshold := floor(bits)) == word:
         word = word << WORD | more()
         bits += WORD
     return word < threshold
 
 
-# --- The integer laws that noise is drawn from, as exact thresholds that a uniform number is compared with. ---
+# --- The integer noise laws, as exact thresholds for uniform numbers. ---
 
 
 TABLE_BITS = 63
-"""Bits that a table lookup reads of a word; the last bit is the sign."""
+"""Bits of a word that a table lookup reads; the last bit is the sign."""
 
-_WIDEST_TOP = 32  # largest scale that `top` may have: about 1,400 thresholds, built in a millisecond
+_WIDEST_TOP = 32  # largest scale of `top`: about 1,400 thresholds, built in a millisecond
 
 
 @dataclass(frozen=True, slots=True)
 class DiscreteLaw:
-    """P(x) ∝ exp(-linear·|x| - quadratic·x²) on the integers, or on those ≥ 0 where it is not signed.
+    """P(x) ∝ exp(-linear·|x| - quadratic·x²) on the integers, or on the non-negative integers if unsigned.
 
     Theorem: exact-samplers
     """
@@ -110,19 +110,19 @@ class DiscreteLaw:
     quadratic: Fraction
     signed: bool
     shift: int
-    """The step is 2^shift; with no shift the table holds the law whole."""
+    """The step is 2^shift; with shift 0 the table contains the whole law."""
 
     @property
     def words(self) -> int:
-        """How many random words one attempt reads."""
+        """The number of random words per attempt."""
         return 2 if self.shift else 1
 
     def excess(self, top: int, offset: int) -> Fraction:
-        """Return what the exponent of step·top + offset has beyond that of step·top."""
+        """Return the exponent of step·top + offset minus that of step·top."""
         return offset * (self.linear + self.quadratic * ((top << self.shift + 1) + offset))
 
     def decide(self, words: tuple[int, ...], more: NextWord) -> int | None:
-        """Return the integer that these words mean, None where the attempt is rejected, in integers throughout.
+        """Return the integer for these words, or None if the attempt is rejected; integer arithmetic throughout.
 
         Theorem: exact-samplers
         """
@@ -144,7 +144,7 @@ class DiscreteLaw:
             return None
         if not (self.signed and negative):
             return magnitude
-        return -magnitude if magnitude else None  # zero has one sign only
+        return -magnitude if magnitude else None  # zero has only one sign
 
 
 def laplace_law(scale: Fraction) -> DiscreteLaw:
@@ -165,7 +165,7 @@ def gaussian_law(variance: Fraction) -> DiscreteLaw:
 def _make_law(linear: Fraction, quadratic: Fraction, *, signed: bool) -> DiscreteLaw:
     falls, bends = _WIDEST_TOP * linear, 2 * _WIDEST_TOP**2 * quadratic
     shift = 0
-    # The first shift at which falls·2^shift or bends·4^shift is 1 or more, in whole numbers.
+    # The first shift at which falls·2^shift or bends·4^shift is at least 1, in integer arithmetic.
     while falls.numerator << shift < falls.denominator and bends.numerator << 2 * shift < bends.denominator:
         shift += 1
     return DiscreteLaw(linear, quadratic, signed, shift)
@@ -184,7 +184,7 @@ def law_thresholds(law: DiscreteLaw, bits: int) -> tuple[int, ...]:
 
 
 def _certified(law: DiscreteLaw, bits: int, precision: int) -> tuple[int, ...] | None:
-    """Return the thresholds if this precision decides every one of them.
+    """Return the thresholds if this precision decides all of them, else None.
 
     Weights, ratios and sums are intervals [low, high] in units of 2^-precision, low rounded down and high up.
     """
@@ -195,7 +195,7 @@ def _certified(law: DiscreteLaw, bits: int, precision: int) -> tuple[int, ...] |
     ratio_high = ratio_low + 1
     fall_low = power_floor(2 * quadratic, precision)
     fall_high = fall_low + 1 if quadratic else one
-    # Where the table is the whole law, a magnitude other than zero stands for two values.
+    # If the table holds the whole law, a nonzero magnitude stands for two values.
     fold = 2 if law.signed and law.shift == 0 else 1
     low = high = one
     sum_low = sum_high = 0
@@ -208,7 +208,7 @@ def _certified(law: DiscreteLaw, bits: int, precision: int) -> tuple[int, ...] |
         low = low * ratio_low >> precision
         high = -(-high * ratio_high >> precision)
         if high < small:
-            # Beyond, ratios only fall: a geometric series bounds the rest, and equals it where they stay the same.
+            # From here on, ratios never increase: a geometric series bounds the rest, and equals it if they are constant.
             tail_low = fold * (low if quadratic else low * one // (one - ratio_low))
             tail_high = fold * -(-high * one // (one - ratio_high))
             if tail_high < small and tail_high - tail_low < 1 << WORD // 2:
@@ -219,7 +219,7 @@ def _certified(law: DiscreteLaw, bits: int, precision: int) -> tuple[int, ...] |
     last = (1 << bits) - 1
     found = []
     for sum_low, sum_high in sums:
-        # No probability is 1, so no threshold passes the last, however wide the interval.
+        # No probability is 1, so no threshold exceeds the last, however wide the interval.
         threshold = (sum_low << bits) // total_high
         if threshold != min((sum_high << bits) // total_low, last):
             return None
@@ -229,30 +229,30 @@ def _certified(law: DiscreteLaw, bits: int, precision: int) -> tuple[int, ...] |
     return tuple(found)
 
 
-# --- A law made ready for drawing: its thresholds as words and a guide into them. ---
+# --- A law prepared for drawing: its thresholds as words, and a guide table into them. ---
 
 
 GUIDE_BITS = 12
-"""The first bits of a word choose a cell of the guide."""
+"""The number of leading bits of a word that select a guide cell."""
 
 REJECTED = -(1 << 63)
-"""Stands in a block of values for an attempt that was rejected; no law here reaches it."""
+"""Marks a rejected attempt in a block of values; no law here reaches it."""
 
 SERIES_TERMS = 16
-"""Terms of the series for e^-x in the filter, where x stays below 0.7."""
+"""Terms of the series for e^-x in the filter, where x is below 0.7."""
 
-# A double decides only outside this band around the truth, of which rounding can use a sixteenth (page exact-samplers).
+# Doubles decide only outside this band around the true value; rounding uses at most a sixteenth (page exact-samplers).
 BAND = 2.0**-45
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LawTable:
-    """What the kernels read: 63-bit thresholds, the guide, and the exponents as doubles for the certified filter."""
+    """The tables for the kernels: 63-bit thresholds, the guide, and the exponents as doubles for the certified filter."""
 
     law: DiscreteLaw
     bounds: NDArray[np.uint64]
     guide: NDArray[np.int16]
-    """The outcome of every word that begins with these bits, or -1 where a threshold lies among them."""
+    """The outcome of every word with these leading bits, or -1 if a threshold lies among them."""
     linear: float
     quadratic: float
     band: float
@@ -260,7 +260,7 @@ class LawTable:
 
 @lru_cache(maxsize=1024)
 def prepare_table(law: DiscreteLaw) -> LawTable:
-    """Return the law made ready, from memory where it was drawn from before."""
+    """Return the table of a law, cached."""
     bounds = np.array(law_thresholds(law, TABLE_BITS), dtype=np.uint64)
     inside = np.bincount((bounds >> np.uint64(TABLE_BITS - GUIDE_BITS)).astype(np.int64), minlength=1 << GUIDE_BITS)
     guide = np.where(inside == 0, np.cumsum(inside), -1).astype(np.int16)

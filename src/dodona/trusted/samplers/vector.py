@@ -1,4 +1,4 @@
-"""The NumPy kernel: whole blocks of words to values, and the few columns that only integers can decide."""
+"""The NumPy kernel: turns blocks of words into values, and reports the few columns that need exact arithmetic."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def values(ready: LawTable, words: NDArray[np.uint64]) -> Values:
-    """Return a value for each column of `words`, and the columns left in doubt.
+    """Return a value for each column of `words`, and the undecided columns.
 
     Theorem: exact-samplers
     """
@@ -28,7 +28,7 @@ def values(ready: LawTable, words: NDArray[np.uint64]) -> Values:
 
 
 def _tops(ready: LawTable, words: NDArray[np.uint64]) -> Values:
-    """Look each word up; a word that equals a threshold is in doubt."""
+    """Look up each word; a word that equals a threshold is undecided."""
     cell = (words >> np.uint64(64 - GUIDE_BITS)).view(np.int64)
     top = ready.guide.take(cell, mode="clip").astype(np.int64)
     unsure = np.flatnonzero(top < 0)
@@ -41,7 +41,7 @@ def _tops(ready: LawTable, words: NDArray[np.uint64]) -> Values:
 def _add_offsets(
     ready: LawTable, top: NDArray[np.int64], words: NDArray[np.uint64], doubtful: NDArray[np.int64]
 ) -> Values:
-    """Add a uniform offset to each top and keep it with probability e^-excess."""
+    """Add a uniform offset to each top, and accept it with probability e^-excess."""
     shift = ready.law.shift
     offset = (words[1] >> np.uint64(64 - shift)).view(np.int64)
     top <<= shift
@@ -50,7 +50,7 @@ def _add_offsets(
     excess *= (top + magnitude) * ready.quadratic if ready.quadratic else ready.linear
     uniform = (words[1] << np.uint64(shift)).astype(np.float64)
     uniform *= 2.0**-64
-    # e^-x ≥ 1 - x, so nearly every attempt is kept without looking further.
+    # e^-x ≥ 1 - x, so nearly every attempt is accepted without further work.
     unsure = np.flatnonzero(uniform + excess >= 1 - ready.band)
     margin = uniform[unsure] - _power(excess[unsure])
     rejected = unsure[margin > ready.band]
@@ -59,7 +59,7 @@ def _add_offsets(
         negative = _negative(words)
         zero = np.flatnonzero(magnitude == 0)
         _negate(magnitude, negative)
-        magnitude[zero[negative[zero] < 0]] = REJECTED  # zero has one sign only
+        magnitude[zero[negative[zero] < 0]] = REJECTED  # zero has only one sign
     magnitude[rejected] = REJECTED
     return magnitude, np.union1d(doubtful, undecided) if undecided.size else doubtful
 
@@ -71,13 +71,13 @@ def _negative(words: NDArray[np.uint64]) -> NDArray[np.int64]:
 
 
 def _negate(magnitude: NDArray[np.int64], negative: NDArray[np.int64]) -> None:
-    """Give each magnitude its sign, in two's complement, in place."""
+    """Apply the sign to each magnitude, in two's complement, in place."""
     magnitude ^= negative
     magnitude -= negative
 
 
 def _power(exponent: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return e^-exponent by its series in basic operations alone, which IEEE 754 rounds alike on every machine."""
+    """Return e^-exponent by its series, using only basic operations, which IEEE 754 rounds identically on every machine."""
     power = np.ones_like(exponent)
     for term in range(SERIES_TERMS, 0, -1):
         power = 1 - exponent * power / term
