@@ -18,18 +18,18 @@ from dodona.synth.workload import TooManyDatabases
 
 
 def run_blr(run: SynthesisRun, method: Blr) -> tuple[DenseBelief, ErrorGuarantee | None]:
-    """Return the chosen database as a belief, and what is promised of it: nothing where it was lost."""
+    """Return the chosen database as a belief, and its error guarantee: None if the choice was lost."""
     rows, promise = plan_database_rows(run, method)
     selection = database_selection(run, rows)
     found = run.choose("database", selection)
     weights = np.zeros(selection.size_of_universe)
-    # Of a database that was lost after its charge only the universe is known.
+    # If the choice was lost after its charge, only the universe is known: start from the uniform distribution.
     np.add.at(weights, list(range(weights.size) if found is None else selection.cells(found)), 1.0)
     return DenseBelief(run.workload.support, weights), None if found is None else promise
 
 
 def database_selection(run: SynthesisRun, rows: int) -> DatabaseScores:
-    """Return all databases of so many rows, with the choice that costs the whole of the run."""
+    """Return all databases with this many rows, scored for a choice that costs the whole budget of the run."""
     workload = run.workload
     support = workload.support
     universe = tuple(zip(support.domain.names, support.shape, strict=True))
@@ -40,10 +40,10 @@ def database_selection(run: SynthesisRun, rows: int) -> DatabaseScores:
 
 
 def plan_database_rows(run: SynthesisRun, method: Blr) -> tuple[int, ErrorGuarantee]:
-    """Return how many rows a database has, and the promise; refuse more databases than can be walked through."""
+    """Return the number of rows of a database, and the error guarantee; refuse too many databases to enumerate."""
     questions, cells = run.workload.query.values, run.workload.support.size
     loss = math.sqrt(8 * run.total) if run.currency.unit == "ρ" else run.total
-    epsilon = loss / unit_sensitivity(run.workload.query, run.unit).linf  # what is left of it for one row of a person
+    epsilon = loss / unit_sensitivity(run.workload.query, run.unit).linf  # the remaining ε for each row of a person
     if method.rows is not None:
         rows = method.rows
     elif method.within is not None:
@@ -67,7 +67,7 @@ def plan_database_rows(run: SynthesisRun, method: Blr) -> tuple[int, ErrorGuaran
 
 
 def sufficient_rows(questions: int, within: float) -> int:
-    """Return the least number of rows with which some database is within so much of every table: > ln(2k)/(2a²).
+    """Return the least number of rows such that some database is within a of every table: > ln(2k)/(2a²).
 
     >>> sufficient_rows(1, 0.5)
     2
@@ -77,12 +77,12 @@ def sufficient_rows(questions: int, within: float) -> int:
     return math.floor(math.log(2 * questions) / (2 * within**2)) + 1
 
 
-def database_error(  # noqa: PLR0913  the sides of the promise
+def database_error(  # noqa: PLR0913  the parameters of the bound
     size: int, *, universe: int, questions: int, rows: int, epsilon: float, confidence: float = 0.95
 ) -> float:
-    """Return √(ln(2k)/2m) + (2/(nε))·(m·ln|X| + ln(1/β)): all answers of the chosen database are within it.
+    """Return √(ln(2k)/2m) + (2/(nε))·(m·ln|X| + ln(1/β)): a bound on the error of all answers of the chosen database.
 
-    The ordered databases are |X|^m. (Choosing among multisets alike has a smaller promise: page synthetic-table.)
+    There are |X|^m ordered databases. (A uniform choice among multisets has a smaller bound: page synthetic-table.)
 
     Theorem: blr-accuracy
     """

@@ -31,7 +31,7 @@ _METHOD_SETTINGS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutputSettings:
-    """What is written after a release."""
+    """The files that are written after a release."""
 
     path: Path | None
     kind: str
@@ -41,7 +41,7 @@ class OutputSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SynthesisFile:
-    """What somebody wrote down to be released."""
+    """The contents of a synthesis file."""
 
     dataset: Path
     name: str
@@ -54,7 +54,7 @@ class SynthesisFile:
 
     @classmethod
     def read(cls, path: str | Path) -> SynthesisFile:
-        """Return a release file, or raise with all of its mistakes. Only the dataset's schema is looked at."""
+        """Parse a synthesis file, or raise with all of its mistakes. Reads only the dataset's schema."""
         root = TomlTable.read(path)
         return root.finish(_read(root, Path(path).parent))
 
@@ -97,7 +97,7 @@ def _price(root: TomlTable) -> tuple[Fraction | None, Fraction | None]:
 
 
 def _method(root: TomlTable) -> SynthesisMethod | None:
-    """Return the method with its own settings; one of another method is a contradiction."""
+    """Return the method with its settings; settings of another method are a contradiction."""
     word = root.choice("method", _METHODS, default="annealed")
     if not root.has("settings"):
         return None if word is None else _make_method(root, word, {})
@@ -176,7 +176,7 @@ def _place(output: TomlTable, key: str, folder: Path, suffixes: tuple[str, ...])
 
 
 def _workload(root: TomlTable, schema: Schema, *, values_only: bool) -> Workload | None:
-    """Return all counts that are to be answered well."""
+    """Return all counts that should be answered well."""
     entries = root.tables("workload", example="[[workload]] with ways = 2") or ()
     blocks: list[Block] = []
     for place, entry in enumerate(entries):

@@ -22,19 +22,19 @@ from dodona.synth.mixture import Mixture, MixtureBuilder
 from dodona.synth.run import SynthesisRun
 from dodona.synth.workload import InvalidWorkload, marginal_block, marginal_columns
 
-# --- What multiplicative weights with the exponential mechanism (MWEM) promise for questions that are all declared. ---
+# --- Error bounds of multiplicative weights with the exponential mechanism (MWEM), for declared questions. ---
 
 
 MAX_THEOREM_ROUNDS = 10**6
 
 
-def mwem_error(  # noqa: PLR0913  the sides of the promise
+def mwem_error(  # noqa: PLR0913  the parameters of the bound
     rows: int, *, universe: int, questions: int, rounds: int, epsilon: float, confidence: float = 0.95
 ) -> float:
-    """Return √(ln|X|/2c) + (2/(nε))·ln(2kc/β): all answers of the mean hypothesis are within it, as shares of the rows.
+    """Return √(ln|X|/2c) + (2/(nε))·ln(2kc/β): an error bound for all answers of the mean hypothesis, as shares of rows.
 
-    Each of c rounds chooses one of the 2k questions and their opposites by the exponential mechanism at ε, and moves
-    the weights by e^{η·f}, η = √(8·ln|X|/c). Nothing else is bought.
+    Each of c rounds chooses one of the 2k questions and their negations by the exponential mechanism at ε, and updates
+    the weights by e^{η·f}, η = √(8·ln|X|/c). Nothing else is paid for.
 
     >>> round(mwem_error(10**5, universe=1024, questions=1000, rounds=1154, epsilon=0.013), 4)
     0.082
@@ -46,12 +46,12 @@ def mwem_error(  # noqa: PLR0913  the sides of the promise
     return learned + choice * (math.log(2 * asked) + math.log(rounds / to_failure_probability(confidence)))
 
 
-def mwem_mean_error(  # noqa: PLR0913  the sides of the promise
+def mwem_mean_error(  # noqa: PLR0913  the parameters of the bound
     rows: int, *, universe: int, questions: int, rounds: int, epsilon: float, confidence: float = 0.95
 ) -> float:
-    """Return √(ln|X|/2c) + (2/(nε))·(ln 2k + G/c), G the 1 - β quantile of the sum of c exponential variables.
+    """Return √(ln|X|/2c) + (2/(nε))·(ln 2k + G/c), where G is the 1 - β quantile of the sum of c exponential variables.
 
-    It is the same mechanism: only the mean of what the choices miss counts, and a mean is seldom far off.
+    The mechanism is the same: only the mean loss of the choices counts, and a mean is more concentrated.
 
     Theorem: mwem-accuracy
     """
@@ -64,7 +64,7 @@ def mwem_mean_error(  # noqa: PLR0913  the sides of the promise
 
 
 def mwem_step(*, universe: int, rounds: int) -> float:
-    """Return the step η = √(8·ln|X|/c) at which the promise holds.
+    """Return the step η = √(8·ln|X|/c) for which the bound holds.
 
     Theorem: mwem-accuracy
     """
@@ -72,7 +72,7 @@ def mwem_step(*, universe: int, rounds: int) -> float:
 
 
 def _error_parts(rows: int, universe: int, rounds: int, epsilon: float) -> tuple[float, float]:
-    """Return what the weights leave, and the scale of what a choice misses."""
+    """Return the error left by the weights, and the scale of the error of a choice."""
     if not 0 < epsilon < math.inf:
         raise InvalidArgument("epsilon", epsilon, "write what one choice costs, above 0")
     learned = math.sqrt(
@@ -82,13 +82,13 @@ def _error_parts(rows: int, universe: int, rounds: int, epsilon: float) -> tuple
 
 
 def _potential(universe: int) -> float:
-    """Return ln|X|, the largest divergence from the even distribution."""
+    """Return ln|X|, the largest divergence from the uniform distribution."""
     if validate_count(universe, argument="universe", upper=1 << 500) == 1:
         raise InvalidArgument("universe", universe, "write at least 2 cells: one cell holds all rows")
     return math.log(universe)
 
 
-# --- How a workload is released: one of four methods, with what may be set. ---
+# --- The four methods of releasing a workload, with their settings. ---
 
 
 NoiseName = Literal["gaussian", "laplace"]
@@ -99,45 +99,45 @@ MAX_METHOD_ROUNDS = 10_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Annealed:
-    """Choose the marginal that is farthest beyond its noise, measure it, fit all; noise falls when rounds bring little.
+    """Choose the marginal farthest beyond its noise, measure it, refit; noise decreases once rounds bring little.
 
     After AIM (McKenna, Mullins, Sheldon and Miklau 2022), on a belief that keeps every cell.
     """
 
     rounds: int | None = None
-    """At which pace it begins: the budget would last for so many rounds. Two for each column where nothing is said."""
+    """The initial pace: the number of rounds that the budget would last. The default is two per column."""
     law: NoiseName = "gaussian"
 
     def __post_init__(self) -> None:
-        """Refuse what is no number of rounds."""
+        """Validate the number of rounds."""
         _check_rounds(self.rounds)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mwem:
-    """MWEM (Hardt, Ligett and McSherry 2012): choose the worst block, measure it, move the belief; even rounds."""
+    """MWEM (Hardt, Ligett and McSherry 2012): choose the worst block, measure it, update the belief; equal rounds."""
 
     rounds: int = 10
     law: NoiseName = "gaussian"
     hypothesis: HypothesisKind = "last"
     update: UpdateKind = "refit"
-    """All measurements fitted together, or the textbook's one step e^(weight·(told - believed)/2)."""
+    """Refit to all measurements, or take the textbook's single step e^(weight·(told - believed)/2)."""
 
     def __post_init__(self) -> None:
-        """Refuse what is no number of rounds."""
+        """Validate the number of rounds."""
         _check_rounds(self.rounds)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Guaranteed:
-    """MWEM as its theorem has it: only choices are bought, with their side, and the mean of all beliefs is released."""
+    """MWEM as in its theorem: only choices and their signs are paid for, and the mean of all beliefs is released."""
 
     rounds: int | None = None
-    """Those with the best promise where nothing is said."""
+    """The default is the number with the best guarantee."""
     confidence: float = 0.95
 
     def __post_init__(self) -> None:
-        """Refuse what is no number of rounds."""
+        """Validate the number of rounds."""
         _check_rounds(self.rounds)
         to_failure_probability(self.confidence)
 
@@ -147,13 +147,13 @@ class Blr:
     """The exponential mechanism over all small databases (Blum, Ligett and Roth 2008), for toy universes."""
 
     rows: int | None = None
-    """Of a database."""
+    """The number of rows of a database."""
     within: float | None = None
-    """How near the best database is to be: rows > ln(2k)/(2·within²), as the lemma has it."""
+    """The distance of the best database from the table: rows > ln(2k)/(2·within²), by the lemma."""
     confidence: float = 0.95
 
     def __post_init__(self) -> None:
-        """Refuse two ways to say one thing."""
+        """Refuse `rows` and `within` together."""
         to_failure_probability(self.confidence)
         if self.rows is not None and self.within is not None:
             raise InvalidWorkload(
@@ -169,7 +169,7 @@ SynthesisMethod = Annealed | Mwem | Guaranteed | Blr
 
 
 def method_name(method: SynthesisMethod) -> str:
-    """Return the word for a method.
+    """Return the name of a method.
 
     >>> method_name(Blr())
     'blr'
@@ -192,23 +192,23 @@ def _check_rounds(rounds: int | None) -> None:
         to_integer(rounds, argument="rounds", lower=1, upper=MAX_METHOD_ROUNDS)
 
 
-# --- Annealed rounds: buy the marginal that is farthest beyond its noise, fit, and lower the noise when that is little.
+# --- Annealed rounds: measure the marginal farthest beyond its noise, refit, and lower the noise when gains are small.
 
 
 _FIRST_ROUND_SHARE = 0.1
-"""The part that goes into the single columns, which every marginal needs."""
+"""The share for the single columns, which every marginal needs."""
 _CHOICE_SHARE = 0.1
-"""The part of a round that goes into the choice."""
+"""The share of a round that pays for the choice."""
 _ANNEALING_FACTOR = 4.0
-"""How many times as much a round costs, once rounds bring less than their noise: noise is halved."""
+"""The factor on the cost of a round once rounds gain less than their noise: it halves the noise."""
 _ANNEALED_SWEEPS = 2
 _ANNEALED_LAST_SWEEPS = 15
 _SMALLEST = 1e-3
-"""Of the whole: what is left over in the end buys nothing worth a charge."""
+"""As a share of the whole: a smaller remainder is not worth a charge."""
 
 
 def run_annealed(run: SynthesisRun, method: Annealed) -> FitState:
-    """Return the belief after all rounds, and what it was fitted to."""
+    """Return the belief after all rounds, and its measurements."""
     candidates = _candidates(run)
     singles = [marginal_block(run.workload.query.domain, [name]) for name in run.workload.names]
     fitted = FitState(run.workload.uniform(cells=run.cells))
@@ -256,19 +256,19 @@ def _annealed_round(
 
 
 def _noise_distance(seen: ObservedBlock) -> float:
-    """Return the distance that noise alone makes, in shares."""
+    """Return the distance that noise alone causes, as a share of the rows."""
     return math.sqrt(2 / math.pi * seen.variance) * seen.values.size
 
 
 def _mean_absolute_noise(noise: Noise) -> float:
-    """Return how far noise is off on average."""
+    """Return the mean absolute value of the noise."""
     return float(noise.scale) * (math.sqrt(2 / math.pi) if isinstance(noise, Gaussian) else 1.0)
 
 
 def _candidates(run: SynthesisRun) -> list[tuple[Block, int]]:
-    """Return what may be measured, and how much each distance counts.
+    """Return the blocks that may be measured, and the weight of each distance.
 
-    Of marginals, all that are part of one count for the columns that they share with those of the workload.
+    For marginals: all subsets of workload marginals, weighted by the columns that they share with these.
     """
     domain, found = run.workload.query.domain, dict[Block, int]()
     sets = [names for block in run.workload.query.blocks if (names := marginal_columns(block)) is not None]
@@ -284,7 +284,7 @@ def _candidates(run: SynthesisRun) -> list[tuple[Block, int]]:
     return list(found.items())
 
 
-# --- MWEM in even rounds, and MWEM as its theorem has it. ---
+# --- MWEM in equal rounds, and MWEM as in its theorem. ---
 
 
 _MWEM_SWEEPS = 3
@@ -293,7 +293,7 @@ _MWEM_LAST_SWEEPS = 30
 
 @dataclass(frozen=True, slots=True)
 class ErrorGuarantee:
-    """All answers are within so much, as shares of the rows, with so much confidence."""
+    """All answers are within a tolerance, as a share of the rows, with the given confidence."""
 
     within: float
     confidence: float
@@ -301,9 +301,9 @@ class ErrorGuarantee:
 
 
 def run_mwem(run: SynthesisRun, method: Mwem) -> tuple[FitState, Mixture | None]:
-    """Return the last belief, and the mean of all where that is what is wanted.
+    """Return the last belief, and the mean of all beliefs if requested.
 
-    The mean is over the beliefs that the choices were made against, as in the theorem.
+    The mean is over the beliefs that the choices were compared with, as in the theorem.
     """
     part = run.total * (1 - 1e-9) / method.rounds
     fitted, mean = FitState(run.workload.uniform(cells=run.cells)), MixtureBuilder()
@@ -325,7 +325,7 @@ def run_mwem(run: SynthesisRun, method: Mwem) -> tuple[FitState, Mixture | None]
 def _choose_worst_block(
     run: SynthesisRun, belief: Belief, blocks: list[Block], number: int, part: float
 ) -> Block | None:
-    """Return the block that is farthest from the belief, chosen for a part of the budget; None where it was lost."""
+    """Return the block that is farthest from the belief, chosen for a share of the budget; None if the choice was lost."""
     query, ones, none = run.asked(blocks), (1,) * len(blocks), (0,) * len(blocks)
     choice = run.currency.choice(part, distance_sensitivity(query, ones, run.unit))
     found = run.choose(f"{number} choose", DistanceScores(query, run.believed(belief, blocks), ones, none, choice))
@@ -337,18 +337,18 @@ def _refit(fitted: FitState, seen: tuple[ObservedBlock, ...]) -> FitState:
 
 
 def _multiplicative_step(run: SynthesisRun, fitted: FitState, seen: tuple[ObservedBlock, ...]) -> FitState:
-    """Return the belief after the sources' step: each cell times e^(weight·(told - believed)/2), in shares."""
+    """Return the belief after the literature's step: each cell times e^(weight·(told - believed)/2), in shares."""
     query = run.workload.over([seen[0].block])
     away = np.clip((seen[0].values - fitted.belief.expect(query)) / 2, -1.0, 1.0)
     return FitState(fitted.belief.tilted(query, exponents=away), fitted.joined(seen).seen)
 
 
 def run_guaranteed(run: SynthesisRun, method: Guaranteed) -> tuple[Mixture, float, ErrorGuarantee | None]:
-    """Return the mean of all beliefs, which part of the declared rows it is about, and what is promised of it.
+    """Return the mean of all beliefs, the share of the declared rows that it covers, and its guarantee.
 
-    Each round buys one choice among all answers and their opposites. Where the table may have fewer rows than declared,
-    those that are missing are in one spare cell, which no question counts and which is believed in as the others are.
-    Nothing is promised where a choice was lost after its charge.
+    Each round pays for one choice among all answers and their negations. If the table may have fewer rows than
+    declared, the missing rows are in one spare cell, which no question counts and which is modelled like the others.
+    There is no guarantee if a choice was lost after its charge.
 
     Theorem: mwem-accuracy
     """
@@ -378,7 +378,7 @@ def run_guaranteed(run: SynthesisRun, method: Guaranteed) -> tuple[Mixture, floa
         over = run.workload.over([block])
         counted = float(
             belief.expect(over)[own]
-        )  # cells of the answer grow by e^(±step), all others and the spare do not
+        )  # cells of the answer grow by e^(±step); all others and the spare cell do not
         grown = 1 + counted * math.expm1(side * step)
         spare = spare / (spare + (1 - spare) * grown)
         belief = belief.tilted(over, exponents=exponents)
@@ -386,16 +386,16 @@ def run_guaranteed(run: SynthesisRun, method: Guaranteed) -> tuple[Mixture, floa
 
 
 def _universe_size(run: SynthesisRun) -> int:
-    """Return the number of cells, with a spare one where not every declared row need be in one of them."""
+    """Return the number of cells, including a spare one if some declared rows may be in none of them."""
     complete = run.unit.fixed and not run.workload.values_only
     return run.workload.support.size + (0 if complete else 1)
 
 
 def plan_rounds(run: SynthesisRun, method: Guaranteed) -> tuple[int, ErrorGuarantee]:
-    """Return the number of rounds with the best promise, and that promise.
+    """Return the number of rounds with the best guarantee, and that guarantee.
 
-    Beliefs are rounded to whole rows before they are compared, and so is how many rows there are in the end: two rows
-    of the promise cover that. Where a person has several rows, a choice misses so many times as much.
+    Beliefs are rounded to whole rows before they are compared, and so is the final number of rows: two rows of the
+    bound cover that. If a person has several rows, the error of a choice is multiplied by their number.
     """
     moved = excess_sensitivity(run.workload.query, run.unit)
 

@@ -1,4 +1,4 @@
-"""The mean of several distributions over cells, which the theorem of MWEM is about."""
+"""The mean of several distributions over cells, to which the theorem of MWEM applies."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Mixture:
-    """Beliefs over one support, each as likely as the others. It is asked and drawn from, and no longer moved."""
+    """Equally weighted beliefs over one support. It can be queried and sampled, but not updated."""
 
     parts: tuple[Belief, ...]
 
@@ -28,28 +28,28 @@ class Mixture:
         return self.parts[0].support
 
     def expect(self, query: Query) -> NDArray[np.float64]:
-        """Return the mean weight of a row for every answer of a query."""
+        """Return the mean expectation of every answer of a query, per row."""
         found: NDArray[np.float64] = sum(part.expect(query) for part in self.parts) / len(self.parts)  # type: ignore[assignment]
         return found
 
     def sample(self, rows: int, rng: RandomSource) -> dict[str, NDArray[np.int64]]:
-        """Return made-up rows: each from one of the beliefs, in equal numbers up to one."""
+        """Return synthetic rows, drawn from the beliefs in equal numbers, up to one."""
         shares = [rows // len(self.parts) + (place < rows % len(self.parts)) for place in range(len(self.parts))]
         drawn = [part.sample(share, rng) for part, share in zip(self.parts, shares, strict=True)]
         return {name: np.concatenate([one[name] for one in drawn]) for name in self.support.domain.names}
 
 
 class MixtureBuilder:
-    """Adds beliefs up, one after the other: dense ones as one vector, others as copies."""
+    """Accumulates beliefs: dense ones in a single vector, others as copies."""
 
     def __init__(self) -> None:
-        """Begin with nothing."""
+        """Start empty."""
         self._sum: NDArray[np.float64] | None = None
         self._support: Support | None = None
         self._parts: list[Belief] = []
 
     def add(self, belief: Belief, *, weight: float = 1.0) -> None:
-        """Take a belief in; it stays usable. Only dense ones are weighed."""
+        """Add a belief, which stays usable. Only dense beliefs are weighted."""
         if not isinstance(belief, DenseBelief):
             self._parts.append(belief.copied())
         elif self._sum is None:
@@ -58,7 +58,7 @@ class MixtureBuilder:
             self._sum += weight * belief.probabilities()
 
     def mixture(self) -> Mixture:
-        """Return the mean of all that came."""
+        """Return the mean of all beliefs that were added."""
         if self._sum is not None and self._support is not None:
             return Mixture((DenseBelief(self._support, self._sum),))
         return Mixture(tuple(self._parts))

@@ -1,4 +1,4 @@
-"""The synthetic model: a public law over the cells of some columns. Whatever is computed from it is free."""
+"""The synthetic model: a public law over the cells of some columns. Computing with it is free."""
 
 from __future__ import annotations
 
@@ -28,19 +28,19 @@ CellDistribution = DenseBelief | ComponentBelief | Mixture
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class SyntheticModel:
-    """A law over the cells of some columns, learned from releases alone, and how it was bought."""
+    """A law over the cells of some columns, learned only from releases, and the steps that paid for it."""
 
     schema: Schema
     workload: Workload
     law: CellDistribution = field(repr=False)
     part: float = 1.0
-    """Which part of the declared rows the law is about: the method may find that there are fewer."""
+    """The share of the declared rows that the law covers: a method may find that there are fewer."""
     seen: tuple[ObservedBlock, ...] = field(repr=False)
-    """What was measured, all measurements of a block together."""
+    """The measurements, combined for each block."""
     steps: tuple[RunStep, ...] = field(repr=False)
     method: str
     share: Fraction
-    """Which part of the whole budget it took."""
+    """The share of the whole budget that it took."""
     unit: str
     promise: ErrorGuarantee | None
     run: str
@@ -50,18 +50,18 @@ class SyntheticModel:
 
     @property
     def size(self) -> int:
-        """How many rows the table is said to have, or was found to have."""
+        """The declared number of rows of the table, or the estimated one."""
         return max(1, round(self.part * self.schema.unit.size))
 
     def expect(self, query: Query | Sequence[Block]) -> NDArray[np.float64]:
-        """Return what the model says of counts over the released columns, in rows."""
+        """Return the model's expected counts over the released columns, in rows."""
         blocks = query.blocks if isinstance(query, Query) else tuple(query)
         return self.law.expect(self.workload.over(blocks)) * self.size
 
     def rounded(self, count: int | None = None) -> SyntheticRows:
-        """Return whole rows, as many as the table has unless said otherwise: each cell as often as it weighs, rounded.
+        """Return whole rows, by default as many as the table has: each cell as often as its rounded weight.
 
-        It takes no chance for one dense law: it is the most faithful way to write a table.
+        For a single dense law this is deterministic: the most faithful way to write a table.
         """
         return round_rows(self.law, self.size if count is None else count, seed=self.run)
 
@@ -70,7 +70,7 @@ class SyntheticModel:
         return sample_rows(self.law, self.size if count is None else count, seed=self.run)
 
     def weighted(self, *, least: float = 0.01) -> SyntheticRows:
-        """Return one row a cell, with its weight in rows; cells of less than `least` rows are left out."""
+        """Return one row per cell, weighted in rows; cells below `least` rows are omitted."""
         return weight_cells(self.law, self.size, least=least)
 
     def __str__(self) -> str:

@@ -1,7 +1,7 @@
 """Reports of a synthesis as one HTML file.
 
-The report uses public facts alone. The owner's report compares with the exact table: it is not private, says so, and is
-written only on request.
+The public report uses only public facts. The owner's report compares with the exact table: it is not private, says so,
+and is written only on request.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-# --- Small pictures as SVG: bars with intervals, and points against a diagonal. They need no library and no network.
+# --- Small SVG charts: bars with intervals, and points against a diagonal. They need no library and no network.
 
 
-# Okabe and Ito's colours, which people with any colour vision tell apart.
+# The colours of Okabe and Ito, distinguishable with any colour vision.
 INK, WARM, PALE, LINE = "#0072B2", "#D55E00", "#9bb7d4", "#c9c9c9"
 _BAR, _LEFT, _WIDTH, _LONGEST = 16, 150, 330, 24
 _SIDE, _PAD = 360, 48
@@ -45,7 +45,7 @@ _FLOOR = 1e-7
 
 @dataclass(frozen=True, slots=True)
 class ShareBar:
-    """A share, and what was measured of it with its interval, where it was."""
+    """A share, and its measurement with an interval, if there is one."""
 
     name: str
     value: float
@@ -55,7 +55,7 @@ class ShareBar:
 
 @dataclass(frozen=True, slots=True)
 class PlotPoint:
-    """A point with a name that is shown when it is pointed at."""
+    """A point with a tooltip."""
 
     name: str
     across: float
@@ -63,7 +63,7 @@ class PlotPoint:
 
 
 def draw_bars(listed: Sequence[ShareBar], *, title: str) -> str:
-    """Return horizontal bars; a line shows the interval of what was measured."""
+    """Return horizontal bars; a line shows the interval of the measurement."""
     most = max([one.high or 0.0 for one in listed] + [one.value for one in listed] + [_FLOOR])
     scale = _WIDTH / most
     height = _BAR * len(listed) + 26
@@ -133,7 +133,7 @@ def _superscript(power: int) -> str:
     return f'<tspan dy="-4" font-size="8">{power}</tspan>'
 
 
-# --- The report of a release: one HTML file with its pictures inside. It is computed from public facts alone. ---
+# --- The public report of a release: one HTML file with embedded charts, computed only from public facts. ---
 
 
 _SHOWN_VALUES = 40
@@ -149,16 +149,16 @@ _STYLE = (
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """A part of a report."""
+    """A section of a report."""
 
     title: str
     body: str
 
 
 def public_report(model: SyntheticModel, rows: SyntheticRows | None = None) -> str:
-    """Return the report of a model, and of the rows that were written from it, as HTML.
+    """Return the report of a model, and of the rows written from it, as HTML.
 
-    It says how far the model is from what was measured, never how far from the table.
+    It shows how far the model is from the measurements, never how far from the table.
     """
     sections = [_summary(model), _marginals_section(model), _fit_section(model), _worst_section(model)]
     if rows is not None:
@@ -168,7 +168,7 @@ def public_report(model: SyntheticModel, rows: SyntheticRows | None = None) -> s
 
 
 def html_page(title: str, sections: Iterable[Section], *, banner: str = "") -> str:
-    """Return a whole page that loads nothing from elsewhere."""
+    """Return a whole page that loads no external resources."""
     body = "".join(f"<h2>{escape(one.title)}</h2>{one.body}" for one in sections)
     return (
         f'<!DOCTYPE html><html lang="en"><head><meta charset="utf-8"><title>{escape(title)}</title>'
@@ -177,14 +177,14 @@ def html_page(title: str, sections: Iterable[Section], *, banner: str = "") -> s
 
 
 def html_table(headings: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    """Return a table; numbers stand to the right."""
+    """Return a table; numbers are right-aligned."""
     head = "".join(f"<th>{escape(one)}</th>" for one in headings)
     body = "".join("<tr>" + "".join(map(_cell, row)) + "</tr>" for row in rows)
     return f"<table><tr>{head}</tr>{body}</table>"
 
 
 def row_counts(rows: SyntheticRows, block: Block) -> NDArray[np.float64]:
-    """Return the answers of a block on made-up rows."""
+    """Return the answers of a block on synthetic rows."""
     number = len(rows)
     weights = np.broadcast_to(block_weights(block, rows.codes), (number,)).astype(np.float64)
     weights = weights if rows.weights is None else weights * rows.weights
@@ -193,7 +193,7 @@ def row_counts(rows: SyntheticRows, block: Block) -> NDArray[np.float64]:
 
 
 def answer_names(block: Block, domain: Domain) -> list[str]:
-    """Return what each answer of a block is called."""
+    """Return the name of each answer of a block."""
     keys = [key for key in block.keys if isinstance(key, Partition)]
     if not keys or len(keys) != len(block.keys):
         return [
@@ -231,7 +231,7 @@ def _summary(model: SyntheticModel) -> Section:
 
 
 def _marginals_section(model: SyntheticModel) -> Section:
-    """Draw each column by itself: the model's shares, and what was measured of them."""
+    """Draw each single column: the model's shares, and their measurements."""
     measured = {one.block: one for one in model.seen}
     pictures = []
     for name in model.workload.names:
@@ -257,7 +257,7 @@ def _bar(name: str, share: float, seen: ObservedBlock | None, place: int) -> Sha
 
 
 def _fit_section(model: SyntheticModel) -> Section:
-    """Draw how far the model is from each measured block against what noise alone does."""
+    """Draw the distance of the model from each measured block against the distance from noise alone."""
     if not model.seen:
         return Section("Error against noise floor", "<p>This method measures nothing: it only chooses.</p>")
     note = (
@@ -268,7 +268,7 @@ def _fit_section(model: SyntheticModel) -> Section:
 
 
 def noise_floor_picture(model: SyntheticModel) -> str:
-    """Return as SVG how far the model is from each measured block, against what noise alone does."""
+    """Return an SVG chart of the model's distance from each measured block, against that from noise alone."""
     spots = []
     for one in model.seen:
         away = 0.5 * float(np.abs(model.expect([one.block]) / model.size - one.values).sum())
@@ -282,12 +282,12 @@ def noise_floor_picture(model: SyntheticModel) -> str:
 
 
 def noise_floor(seen: ObservedBlock) -> float:
-    """Return the total variation that noise alone makes on average."""
+    """Return the mean total variation distance that noise alone causes."""
     return 0.5 * math.sqrt(2 / math.pi * seen.variance) * seen.values.size
 
 
 def _worst_section(model: SyntheticModel) -> Section:
-    """List the answers that the model is farthest from, in deviations of their noise."""
+    """List the answers that the model is farthest from, in standard deviations of their noise."""
     found: list[tuple[float, str, str, float, float]] = []
     for one in model.seen:
         expected = model.expect([one.block])
@@ -302,7 +302,7 @@ def _worst_section(model: SyntheticModel) -> Section:
 
 
 def _rows_section(model: SyntheticModel, rows: SyntheticRows) -> Section:
-    """Say how far the written rows are from the model, block by block of the workload."""
+    """Report how far the written rows are from the model, for each block of the workload."""
     total = float(len(rows)) if rows.weights is None else float(rows.weights.sum())
     away = []
     for block in model.workload.query.blocks:
@@ -319,7 +319,7 @@ def _steps_section(model: SyntheticModel) -> Section:
     return Section("Charges", html_table(("step", "what", "mechanism", f"price in {model.unit}", "how"), rows))
 
 
-# --- The owner's report: the model beside the exact table. It is not private, says so, and is never made by default.
+# --- The owner's report: the model against the exact table. It is not private, says so, and is never made by default.
 
 _BANNER = (
     '<p class="owner">OWNER ONLY. This page compares with the exact table. It is not private: do not publish it, and '
@@ -330,7 +330,7 @@ _BANNER = (
 def owner_report(
     model: SyntheticModel, columns: Mapping[str, Sequence[object] | NDArray[Any]], rows: SyntheticRows | None = None
 ) -> str:
-    """Return as HTML how far a model, and rows of it, are from the exact table whose columns the owner hands over."""
+    """Return as HTML how far a model and its rows are from the exact table, whose columns the owner provides."""
     codes, number = encode_columns(model.schema, model.workload.names, columns)
     measured = {one.block: one for one in model.seen}
     spots: dict[str, list[PlotPoint]] = {"model": [], "rows": []}
@@ -376,7 +376,7 @@ def owner_report(
 def encode_columns(
     schema: Schema, names: Sequence[str], columns: Mapping[str, Sequence[object] | NDArray[Any]]
 ) -> tuple[dict[str, NDArray[np.int64]], int]:
-    """Return the codes of the owner's columns, and how many rows there are."""
+    """Return the codes of the owner's columns, and the number of rows."""
     for name in names:
         if name not in columns:
             raise InvalidRequest(f"The table to compare with has no column {name}.")

@@ -42,7 +42,7 @@ SUFFIXES = (".parquet", ".csv", ".arrow")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SyntheticRows:
-    """Codes of made-up rows, one column an attribute, and a weight each where they are weighted."""
+    """Codes of synthetic rows, one column per attribute, and a weight for each row if they are weighted."""
 
     domain: Domain
     codes: Mapping[str, NDArray[np.int64]] = field(repr=False)
@@ -52,9 +52,9 @@ class SyntheticRows:
         return len(next(iter(self.codes.values())))
 
     def to_arrow(self) -> pa.Table:
-        """Return the rows as an Arrow table, with labels: what is missing is null.
+        """Return the rows as an Arrow table with labels; missing values are null.
 
-        What is outside is null too, but for categories, where it is the text `<outside>`.
+        Values outside the domain are null too, except in categories, where they are the text `<outside>`.
         """
         columns: dict[str, pa.Array] = {}
         for attribute in self.domain:
@@ -64,12 +64,12 @@ class SyntheticRows:
             columns[weight_column_name(self.domain)] = pa.array(self.weights)
         return pa.table(columns)
 
-    def to_pandas(self) -> Any:  # noqa: ANN401  of a library that is an extra
+    def to_pandas(self) -> Any:  # noqa: ANN401  from an optional library
         """Return the rows as a pandas frame."""
         return self.to_arrow().to_pandas()
 
     def write(self, path: str | Path) -> Path:
-        """Write the rows to a Parquet, CSV or Arrow file, by the end of its name, and return where they are."""
+        """Write the rows to a Parquet, CSV or Arrow file, chosen by the suffix, and return its path."""
         place = check_output_path(path)
         table = self.to_arrow()
         try:
@@ -102,7 +102,7 @@ def check_output_path(path: str | Path) -> Path:
 
 
 def weight_column_name(domain: Domain) -> str:
-    """Return the name of the column of weights: one that no attribute has."""
+    """Return the name of the weight column: one that no attribute has."""
     name = "weight"
     while name in {other.casefold() for other in domain.names}:
         name += "_"
@@ -110,7 +110,7 @@ def weight_column_name(domain: Domain) -> str:
 
 
 def round_rows(law: DenseBelief | ComponentBelief | Mixture, count: int, *, seed: str) -> SyntheticRows:
-    """Return so many rows: the cells in order, each as often as the running sum of weights passes a half."""
+    """Return `count` rows: the cells in order, one each time the running sum of weights passes a half."""
     number = to_integer(count, argument="count", lower=1, upper=MOST_ROWS)
     chance = _uniform_draws(seed)
     if isinstance(law, Mixture):
@@ -124,20 +124,20 @@ def round_rows(law: DenseBelief | ComponentBelief | Mixture, count: int, *, seed
         edges = np.floor(sums / sums[-1] * number + 0.5).astype(np.int64)
         times = np.diff(edges, prepend=0)
         own = np.repeat(np.arange(times.size), times)[:number]
-        if place:  # components know nothing of each other: their rows meet by chance
+        if place:  # components are independent: their rows are matched at random
             own = own[np.argsort(chance(own.size), kind="stable")]
         codes |= _codes(part.support, own)
     return SyntheticRows(law.support.domain, {name: codes[name] for name in law.support.domain.names})
 
 
 def sample_rows(law: DenseBelief | ComponentBelief | Mixture, count: int, *, seed: str) -> SyntheticRows:
-    """Return so many rows, drawn independently."""
+    """Return `count` rows, drawn independently."""
     number = to_integer(count, argument="count", lower=1, upper=MOST_ROWS)
     return SyntheticRows(law.support.domain, law.sample(number, _generator(seed)))
 
 
 def weight_cells(law: DenseBelief | ComponentBelief | Mixture, size: int, *, least: float) -> SyntheticRows:
-    """Return the cells that weigh at least so many rows, with their weights, which add up to the size."""
+    """Return the cells that weigh at least `least` rows, with their weights, which add up to `size`."""
     if isinstance(law, Mixture) and len(law.parts) == 1:
         return weight_cells(law.parts[0], size, least=least)
     if isinstance(law, ComponentBelief) and len(law.parts) == 1:

@@ -1,4 +1,4 @@
-"""A synthesis run: the declared total, the steps paid so far, and what each bought.
+"""A synthesis run: the declared total, the steps paid so far, and their results.
 
 Each step is charged under its own key, so an interrupted run resumes without paying twice. A step that was charged and
 lost in a crash stays charged.
@@ -39,28 +39,28 @@ if TYPE_CHECKING:
     from dodona.knowledge.fit import Belief
 
 
-# --- The currency of a release: how a part of the budget buys noise and choices, in ρ or in pure ε. ---
+# --- The currency of a release: how a share of the budget buys noise and choices, in ρ or in pure ε. ---
 
 
 class Currency(Protocol):
-    """What a part of the whole buys."""
+    """Converts a share of the budget into mechanisms."""
 
     unit: str
-    """The letter that prices are told in."""
+    """The letter in which prices are shown."""
 
     def noise(self, part: float, sensitivity: Sensitivity) -> Noise:
-        """Return the least noise that costs at most so much."""
+        """Return the least noise that costs at most `part`."""
 
     def choice(self, part: float, sensitivity: Sensitivity) -> ChoiceMechanism:
-        """Return the sharpest choice that costs at most so much."""
+        """Return the most accurate choice mechanism that costs at most `part`."""
 
     def cost(self, event: Event) -> float:
-        """Return what an event costs, rounded up."""
+        """Return the cost of an event, rounded up."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rho:
-    """zCDP: Gaussian noise, and the exponential mechanism at its price of bounded range, at most ε²/8."""
+    """zCDP: Gaussian noise, and the exponential mechanism at its bounded-range price, at most ε²/8."""
 
     unit = "ρ"
 
@@ -79,12 +79,12 @@ class Rho:
 
 @dataclass(frozen=True, slots=True)
 class RhoByLaplace:
-    """zCDP, with Laplace noise: for those who want its tails, or the sources' own mechanism."""
+    """zCDP with Laplace noise: for its tails, or to match the mechanism of the literature."""
 
     unit = "ρ"
 
     def noise(self, part: float, sensitivity: Sensitivity) -> Noise:
-        """Return the Laplace noise whose zCDP price is the part: the price falls as the scale grows."""
+        """Return the Laplace noise with this zCDP price, which decreases in the scale."""
 
         def affordable(scale: float) -> bool:
             return self.cost(Laplace(scale=round_scale_up(scale)).event(sensitivity)) <= part
@@ -128,7 +128,7 @@ def _choice_scale(epsilon: float, sensitivity: Sensitivity) -> Fraction:
 
 
 def _scale_above(wanted: float) -> Fraction:
-    """Return a scale, rounded up; with more budget than noise can be small, the smallest."""
+    """Return a scale, rounded up; the smallest valid one if the budget allows less noise than that."""
     return round_scale_up(max(wanted, float(SMALLEST_SCALE)))
 
 
@@ -136,7 +136,7 @@ def _round_up(price: Fraction | Decimal) -> float:
     return math.nextafter(float(price), math.inf)
 
 
-# --- The till: where the steps of a release are paid for, each under its own key, so that a run can be taken up again.
+# --- Paying for the steps of a release, each under its own key, so that a run can be resumed.
 
 
 StepOutcome = Literal["paid", "recalled", "lost"]
@@ -144,7 +144,7 @@ StepOutcome = Literal["paid", "recalled", "lost"]
 
 @dataclass(frozen=True, slots=True)
 class StepResult:
-    """What a step bought: nothing where its answer was lost after the charge."""
+    """The result of a step: empty if its answer was lost after the charge."""
 
     step: str
     event: Event
@@ -158,16 +158,16 @@ class KeyedSteps:
 
     desk: Desk
     run: str
-    """The digest of all that was declared: another run has other keys."""
+    """The digest of the whole declaration: other runs have other keys."""
 
     @property
     def dataset(self) -> Dataset:
-        """What is released."""
+        """The dataset that is released."""
         return self.desk.dataset
 
     @property
     def analyst(self) -> str | None:
-        """Who pays."""
+        """The analyst who pays."""
         return self.desk.analyst
 
     def measured(self, step: str, measurement: Measurement, *, text: str) -> StepResult:
@@ -175,13 +175,13 @@ class KeyedSteps:
         return self._bought(step, measurement, release_measurement, text)
 
     def chosen(self, step: str, selection: ScoredCandidates, *, text: str) -> StepResult:
-        """Return the number of the chosen candidate."""
+        """Return the index of the chosen candidate."""
         return self._bought(step, selection, release_choice, text)
 
     def _bought(
         self, step: str, asked: Measurement | ScoredCandidates, deliver: Callable[..., Release], text: str
     ) -> StepResult:
-        """Return what was recorded for a step before; else buy it."""
+        """Return the recorded result of a step; otherwise pay for it."""
         earlier = self._earlier(step, asked.query)
         if earlier is not None:
             return earlier
@@ -198,7 +198,7 @@ class KeyedSteps:
         return StepResult(step, bought.receipt.event, "paid", bought.item)
 
     def charge(self, step: str) -> Event | None:
-        """Return what a step of an earlier attempt was charged with; None where there was none."""
+        """Return the event that an earlier attempt charged for a step; None if there was none."""
         receipt = self.dataset.ledger.receipt(self._key(step), analyst=self.analyst)
         return None if receipt is None else receipt.event
 
@@ -206,7 +206,7 @@ class KeyedSteps:
         return f"release {self.run} {step}"
 
     def _earlier(self, step: str, query: Query) -> StepResult | None:
-        """Return what an earlier attempt at this run bought here."""
+        """Return the result of this step from an earlier attempt at the run."""
         key = self._key(step)
         try:
             recalled = self.desk.recall(key)
@@ -226,16 +226,16 @@ class KeyedSteps:
         return StepResult(step, event, "lost", None)
 
 
-# --- A run: what is declared before the first charge, what has been spent of it, and what it has bought. ---
+# --- A run: what is declared before the first charge, what has been spent, and the results. ---
 
 
 ProgressCallback = Callable[[float, str], None]
-"""Called with the part of the run that is done, from 0 to 1, and what is being done."""
+"""Called with the completed fraction of the run, from 0 to 1, and a description of the current step."""
 
 
 @dataclass(frozen=True, slots=True)
 class RunStep:
-    """One charge of a run, for people."""
+    """One charge of a run, for display."""
 
     name: str
     about: str
@@ -246,56 +246,56 @@ class RunStep:
 
 @dataclass(slots=True)
 class SynthesisRun:
-    """The state of a run. It changes by whole steps."""
+    """The state of a run. It changes in whole steps."""
 
     workload: Workload
     till: KeyedSteps
     currency: Currency
     total: float
-    """What all steps may cost, in the currency."""
+    """The total cost of all steps, in the currency."""
     cells: int
-    """How many cells a belief, or a component of one, may have."""
+    """The largest number of cells of a belief, or of one of its components."""
     progress: ProgressCallback
     spent: float = 0.0
     steps: list[RunStep] = field(default_factory=list)
 
     @property
     def left(self) -> float:
-        """What is left."""
+        """What is left of the total."""
         return self.total - self.spent
 
     @property
     def size(self) -> int:
-        """How many rows the table is said to have, publicly."""
+        """The declared, public number of rows of the table."""
         return max(1, self.till.dataset.schema.unit.size)
 
     @property
     def unit(self) -> Unit:
-        """Who is protected: what prices hold for."""
+        """The protected unit, for which prices hold."""
         return self.till.dataset.schema.unit
 
     def sensitivity(self, blocks: Sequence[Block]) -> Sensitivity:
-        """Return how far a unit moves the counts of some blocks."""
+        """Return the sensitivity of the counts of some blocks to one unit."""
         return unit_sensitivity(self.asked(blocks), self.unit)
 
     def asked(self, blocks: Sequence[Block]) -> Query:
-        """Return blocks as a question to the table."""
+        """Return blocks as a query of the table."""
         return Query(self.workload.query.domain, tuple(blocks))
 
     def believed(self, belief: Belief, blocks: Sequence[Block], *, share: float = 1.0) -> tuple[int, ...]:
-        """Return what a belief about a share of the declared rows expects of blocks, in whole rows."""
+        """Return the expected counts of blocks, in whole rows, under a belief about a share of the declared rows."""
         found = np.rint(belief.expect(self.workload.over(blocks)) * share * self.size)
         return tuple(found.astype(np.int64).tolist())
 
     def holds(self, belief: Belief, block: Block) -> bool:
-        """Return whether moving a belief by a block would tie no more cells together than are held."""
+        """Return whether updating a belief by a block keeps its components within the cell limit."""
         if not isinstance(belief, ComponentBelief):
             return True
         touched = [part for part in belief.parts if block.attributes & set(part.support.domain.names)]
         return math.prod(part.support.size for part in touched) <= self.cells
 
     def refuse_wide(self) -> None:
-        """Refuse a workload with a block that no belief here can be moved by."""
+        """Refuse a workload with a block that no belief here can be updated by."""
         support = self.workload.support
         for block in self.workload.query.blocks:
             if math.prod(support.shape[place] for place in support.places(block.attributes)) > self.cells:
@@ -305,7 +305,7 @@ class SynthesisRun:
                 )
 
     def measure(self, step: str, blocks: Sequence[Block], part: float) -> tuple[ObservedBlock, ...]:
-        """Return blocks as they were measured for a part of the budget; nothing where the answer was lost."""
+        """Measure blocks for a share of the budget and return the results; nothing if the answer was lost."""
         noise = self.currency.noise(part, self.sensitivity(blocks))
         measurement = Measurement(self.asked(blocks), (noise,) * len(blocks))
         about = ", ".join(map(describe_block, blocks))
@@ -321,7 +321,7 @@ class SynthesisRun:
         return tuple(found)
 
     def choose(self, step: str, selection: ScoredCandidates) -> int | None:
-        """Return the number of the chosen candidate; None where it was lost."""
+        """Return the index of the chosen candidate; None if it was lost."""
         bought = self.till.chosen(step, selection, text=f"release {self.till.run[:12]}, {step}: choose")
         self._note(bought, "choose what to measure")
         return None if bought.release is None else int(bought.release.values[0])
@@ -335,11 +335,11 @@ class SynthesisRun:
 
 
 def describe_block(block: Block) -> str:
-    """Return a block in words: the columns of a marginal, or those that a count looks at."""
+    """Describe a block: the columns of a marginal, or those that a count uses."""
     names = marginal_columns(block)
     return " × ".join(names) if names is not None else f"count by {', '.join(sorted(block.attributes))}"
 
 
 def run_digest(*declared: object, query: Query) -> str:
-    """Return the digest of all that a run is about."""
+    """Return the digest of everything that a run declares."""
     return hashlib.sha256(repr((*map(str, declared), to_json(query))).encode()).hexdigest()

@@ -1,4 +1,4 @@
-"""`synthesize`: from a workload and a part of the budget to a public model, charged step by step."""
+"""`synthesize`: from a workload and a share of the budget to a public model, charged step by step."""
 
 from __future__ import annotations
 
@@ -41,24 +41,24 @@ if TYPE_CHECKING:
     from dodona.schema.schema import Unit
 
 _CLOSE = Fraction(1, 1000)
-"""The whole budget's own ε is taken for all of it: two ways to convert it differ by less than this."""
+"""The whole budget's own ε counts as all of it: two conversions of it differ by less than this."""
 _ROUNDING = Fraction(1, 10**9)
-"""What every run leaves over."""
+"""The margin that every run leaves unspent."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SynthesisOffer:
-    """A release before its first charge: what it takes, and what is promised where something is."""
+    """A release before its first charge: its price, and its guarantee, if any."""
 
     method: str
     share: Fraction
-    """Which part of the whole budget it may take."""
+    """The share of the whole budget that it may take."""
     price: float
     unit: str
     left: Fraction
     promise: ErrorGuarantee | None
     run: str
-    """The digest of all that is declared; charges stand under it."""
+    """The digest of the declaration, under which charges are recorded."""
 
     def __str__(self) -> str:
         fits = "" if self.share * (1 - _ROUNDING) <= self.left else ": it would be refused"
@@ -72,7 +72,7 @@ class SynthesisOffer:
         return f"{told} Promised: all answers within {within:.4g} of all rows, at {sure:.0%}."
 
 
-def synthesize(  # noqa: PLR0913  the surface
+def synthesize(  # noqa: PLR0913  the public interface
     curator: Curator,
     workload: Workload,
     *,
@@ -86,11 +86,11 @@ def synthesize(  # noqa: PLR0913  the surface
 ) -> SyntheticModel:
     """Return a public model of the table that answers the workload, charged step by step.
 
-    The price is an ε at the budget's own δ, or a share of the whole budget. As an ε it is refused where it takes more
-    than `max_price`, or than the dataset lets one call take; a share says itself what is taken.
+    The price is an ε at the budget's δ, or a share of the whole budget. An ε is refused if it takes more than
+    `max_price`, or than the dataset allows for one call; a share already states what it takes.
 
-    The same release under the same name is never charged twice: after an interruption it goes on where it was, and
-    afterwards it is told again.
+    The same release under the same name is never charged twice: after an interruption it resumes, and once complete it
+    is replayed.
     """
     run, way = _make_run(curator, workload, epsilon, share, method or Annealed(), cells, name, progress)
     default = run.till.desk.dataset.default
@@ -125,7 +125,7 @@ def synthesize(  # noqa: PLR0913  the surface
 def _run_method(
     run: SynthesisRun, method: SynthesisMethod
 ) -> tuple[CellDistribution, FitState | None, float, ErrorGuarantee | None]:
-    """Return the law that a method leads to, what it was fitted to, its part of the rows, and what is promised."""
+    """Return the law that a method produces, its measurements, its share of the rows, and its guarantee."""
     match method:
         case Annealed():
             fitted = run_annealed(run, method)
@@ -143,7 +143,7 @@ def _run_method(
             assert_never(method)
 
 
-def quote_synthesis(  # noqa: PLR0913  the surface
+def quote_synthesis(  # noqa: PLR0913  the public interface
     curator: Curator,
     workload: Workload,
     *,
@@ -153,7 +153,7 @@ def quote_synthesis(  # noqa: PLR0913  the surface
     cells: int = DEFAULT_CELLS,
     name: str = "",
 ) -> SynthesisOffer:
-    """Return what a release would take; nothing is charged. It refuses what `release` would refuse."""
+    """Return the price of a release without charging it. It refuses what `synthesize` would refuse."""
     run, way = _make_run(
         curator, workload, epsilon, share, method or Annealed(), cells, name, lambda _part, _about: None
     )
@@ -178,7 +178,7 @@ def quote_synthesis(  # noqa: PLR0913  the surface
     )
 
 
-def _make_run(  # noqa: PLR0913, PLR0917  all that is declared
+def _make_run(  # noqa: PLR0913, PLR0917  the whole declaration
     curator: Curator,
     workload: Workload,
     epsilon: Exact | None,
@@ -188,7 +188,7 @@ def _make_run(  # noqa: PLR0913, PLR0917  all that is declared
     name: str,
     progress: ProgressCallback,
 ) -> tuple[SynthesisRun, SynthesisMethod]:
-    desk = curator.desk  # a release spends what the curator's questions spend
+    desk = curator.desk  # a release spends from the same budget as the curator's questions
     dataset, analyst = desk.dataset, desk.analyst
     if workload.query.domain != dataset.schema.domain:
         raise InvalidWorkload("This workload is over another table. Build it from this dataset's schema.")
@@ -216,7 +216,7 @@ def _currency(dataset: Dataset, method: SynthesisMethod) -> Currency:
 def _total(
     dataset: Dataset, analyst: str | None, epsilon: Exact | None, share: Exact | None, currency: Currency
 ) -> float:
-    """Return what all steps may cost, in the currency."""
+    """Return the total cost of all steps, in the currency."""
     if (epsilon is None) == (share is None):
         raise InvalidRequest("Write one of epsilon=, a price, and share=, a part of the whole budget.")
     ledger = dataset.ledger
@@ -228,7 +228,7 @@ def _total(
     else:
         part = to_share(share if share is not None else 1, argument="share")
         part = to_fraction(part, argument="share", lower=Fraction(1, 10**9), upper=Fraction(1))
-    # What was promised before any charge is what is declared: a run that is taken up again has spent a part of it.
+    # The total is what was offered before any charge: a resumed run has already spent a part of it.
     return (
         float(min(part, Fraction(1)) * whole)
         if part <= 1 + _CLOSE
@@ -244,7 +244,7 @@ def _whole(ledger: Ledger, unit: Unit, currency: Currency) -> Fraction:
     """Return the whole budget in the currency."""
     if currency.unit == "ε":
         return ledger.budget.epsilon
-    return 1 / ledger.share(UnevenGaussianEvent(Fraction(2), unit.neighbours))  # an event of ρ = 1
+    return 1 / ledger.share(UnevenGaussianEvent(Fraction(2), unit.neighbours))  # an event with ρ = 1
 
 
 def _share(run: SynthesisRun, price: float) -> Fraction:
@@ -258,7 +258,7 @@ def _share_that_fits(most: Fraction) -> AffordableRequest:
 
 
 def _require_affordable(run: SynthesisRun, most: Fraction) -> None:
-    """Refuse a run that takes more than it may; one that was begun goes on, and each step is decided by itself."""
+    """Refuse a run that exceeds its limit; a run that has begun continues, and each step is decided separately."""
     if any(run.till.charge(step) is not None for step in ("singles", "database", "1 choose")):
         return
     left = run.till.dataset.ledger.left(analyst=run.till.analyst)

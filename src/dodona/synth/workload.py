@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from dodona.knowledge.fit import Belief
 
 
-# --- What is said about a release that cannot be made. Nothing was charged in any of these cases. ---
+# --- Errors for releases that cannot be made. Nothing has been charged in any of these cases. ---
 
 
 class InvalidWorkload(InvalidRequest):
@@ -34,12 +34,12 @@ class InvalidWorkload(InvalidRequest):
 
 
 class TooManyDatabases(InvalidRequest):
-    """More databases would have to be compared than can be walked through."""
+    """The method would have to compare more databases than can be enumerated."""
 
     code = "release-universe-too-large"
 
     def __init__(self, *, cells: int, rows: int, needed: int, limit: int) -> None:
-        """Say what it would need, what is possible, and what to use instead."""
+        """Report what it would need, what is possible, and what to use instead."""
         self.needed = needed
         super().__init__(
             f"There are {format_cells(needed)} databases of {rows} rows over {format_cells(cells)} cells, and at most "
@@ -49,12 +49,12 @@ class TooManyDatabases(InvalidRequest):
 
 
 class SynthesisTooExpensive(Refused):
-    """A release does not fit what is left of the budget."""
+    """A release does not fit the remaining budget."""
 
     code = "release-too-dear"
 
     def __init__(self, *, asked: Fraction, left: Fraction) -> None:
-        """Say what was asked, what is left, and what would fit."""
+        """Report what was asked, what is left, and what would fit."""
         self.asked, self.left = asked, left
         fits = (
             f'write share = "{format_decimal_rounded_down(left)}" or less'
@@ -67,12 +67,12 @@ class SynthesisTooExpensive(Refused):
 
 
 class SynthesisStopped(Refused):
-    """The budget ran out in the middle of a release: somebody else has spent of it meanwhile."""
+    """The budget ran out during a release, because another caller spent from it meanwhile."""
 
     code = "release-stopped"
 
     def __init__(self, *, steps: int, left: float) -> None:
-        """Say how far it came, and how to go on."""
+        """Report the progress, and how to continue."""
         self.steps = steps
         super().__init__(
             f"The budget ran out after {steps} steps of this release, as others spent it too: {format_percent(left)} "
@@ -82,11 +82,11 @@ class SynthesisStopped(Refused):
         )
 
 
-# --- A workload: the counts that a release is to answer well, all of them declared before anything is asked. ---
+# --- A workload: the counts that a release should answer well, all declared before anything is asked. ---
 
 
 DEFAULT_CELLS = 1 << 22
-"""A dense belief, or a component, of more cells is not held: fits would take minutes."""
+"""The largest number of cells of a dense belief or component: with more, fits would take minutes."""
 
 
 @dataclass(frozen=True)
@@ -96,10 +96,10 @@ class Workload:
     query: Query
     """All blocks, over the domain of the whole table."""
     values_only: bool = False
-    """Whether rows are taken to have a value in every column: no weight is kept for missing and other values."""
+    """Whether rows are assumed to have a value in every column, with no weight for missing and other values."""
 
     def __post_init__(self) -> None:
-        """Refuse what is no count, stands twice, or asks about nothing."""
+        """Refuse blocks that are not counts, duplicates, and an empty workload."""
         seen = set[Block]()
         for place, block in enumerate(self.query.blocks):
             if isinstance(block.weight, PeopleWeight):
@@ -116,7 +116,7 @@ class Workload:
     def ways(
         cls, domain: Domain, ways: int, columns: Iterable[str] | None = None, *, values_only: bool = False
     ) -> Self:
-        """Return all marginals of so many columns."""
+        """Return all marginals over `ways` columns."""
         names = domain.names if columns is None else tuple(columns)
         if len(set(names)) != len(names):
             raise InvalidWorkload(f"columns = {', '.join(names)} has a name twice. Write each column once.")
@@ -126,7 +126,7 @@ class Workload:
 
     @classmethod
     def marginals(cls, domain: Domain, sets: Iterable[Sequence[str]], *, values_only: bool = False) -> Self:
-        """Return some marginals, each the counts of all combinations of values of some columns."""
+        """Return the given marginals: each has the counts of all value combinations of its columns."""
         return cls(Query(domain, tuple(marginal_block(domain, names) for names in sets)), values_only)
 
     @classmethod
@@ -139,7 +139,7 @@ class Workload:
 
     @cached_property
     def names(self) -> tuple[str, ...]:
-        """The columns that it is about, in the order of the table."""
+        """The columns of the workload, in the order of the table."""
         used = frozenset[str]().union(*(block.attributes for block in self.query.blocks))
         return tuple(name for name in self.query.domain.names if name in used)
 
@@ -154,17 +154,17 @@ class Workload:
         return Query(self.support.domain, tuple(blocks))
 
     def uniform(self, *, cells: int = DEFAULT_CELLS) -> Belief:
-        """Return the belief that knows nothing: dense where that is small enough, else in components."""
+        """Return the uniform belief: dense if it is small enough, else in components."""
         return uniform_hypothesis(self.support, cells=cells)
 
 
 def uniform_hypothesis(support: Support, *, cells: int) -> Belief:
-    """Return the belief that knows nothing."""
+    """Return the uniform belief."""
     return DenseBelief.uniform(support) if support.size <= cells else ComponentBelief.uniform(support, limit=cells)
 
 
 def marginal_block(domain: Domain, names: Sequence[str]) -> Block:
-    """Return the block of a marginal; its keys stand in the order of the table."""
+    """Return the block of a marginal; its keys are in the order of the table."""
     if not names or len(set(names)) != len(names):
         raise InvalidWorkload(
             f"by = {', '.join(names) or 'nothing'} is no marginal. Write one column or more, each once."
@@ -182,7 +182,7 @@ def marginal_block(domain: Domain, names: Sequence[str]) -> Block:
 
 
 def marginal_columns(block: Block) -> tuple[str, ...] | None:
-    """Return the columns of a marginal that has a group for each value; None for any other block."""
+    """Return the columns of a marginal with one group per value; None for any other block."""
     if block.where != EVERYTHING or not block.keys:
         return None
     names = [key.attribute for key in block.keys if isinstance(key, Partition) and key.single]

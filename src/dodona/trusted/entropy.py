@@ -76,7 +76,7 @@ class Keystream:
 
     def words(self, count: int) -> NDArray[np.uint64]:
         """Return `count` fresh uniform 64-bit words."""
-        filled = np.zeros(count + count % 2, dtype=np.uint64)  # whole AES blocks; zeros, so that an unwritten block is noticed
+        filled = np.zeros(count + count % 2, dtype=np.uint64)  # whole AES blocks; zeros, so that gaps are noticed
         target = filled.view(np.uint8).data
         with self._lock:
             try:

@@ -75,7 +75,7 @@ class _Gate:
         return self._ledger.armings(self._receipt)
 
     def read(self, query: Query, add: Callable[[Exact], Result]) -> Result:
-        """Return the result of `add`, which adds noise to the exact answers. Errors keep no frame that holds the answers.
+        """Return the result of `add`, which adds noise to the exact answers. Errors keep no frame that holds these.
 
         An interrupt or an out-of-memory error may occur at any moment, even between the read and the noise.
         """

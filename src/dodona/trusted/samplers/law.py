@@ -208,7 +208,7 @@ def _certified(law: DiscreteLaw, bits: int, precision: int) -> tuple[int, ...] |
         low = low * ratio_low >> precision
         high = -(-high * ratio_high >> precision)
         if high < small:
-            # From here on, ratios never increase: a geometric series bounds the rest, and equals it if they are constant.
+            # Ratios never increase from here on: a geometric series bounds the rest, and equals it if they are constant.
             tail_low = fold * (low if quadratic else low * one // (one - ratio_low))
             tail_high = fold * -(-high * one // (one - ratio_high))
             if tail_high < small and tail_high - tail_low < 1 << WORD // 2:
@@ -247,7 +247,7 @@ BAND = 2.0**-45
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LawTable:
-    """The tables for the kernels: 63-bit thresholds, the guide, and the exponents as doubles for the certified filter."""
+    """The tables of the kernels: 63-bit thresholds, the guide, and exponents as doubles for the certified filter."""
 
     law: DiscreteLaw
     bounds: NDArray[np.uint64]

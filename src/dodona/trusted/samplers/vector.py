@@ -77,7 +77,7 @@ def _negate(magnitude: NDArray[np.int64], negative: NDArray[np.int64]) -> None:
 
 
 def _power(exponent: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return e^-exponent by its series, using only basic operations, which IEEE 754 rounds identically on every machine."""
+    """Return e^-exponent by its series in basic operations only, which IEEE 754 rounds identically everywhere."""
     power = np.ones_like(exponent)
     for term in range(SERIES_TERMS, 0, -1):
         power = 1 - exponent * power / term
