@@ -23,7 +23,7 @@ def run_blr(run: SynthesisRun, method: Blr) -> tuple[DenseBelief, ErrorGuarantee
     selection = database_selection(run, rows)
     found = run.choose("database", selection)
     weights = np.zeros(selection.size_of_universe)
-    # If the choice was lost after its charge, only the universe is known: start from the uniform distribution.
+    # If the choice was lost after its charge, only the universe is known, so the belief is uniform.
     np.add.at(weights, list(range(weights.size) if found is None else selection.cells(found)), 1.0)
     return DenseBelief(run.workload.support, weights), None if found is None else promise
 
@@ -43,7 +43,7 @@ def plan_database_rows(run: SynthesisRun, method: Blr) -> tuple[int, ErrorGuaran
     """Return the number of rows of a database, and the error guarantee; refuse too many databases to enumerate."""
     questions, cells = run.workload.query.values, run.workload.support.size
     loss = math.sqrt(8 * run.total) if run.currency.unit == "ρ" else run.total
-    epsilon = loss / unit_sensitivity(run.workload.query, run.unit).linf  # the remaining ε for each row of a person
+    epsilon = loss / unit_sensitivity(run.workload.query, run.unit).linf  # the ε for one row of a person
     if method.rows is not None:
         rows = method.rows
     elif method.within is not None:

@@ -31,7 +31,7 @@ MAX_THEOREM_ROUNDS = 10**6
 def mwem_error(  # noqa: PLR0913  the parameters of the bound
     rows: int, *, universe: int, questions: int, rounds: int, epsilon: float, confidence: float = 0.95
 ) -> float:
-    """Return √(ln|X|/2c) + (2/(nε))·ln(2kc/β): an error bound for all answers of the mean hypothesis, as shares of rows.
+    """Return √(ln|X|/2c) + (2/(nε))·ln(2kc/β): an error bound for all answers of the mean hypothesis, as row shares.
 
     Each of c rounds chooses one of the 2k questions and their negations by the exponential mechanism at ε, and updates
     the weights by e^{η·f}, η = √(8·ln|X|/c). Nothing else is paid for.
@@ -121,7 +121,7 @@ class Mwem:
     law: NoiseName = "gaussian"
     hypothesis: HypothesisKind = "last"
     update: UpdateKind = "refit"
-    """Refit to all measurements, or take the textbook's single step e^(weight·(told - believed)/2)."""
+    """Refit to all measurements, or take the textbook's single step e^(weight·(measured - believed)/2)."""
 
     def __post_init__(self) -> None:
         """Validate the number of rounds."""
@@ -325,7 +325,7 @@ def run_mwem(run: SynthesisRun, method: Mwem) -> tuple[FitState, Mixture | None]
 def _choose_worst_block(
     run: SynthesisRun, belief: Belief, blocks: list[Block], number: int, part: float
 ) -> Block | None:
-    """Return the block that is farthest from the belief, chosen for a share of the budget; None if the choice was lost."""
+    """Return the block farthest from the belief, chosen for a share of the budget; None if the choice was lost."""
     query, ones, none = run.asked(blocks), (1,) * len(blocks), (0,) * len(blocks)
     choice = run.currency.choice(part, distance_sensitivity(query, ones, run.unit))
     found = run.choose(f"{number} choose", DistanceScores(query, run.believed(belief, blocks), ones, none, choice))
@@ -337,7 +337,7 @@ def _refit(fitted: FitState, seen: tuple[ObservedBlock, ...]) -> FitState:
 
 
 def _multiplicative_step(run: SynthesisRun, fitted: FitState, seen: tuple[ObservedBlock, ...]) -> FitState:
-    """Return the belief after the literature's step: each cell times e^(weight·(told - believed)/2), in shares."""
+    """Return the belief after the literature's step: each cell times e^(weight·(measured - believed)/2), in shares."""
     query = run.workload.over([seen[0].block])
     away = np.clip((seen[0].values - fitted.belief.expect(query)) / 2, -1.0, 1.0)
     return FitState(fitted.belief.tilted(query, exponents=away), fitted.joined(seen).seen)

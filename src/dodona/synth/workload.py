@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from dodona.knowledge.fit import Belief
 
 
-# --- Errors for releases that cannot be made. Nothing has been charged in any of these cases. ---
+# --- Errors for releases that cannot be made. Nothing has been charged in these cases, except in SynthesisStopped. ---
 
 
 class InvalidWorkload(InvalidRequest):
@@ -99,7 +99,7 @@ class Workload:
     """Whether rows are assumed to have a value in every column, with no weight for missing and other values."""
 
     def __post_init__(self) -> None:
-        """Refuse blocks that are not counts, duplicates, and an empty workload."""
+        """Refuse blocks that do not count rows, that count all rows, or that appear twice."""
         seen = set[Block]()
         for place, block in enumerate(self.query.blocks):
             if isinstance(block.weight, PeopleWeight):

@@ -208,7 +208,7 @@ def _certified(law: DiscreteLaw, bits: int, precision: int) -> tuple[int, ...] |
         low = low * ratio_low >> precision
         high = -(-high * ratio_high >> precision)
         if high < small:
-            # Ratios never increase from here on: a geometric series bounds the rest, and equals it if they are constant.
+            # Ratios never increase from here: a geometric series bounds the rest, and equals it if they are constant.
             tail_low = fold * (low if quadratic else low * one // (one - ratio_low))
             tail_high = fold * -(-high * one // (one - ratio_high))
             if tail_high < small and tail_high - tail_low < 1 << WORD // 2:
