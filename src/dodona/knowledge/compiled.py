@@ -34,7 +34,7 @@ def scale(weights: NDArray[np.float64], region: Region, factor: float) -> None:
 def _sum(weights, starts, width):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     total = 0.0
     for place in range(starts.size):
-        row = weights[starts[place] : starts[place] + width]  # indices into a slice cannot wrap around, which the compiler can use
+        row = weights[starts[place] : starts[place] + width]  # indices into a slice cannot wrap around
         own = 0.0
         for cell in range(row.size):
             own += row[cell]

@@ -167,7 +167,7 @@ class ComponentBelief:
     def _tied_for(self, query: Query) -> tuple[int, list[DenseBelief], Query]:
         """Return the index of the component that a query concerns, all components, and the query restricted to it."""
         one = single_block(query, self._support)
-        names = one.block.attributes or frozenset(self._support.domain.names[:1])  # with no attributes any component will do: it rejects the query
+        names = one.block.attributes or frozenset(self._support.domain.names[:1])  # without attributes: any will refuse
         number, parts = self._joined(names)
         return number, parts, Query(parts[number].support.domain, query.blocks)
 

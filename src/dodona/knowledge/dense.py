@@ -280,7 +280,7 @@ class DenseBelief:
 
     The total is stored beside the weights and is the only normalisation, so an update of some cells leaves all others
     untouched. `updated` and `tilted` work in place: they pass the vector on to the belief that they return, and the
-    old one is spent (`SpentBelief`). A vector of 2^27 weights is a gigabyte, and copying it at each step would be slower
+    old one is spent (`SpentBelief`). A vector of 2^27 weights is a gigabyte; copying it at each step would be slower
     than the step; `copied` returns a belief with its own weights.
     """
 
@@ -443,7 +443,7 @@ class DenseBelief:
         return self._stepped(float(np.abs(np.log(table)).max()), known=None)
 
     def _stepped(self, depth: float, *, known: _LastRead | None) -> Self:
-        """Return the belief after a step of `depth` nats; recompute the total regularly and before weights could vanish."""
+        """Return the belief after a step of `depth` nats; recompute the total regularly and before weights vanish."""
         self._steps += 1
         self._depth += abs(depth)
         self._known = known

@@ -153,7 +153,7 @@ class Span:
 
 
 def _fractions(found: Sequence[int], power: int) -> list[Fraction] | None:
-    """Return fractions with small terms and a common denominator that are congruent to these numbers modulo the power."""
+    """Return fractions with small terms and one common denominator that equal these numbers modulo the power."""
     bound = math.isqrt(power // 2)
     common = 1
     for number in found:
@@ -432,7 +432,7 @@ class Derivation:
         if not self._system.fits(varying):
             return
         variance = noise_variance(self._released[release].noise)
-        for group in sorted(range(len(known)), key=lambda one: len(known[one])):  # short vectors first: they shorten the others
+        for group in sorted(range(len(known)), key=lambda one: len(known[one])):  # short vectors shorten others
             self._system.add(varying[group], variance)
             self._places.append((release, group, known[group].get((), 0)))
 

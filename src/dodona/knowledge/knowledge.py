@@ -73,7 +73,7 @@ ClassSet = tuple[Classes, int]
 
 
 class BundleLevel(Enum):
-    """The kind of a bundle: residuals or a table of counts, for one set of attributes or for all columns asked about."""
+    """The kind of a bundle: residuals or a table of counts, for one set of attributes or for all asked about so far."""
 
     SCOPE_LATTICE = "the residuals of its columns"
     LATTICE = "the residuals of all columns that were asked about"
@@ -203,7 +203,7 @@ def class_sets(pattern: CountPattern) -> tuple[ClassSet, ...] | None:
 
 
 def at_least_as_hard(classes: Classes, members: int, other: int) -> bool:
-    """Return whether a set of classes is at least as hard to estimate as another: as near to half of them, and as large.
+    """Return whether a set of classes is at least as hard to estimate as another: as near to half, and as large.
 
     Both increase the variance of a product, for any noise.
     """

@@ -54,7 +54,7 @@ class PredictionModel:
     _fitted: int = 0
 
     def predict(self, query: Query, rows: float) -> NDArray[np.float64] | None:
-        """Return the predicted answers of a query, in steps, for a table of `rows` rows; None if the model is disabled."""
+        """Return the predicted answers of a query, in steps, for a table of `rows` rows; None if disabled."""
         belief = self._covering(query.blocks)
         if belief is None:
             return None
