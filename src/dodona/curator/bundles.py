@@ -44,7 +44,7 @@ MOST_ROWS = 1 << 18
 MOST_SCALES = 1 << 12
 """Of the noise of residuals that are bought together: for each a table of its law is built before it is drawn."""
 _SPARE = 1.0005  # more than the step size of quantile bounds
-_SELDOM, _CLOSER = 1e-4, 0.88  # below this probability sums of fewer counts may be noisiest; they are tried at this ratio
+_SELDOM, _CLOSER = 1e-4, 0.88  # below this probability sums of fewer counts may be noisiest; numbers fall by this ratio
 _RARE, _LARGE = 2e-9, 512
 _FEW = 64  # in tables of at most this many cells the law of a sum still resembles that of one count
 _TURNS = 8

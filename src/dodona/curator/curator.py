@@ -216,8 +216,8 @@ class Curator:
     ) -> Watch:
         """Return a watch that reports which counts exceed a threshold, up to a number of alerts; charged in full here.
 
-        With a key it survives its process: `above` with the same key and numbers resumes with the remaining alerts, free of
-        charge. Reopening draws new noise for the threshold, which is paid for with a few of the alerts.
+        With a key it survives its process: `above` with the same key and numbers resumes with the remaining alerts,
+        free of charge. Reopening draws new noise for the threshold, which is paid for with a few of the alerts.
         """
         from dodona.curator.watch import open_watch
 
