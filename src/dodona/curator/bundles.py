@@ -49,7 +49,7 @@ _RARE, _LARGE = 2e-9, 512
 _FEW = 64  # in tables of at most this many cells the law of a sum still resembles that of one count
 _TURNS = 8
 _STEP = 1e-6
-_LEAST_VARIANCE = 16.0  # draws of scale 4 and up, as `Bell` requires
+_LEAST_VARIANCE = 16.0  # draws of scale 4 and up, as `GaussianSumBound` requires
 _LEAST_SQUARE = 17  # of the scale of the shortest Helmert rows, which have squared norm 2^|A|
 _SHARES = (0.01, 0.03, 0.1, 0.3)  # of the variance, that may be assigned to the number of rows
 

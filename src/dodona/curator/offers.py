@@ -1,4 +1,4 @@
-"""The parts of an offer beside its price: the expected accuracy, the reason for the price, and cheaper ways."""
+"""The parts of an offer besides its price: the expected accuracy, the reason for the price, and cheaper ways."""
 
 from __future__ import annotations
 

@@ -278,7 +278,7 @@ class _LastRead(NamedTuple):
 class DenseBelief:
     """Weights over a product of up to 2^27 cells. The probability of a cell is its weight divided by the total.
 
-    The total is stored beside the weights and is the only normalisation, so an update of some cells leaves all others
+    The total is stored next to the weights and is the only normalisation; an update of some cells leaves all others
     untouched. `updated` and `tilted` work in place: they pass the vector on to the belief that they return, and the
     old one is spent (`SpentBelief`). A vector of 2^27 weights is a gigabyte; copying it at each step would be slower
     than the step; `copied` returns a belief with its own weights.

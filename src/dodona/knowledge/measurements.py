@@ -151,7 +151,7 @@ def _conjunction_steps(block: Block) -> list[list[tuple[CodeStep | None, int]]] 
     sets = [part for part in parts if type(part) is Among]
     if type(block.weight) is not ConstantWeight or block.keys or len(sets) < len(parts):
         return None
-    if any(before.attribute >= after.attribute for before, after in pairwise(sets)):  # written by hand, not by `both`
+    if any(before.attribute >= after.attribute for before, after in pairwise(sets)):  # not from `conjunction`
         return None
     found: list[list[tuple[CodeStep | None, int]]] = [[(None, block.weight.number)] if block.weight.number else []]
     for own in sets:

@@ -84,7 +84,7 @@ def find_pattern(block: Block, domain: Domain) -> CountPattern | None:
     where = block.where
     parts = where.parts if type(where) is And else (where,)
     sets = [part for part in parts if type(part) is Among]
-    # `both` names each attribute once and in order; an And written by hand may not.
+    # `conjunction` names each attribute once and in order; an And written by hand may not.
     if len(sets) == len(parts) and all(before.attribute < after.attribute for before, after in pairwise(sets)):
         return _product_pattern(sets, domain)
     if type(where) is Jointly:
