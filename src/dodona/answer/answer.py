@@ -148,7 +148,7 @@ class Answer:
         return (*self.question.warnings, *self.notes, *stale, *guess, *self._untold(), *chosen)
 
     def _untold(self) -> Iterator[str]:
-        """Yield a warning for each average with groups that have too few rows for an interval."""
+        """Yield a warning for each average with groups of too few rows to say more than the public range."""
         for number, column in enumerate(displayed_columns(self.question)):
             mean = column.expression
             if isinstance(mean, Mean):

@@ -141,11 +141,11 @@ def quantile_code_range(
     """
     cuts, bins = tree.walk.cuts, len(tree.walk.cuts) - 1
     below = tree.below
-    # Level `high` is in a bin if not too many rows are below the bin. Nothing is below the first boundary.
+    # Level `high` may be in a bin if not too many rows are below the bin. Nothing is below the first boundary.
     over = below - high * tree.rows[:, None]
     may_begin = over <= boundary_noise_quantiles(tree, over, level=high, failing=failing / 2)
     may_begin[:, 0] = True
-    # Level `low` is in a bin if enough rows are below the bin's end. All rows are below the last boundary.
+    # Level `low` may be in a bin if enough rows are below the bin's end. All rows are below the last boundary.
     under = below - low * tree.rows[:, None]
     may_end = under >= -boundary_noise_quantiles(tree, under, level=low, failing=failing / 2)
     may_end[:, bins] = True

@@ -279,7 +279,7 @@ def plan_weights(
     """Return the price and guarantee of weights, from public facts alone.
 
     If the number of rows is not public, the declared size must not be smaller, or the stated guarantee is too strong:
-    missing rows are assumed to be in a cell that no question counts. The price does not depend on it.
+    rows short of it are assumed to be in a cell that no question counts. The price does not depend on it.
     """
     schema, ledger = dataset.schema, dataset.ledger
     names = schema.domain.names if columns is None else tuple(columns)
