@@ -1,7 +1,7 @@
-"""What is answered: values, honest intervals, prices; and what would be, before anything is spent.
+"""Answers: values, valid intervals and prices; and offers, before anything is spent.
 
-- `answer`: `Answer`, evaluated when somebody looks at it, and `make_answer`; `offer`: `Offer`, before it is bought
-- `measured`, `derived`: the values that an answer is read from, fresh or following from earlier releases
+- `answer`: `Answer`, evaluated lazily, and `make_answer`; `offer`: `Offer`, before it is bought
+- `measured`, `derived`: the values behind an answer, newly measured or derived from earlier releases
 - `laws`, `sums`: the laws of their errors, and `half_width`
 - `evaluation`, `bands`, `ratios`, `quantiles`, `view`: intervals of expressions over those values
 - `tolerance`, `prediction`: how accurate an answer must be, and how accurate it would be

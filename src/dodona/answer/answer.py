@@ -39,7 +39,7 @@ _REUSE_WARNING = (
 
 @dataclass(frozen=True, slots=True)
 class ColumnAccuracy:
-    """How far off the values of a column may be at the answer's confidence."""
+    """The accuracy of a column's values at the answer's confidence."""
 
     column: str
     worst: float
@@ -49,7 +49,7 @@ class ColumnAccuracy:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class Answer:
-    """What was answered. Nothing is computed before it is looked at; noisy values are never rounded or made to fit."""
+    """An answer. It is evaluated lazily; noisy values are never rounded or adjusted."""
 
     measured: Evidence
     """What it is read from: what was measured, or what follows from numbers that were told before."""
@@ -75,12 +75,12 @@ class Answer:
 
     @property
     def question(self) -> Question:
-        """What was asked."""
+        """The question that was asked."""
         return self.measured.question
 
     @property
     def confidence(self) -> float:
-        """How often an interval holds the exact value, at least."""
+        """The least probability that an interval contains the exact value."""
         return self.view.confidence
 
     @property
@@ -90,13 +90,13 @@ class Answer:
 
     @property
     def estimated(self) -> tuple[bool, ...]:
-        """Whether the cells of each column are estimates; others are labels, or were written down."""
+        """Whether each column holds estimates; other columns hold labels or constants."""
         known = (KeyLabel, Written, Comparison, Logic)
         return tuple(not isinstance(column.expression, known) for column in displayed_columns(self.question))
 
     @property
     def rows(self) -> tuple[Row, ...]:
-        """The rows that are shown, in order."""
+        """The displayed rows, in order."""
         found = self._rows
         if found is None:
             found = make_rows(self.measured, self.view)
@@ -105,7 +105,7 @@ class Answer:
 
     @property
     def value(self) -> Estimate:
-        """The one estimate of an answer with one cell."""
+        """The single estimate of an answer with one cell."""
         cells = [estimate for row in self.rows for estimate in row.estimates]
         if len(cells) != 1:
             raise InvalidRequest(
@@ -116,7 +116,7 @@ class Answer:
 
     @property
     def accuracy(self) -> tuple[ColumnAccuracy, ...]:
-        """For each column of estimates, how far off they may be: at worst, and typically."""
+        """The worst and the typical half-width of each column of estimates."""
         found = []
         for number, (name, estimated) in enumerate(zip(self.columns, self.estimated, strict=True)):
             cells = (row.cells[number] for row in self.rows)
@@ -127,12 +127,12 @@ class Answer:
 
     @property
     def mechanism(self) -> str:
-        """The noise that was added, in words."""
+        """The added noise, in words."""
         return display.describe_mechanism(self.measured)
 
     @property
     def theorem(self) -> str:
-        """The ids of the theory pages: those of the privacy of the noise, then those of the intervals."""
+        """The ids of the theory pages: on the privacy of the noise, then on the intervals."""
         return display.theorem_ids(self.measured)
 
     @property
@@ -148,7 +148,7 @@ class Answer:
         return (*self.question.warnings, *self.notes, *stale, *guess, *self._untold(), *chosen)
 
     def _untold(self) -> Iterator[str]:
-        """Yield a warning for each average of which some groups have too few rows to say anything."""
+        """Yield a warning for each average with groups of too few rows to say more than the public range."""
         for number, column in enumerate(displayed_columns(self.question)):
             mean = column.expression
             if isinstance(mean, Mean):
@@ -162,10 +162,10 @@ class Answer:
 
     @property
     def population(self) -> Self:
-        """The answer for the population that the rows were sampled from: intervals with the sampling error.
+        """The answer for the population that the rows were sampled from: intervals include the sampling error.
 
-        A count or sum is what a table of as many rows would have on average. Rows are taken to be drawn one by one, so
-        it is refused where a person may have several.
+        A count or sum is the expected value for a table of as many rows. Rows are assumed to be drawn independently, so
+        it is refused if a person may have several.
         """
         if self.view.rows > 1:
             raise InvalidRequest(
@@ -173,17 +173,17 @@ class Answer:
                 "a dataset with one row a person: rows = 1 in [unit]."
             )
         found = self._seen(replace(self.view, against=Against.POPULATION))
-        _ = found.rows  # what has no such interval is refused here, and not when it is printed
+        _ = found.rows  # evaluate now, so that missing intervals are refused here and not when printing
         return found
 
     def simultaneous(self) -> Self:
-        """Return the answer with intervals that hold for all groups and columns at once."""
+        """Return the answer with intervals that hold simultaneously for all groups and columns."""
         return self._seen(replace(self.view, together=True))
 
     def any_choice(self) -> Self:
-        """Return the answer with intervals that hold at once for every question that could be asked of what was told.
+        """Return the answer with intervals that hold simultaneously for every question about the released values.
 
-        They hold for a question that was asked because of what other answers said: the largest group, the largest half.
+        They are valid even for a question chosen because of other answers: the largest group, the largest half.
         Counts, sums and arithmetic of them have such intervals; they are wider.
 
         Theorem: any-choice
@@ -195,21 +195,21 @@ class Answer:
         if self.draws is None:
             raise InvalidRequest("How many numbers were told so far is not known here. Ask a curator.")
         found = self._seen(replace(self.view, draws=self.draws, together=False))
-        _ = found.rows  # what has no such interval is refused here, and not when it is printed
+        _ = found.rows  # evaluate now, so that missing intervals are refused here and not when printing
         return found
 
     def rounded(self) -> Self:
-        """Return the answer for the eye: fewer digits, no negative counts. The values are no longer unbiased."""
+        """Return the answer for display: fewer digits, no negative counts. The values are no longer unbiased."""
         return self._seen(replace(self.view, rounded=True))
 
     def to_json(self) -> str:
-        """Return the answer as JSON text, in a form that stays; docs/answers.md describes it."""
+        """Return the answer as JSON text, in a stable format; docs/answers.md describes it."""
         return display.to_json(self)
 
     def to_arrow(self, *, typed: bool = False) -> pa.Table:
         """Return an Arrow table: labels as text, and for each estimate its value, `_low` and `_high`.
 
-        With `typed` keys are numbers, truths and dates, and null where a value is missing.
+        With `typed`, keys are numbers, booleans and dates, and null for missing values.
         """
         from dodona.answer import display
 
@@ -228,7 +228,7 @@ class Answer:
         return display.to_polars(self, typed=typed)
 
     def plot(self, axes: Axes | None = None) -> Axes:
-        """Draw the values with their intervals; it needs the extra `plot`."""
+        """Draw the values with their intervals; needs the `plot` extra."""
         from dodona.answer import picture
 
         return picture.plot(self, axes)
@@ -236,7 +236,7 @@ class Answer:
     def __str__(self) -> str:
         return display.to_text(self)
 
-    __repr__ = __str__  # what a prompt shows is the table
+    __repr__ = __str__  # so that a prompt shows the table
 
     def _repr_html_(self) -> str:
         from dodona.answer import picture
@@ -264,7 +264,7 @@ def make_answer(  # noqa: PLR0913  all that is known of an answer comes together
     reused: bool = False,
     draws: DrawCounts | None = None,
 ) -> Answer:
-    """Return the answer that was measured, or that follows; it is evaluated when somebody looks at it."""
+    """Return the answer from measured or derived values; it is evaluated lazily."""
     if source not in _SOURCES:
         raise InvalidArgument("source", source, f"write one of {', '.join(_SOURCES)}")
     if draws is None and isinstance(measured, MeasuredValues):
@@ -287,7 +287,7 @@ def make_answer(  # noqa: PLR0913  all that is known of an answer comes together
 
 @lru_cache(maxsize=256)
 def _table_view(confidence: float, size: int | None, rows: int) -> View:
-    """Return the view of single intervals against the table; answers share it."""
+    """Return the view of single intervals for the table, cached because answers share it."""
     to_failure_probability(confidence)
     public = None if size is None else validate_count(size, argument="size")
     return View(confidence=float(confidence), size=public, rows=validate_count(rows, argument="rows"))

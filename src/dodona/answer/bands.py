@@ -21,31 +21,31 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-# --- A band: for every group a value and an interval, as arrays; and the arithmetic of intervals. ---
+# --- A band: a value and an interval for every group, as arrays; and interval arithmetic. ---
 
 
 @dataclass(frozen=True, slots=True)
 class Band:
-    """Values and the ends of their intervals, one of each for every group. NaN is a value that nothing is known of."""
+    """Values and interval ends, one of each per group. NaN marks an unknown value."""
 
     value: NDArray[np.float64]
     low: NDArray[np.float64]
     high: NDArray[np.float64]
 
     def __post_init__(self) -> None:
-        """Let each interval reach to its value, which ends may miss by a rounding when they are moved or scaled."""
+        """Extend each interval to its value, which rounding may leave outside when ends are shifted or scaled."""
         object.__setattr__(self, "low", np.fmin(self.low, self.value))
         object.__setattr__(self, "high", np.fmax(self.high, self.value))
 
     @classmethod
     def constant(cls, number: float, groups: int) -> Band:
-        """Return the band of a number that is known."""
+        """Return the band of a known number."""
         found = np.full(groups, number, dtype=np.float64)
         return cls(found, found, found)
 
 
 def combine_bands(operator: str, left: Band, right: Band) -> Band:
-    """Return all that two operands in their intervals may give.
+    """Return the range of results for operands within their intervals.
 
     >>> band = combine_bands("-", Band.constant(3.0, 1), Band(np.array([1.0]), np.array([0.0]), np.array([2.0])))
     >>> band.low.item(), band.value.item(), band.high.item()
@@ -74,7 +74,7 @@ def combine_bands(operator: str, left: Band, right: Band) -> Band:
 
 
 def apply_operator(operator: str, left: NDArray[np.float64], right: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the value of + - * / ; a division by 0 has none."""
+    """Return the result of + - * / ; NaN for a division by 0."""
     with np.errstate(all="ignore"):
         match operator:
             case "+":
@@ -89,23 +89,23 @@ def apply_operator(operator: str, left: NDArray[np.float64], right: NDArray[np.f
 
 
 def _corners(left: Band, right: Band) -> NDArray[np.float64]:
-    """Return the products of the ends; 0 times an end that is not known is 0, as the exact value is finite."""
+    """Return the products of the ends; 0 times an unbounded end is 0, as the exact value is finite."""
     products = np.stack([a * b for a in (left.low, left.high) for b in (right.low, right.high)])
     return np.where(np.isnan(products), 0.0, products)
 
 
-# --- Linear forms: expressions that are sums of multiples of measured blocks, whose error has an exact law. ---
+# --- Linear forms: weighted sums of measured blocks, whose error has an exact law. ---
 
 
 @dataclass(frozen=True, slots=True)
 class LinearForm:
-    """constant + Σ factor · steps of a block, by the block's number."""
+    """constant + Σ factor · steps of a block, by the block's index."""
 
     factors: tuple[tuple[int, Fraction], ...]
     constant: Fraction = Fraction(0)
 
     def plus(self, other: LinearForm, times: Fraction) -> LinearForm:
-        """Return this form and a multiple of another one together."""
+        """Return the sum of this form and a multiple of another."""
         found = dict(self.factors)
         for block, factor in other.factors:
             found[block] = found.get(block, Fraction(0)) + times * factor
@@ -118,7 +118,7 @@ class LinearForm:
 
 
 def linear_form(expression: Expression, query: Query) -> LinearForm | None:
-    """Return the linear form that an expression is, None where it is none."""
+    """Return an expression as a linear form; None if it is not linear."""
     match expression:
         case LiteralExpression(Fraction() as number) | PublicValue(number):
             return LinearForm((), number)
@@ -163,7 +163,7 @@ def form_values(form: LinearForm, measured: Evidence) -> NDArray[np.float64]:
 
 
 def form_width(form: LinearForm, measured: Evidence, failing: float) -> float | NDArray[np.float64]:
-    """Return how far off a form may be: for all groups, or for each."""
+    """Return the half-width of a form's intervals: one for all groups, or one for each."""
     match form.factors:
         case ():
             return 0.0
@@ -172,7 +172,7 @@ def form_width(form: LinearForm, measured: Evidence, failing: float) -> float | 
         case _ if isinstance(measured, DerivedValues):
             raise InvariantBroken("The errors of blocks that follow from the same numbers are not independent.")
         case _:
-            # What all factors share is taken out, so that sums of counts stay on the grid of whole numbers.
+            # The common divisor is factored out, so that sums of counts stay on the integer grid.
             shared = min(abs(factor) for _, factor in form.factors)
             terms = tuple(
                 NoiseTerm.of(float(factor / shared), measured.noises[block]) for block, factor in form.factors

@@ -1,4 +1,4 @@
-"""Derived values: linear combinations of released numbers, each with the law of its error. They cost nothing."""
+"""Derived values: linear combinations of released values, each with the law of its error. They cost nothing."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-# --- What follows from numbers that were told before: for each value a combination of them, and the law of its error.
+# --- Derived values: combinations of released values, each with the law of its error. ---
 
 
 _ONLY = "Only counts, sums and arithmetic of them follow from numbers that were told before."
@@ -29,9 +29,9 @@ _ONLY = "Only counts, sums and arithmetic of them follow from numbers that were 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class DerivedValues:
-    """For each block its values in steps, and the laws of their errors: one for each value, or one for all.
+    """The values of each block in steps, and the laws of their errors: one per value, or one for all.
 
-    Values may have draws in common, so nothing here takes them to be independent of each other.
+    Values may share draws, so they are never assumed to be independent.
     """
 
     question: Question
@@ -39,7 +39,7 @@ class DerivedValues:
     laws: tuple[tuple[ErrorLaw, ...], ...]
 
     def __post_init__(self) -> None:
-        """Refuse what is not of the question, and a question that is not made of counts and sums."""
+        """Raise if the values do not match the question, or if it is not made of counts and sums."""
         question, groups = self.question, count_groups(self.question)
         blocks = question.query.blocks
         if not len(blocks) == len(self.parts) == len(self.laws):
@@ -56,16 +56,16 @@ class DerivedValues:
 
     @property
     def values(self) -> list[float]:
-        """The values in steps, one block after the other."""
+        """The values in steps, block by block."""
         return [float(value) for part in self.parts for value in part]
 
     @property
     def groups(self) -> int:
-        """How many groups the question has; every block has one value for each."""
+        """The number of groups of the question; every block has one value for each."""
         return count_groups(self.question)
 
     def numbers(self, block: int) -> NDArray[np.float64]:
-        """Return the values of a block in steps: a row for each group of the question."""
+        """Return the values of a block in steps: one row per group of the question."""
         return np.asarray(self.parts[block], dtype=np.float64).reshape(-1, 1)
 
 
@@ -78,9 +78,9 @@ def make_derived_values(
     values: Sequence[Sequence[float] | NDArray[np.float64]],
     laws: Sequence[ErrorLaw | Sequence[ErrorLaw]],
 ) -> DerivedValues:
-    """Return what an answer is read from that follows from numbers told before; nothing is computed yet.
+    """Return the derived values behind an answer; nothing is evaluated yet.
 
-    For each block of the question: its values in steps, one for each group, and the law of their errors, or a law for
+    For each block of the question: its values in steps, one per group, and the law of their errors, or a law for
     each of them.
     """
     return DerivedValues(question, tuple(values), tuple(_laws(law) for law in laws))
@@ -95,7 +95,7 @@ def _laws(laws: ErrorLaw | Sequence[ErrorLaw]) -> tuple[ErrorLaw, ...]:
 
 
 def half_widths(evidence: Evidence, block: int, failing: float) -> float | NDArray[np.float64]:
-    """Return how many steps a block's values may be off, each but with probability `failing`: for all, or for each.
+    """Return the half-width of a block's values in steps, each at failure probability `failing`: for all, or for each.
 
     Theorem: laplace-accuracy, gaussian-accuracy, smoothed-sum
     """
@@ -106,7 +106,7 @@ def half_widths(evidence: Evidence, block: int, failing: float) -> float | NDArr
     return known[laws[0]] if len(laws) == 1 else np.array([known[law] for law in laws], dtype=np.float64)
 
 
-# --- What is said of a model's guess: which of its intervals bound it, and which bound nothing. ---
+# --- Warnings for a model's guess: which of its intervals are bounds, and which are not. ---
 
 
 _BOUNDED = "This is the model's guess; its interval is all that earlier answers leave possible."
@@ -115,7 +115,7 @@ _UNTOLD = "It has no interval where none is honest that is narrower than the who
 
 
 def guess_warnings(evidence: Evidence, failing: float) -> tuple[str, ...]:
-    """Return what a reader should know of guesses whose intervals fail with a probability."""
+    """Return the warnings for guesses with intervals at this failure probability."""
     laws = (
         [law for own in evidence.laws for law in own if isinstance(law, ModelLaw)]
         if isinstance(evidence, DerivedValues)

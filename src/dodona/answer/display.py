@@ -54,11 +54,11 @@ if TYPE_CHECKING:
 # --- The mechanism of an answer in words, and the theory pages behind it. ---
 
 
-_MOST_LAWS = 3  # more of them are told together
+_MOST_LAWS = 3  # more laws than this are summarised
 
 
 def describe_mechanism(measured: Evidence) -> str:
-    """Return the noises of a measurement in words, with how many values each is on."""
+    """Return the noises of a measurement in words, with the number of values each applies to."""
     if isinstance(measured, DerivedValues):
         return _describe_derived(measured)
     found: dict[Noise, int] = {}
@@ -69,7 +69,7 @@ def describe_mechanism(measured: Evidence) -> str:
 
 
 def _describe_derived(derived: DerivedValues) -> str:
-    """Return what values follow from in words, with how many values each law is of."""
+    """Return the sources of derived values in words, with the number of values of each law."""
     found: dict[ErrorLaw, int] = {}
     for laws, part in zip(derived.laws, derived.parts, strict=True):
         for law in laws:
@@ -105,7 +105,7 @@ def _describe_law(law: ErrorLaw) -> str:
 
 
 def _law_noises(law: ErrorLaw) -> list[tuple[str, float | None]]:
-    """Return the names of a law's noises, and their scales where they are kept."""
+    """Return the names of a law's noises, and their scales if they are stored."""
     match law:
         case NoiseSum():
             return [(term.law, term.scale) for term in law.terms]
@@ -122,7 +122,7 @@ def _law_noises(law: ErrorLaw) -> list[tuple[str, float | None]]:
 
 
 def theorem_ids(measured: Evidence) -> str:
-    """Return the ids of theory pages: of the privacy of the noise, then of the intervals that are shown."""
+    """Return the ids of theory pages: on the privacy of the noise, then on the displayed intervals."""
     if isinstance(measured, DerivedValues):
         return ", ".join(dict.fromkeys(page for laws in measured.laws for law in laws for page in _law_theorems(law)))
     found = [noise.theorem for noise in measured.noises]
@@ -155,7 +155,7 @@ def _expression_theorems(expression: Expression, query: Query, noises: tuple[Noi
 
 
 def _law_theorems(law: ErrorLaw) -> tuple[str, ...]:
-    """Return the pages behind a value that was not measured for its question."""
+    """Return the theory pages behind a value that was not measured for its question."""
     match law:
         case ConfirmedLaw():
             return "sparse-vector-privacy", "confirmed-answer"
@@ -183,7 +183,7 @@ def _times(values: int) -> str:
     return "one value" if values == 1 else f"each of {values:,} values"
 
 
-# --- Answers as text: a plain table, and JSON in a form that stays. ---
+# --- Answers as text: a plain table, and JSON in a stable format. ---
 
 
 _ROWS_OF_TEXT = 60
@@ -191,7 +191,7 @@ JSON_FORMAT = 1
 
 
 def to_text(answer: Answer) -> str:
-    """Return a plain table, and under it what the numbers mean."""
+    """Return a plain table, followed by notes on the numbers."""
     cells = [[cell_text(cell) for cell in row.cells] for row in answer.rows[:_ROWS_OF_TEXT]]
     heads = [printable(name) for name in answer.columns]
     widths = [max(map(len, column)) for column in zip(heads, *cells, strict=True)]
@@ -203,7 +203,7 @@ def to_text(answer: Answer) -> str:
 
 
 def answer_notes(answer: Answer) -> list[str]:
-    """Return what the numbers of an answer mean, where they came from and what they cost."""
+    """Return notes on an answer: the meaning of its numbers, their source and their price."""
     of = "the population's value" if answer.view.against is Against.POPULATION else "the exact value"
     each = "All intervals together hold" if answer.view.together else "Each interval holds"
     if answer.view.draws is not None:
@@ -216,12 +216,12 @@ def answer_notes(answer: Answer) -> list[str]:
 
 
 def cell_text(cell: Cell) -> str:
-    """Return a cell as people read it."""
+    """Return a cell in readable form."""
     return str(cell) if isinstance(cell, Estimate) else label_text(cell)
 
 
 def label_text(label: Label) -> str:
-    """Return a label as people read it.
+    """Return a label in readable form.
 
     >>> label_text(Fraction(1, 4)), label_text(True), label_text("female")
     ('0.25', 'true', 'female')
@@ -238,13 +238,13 @@ def label_text(label: Label) -> str:
 
 
 def interval_text(estimate: Estimate) -> str:
-    """Return the interval of an estimate as people read it."""
+    """Return the interval of an estimate in readable form."""
     digits = decimal_places(estimate.within) if math.isfinite(estimate.within) else 3
     return f"{format_number(estimate.low, digits)} to {format_number(estimate.high, digits)}"
 
 
 def to_json(answer: Answer) -> str:
-    """Return the answer as JSON text. A bound that is not known, and a value that nothing is known of, are null."""
+    """Return the answer as JSON text. Unknown bounds and unknown values are null."""
     columns = [
         {"name": name, "kind": "estimate" if estimated else "label"}
         for name, estimated in zip(answer.columns, answer.estimated, strict=True)
@@ -289,7 +289,7 @@ def _json_cell(cell: Cell) -> object:
 
 
 def _json_value(value: EstimateValue | Label | None) -> object:
-    """Return a value that JSON knows; fractions are rounded to doubles, dates are texts."""
+    """Return a value as JSON represents it; fractions are rounded to doubles, dates are texts."""
     match value:
         case date():
             return value.isoformat()
@@ -312,9 +312,9 @@ PlainValue = float | int | str | bool | date | None
 
 
 def to_pandas(answer: Answer, *, typed: bool = False) -> pd.DataFrame:
-    """Return a pandas frame; labels keep their own types, so a column may hold numbers and `<missing>`.
+    """Return a pandas frame; labels keep their types, so a column may mix numbers and `<missing>`.
 
-    With `typed` each column of keys has one type, and what is missing is missing.
+    With `typed`, each key column has one type, and missing values are missing.
     """
     try:
         import pandas as pd
@@ -334,7 +334,7 @@ def to_pandas(answer: Answer, *, typed: bool = False) -> pd.DataFrame:
 
 
 def _series(pd: Any, values: list[KeyValue]) -> pd.Series:  # noqa: ANN401  the module, which need not be installed
-    """Return keys as the type of pandas that knows missing values."""
+    """Return keys in the pandas type that supports missing values."""
     known = [value for value in values if value is not None]
     if known and all(isinstance(value, bool) for value in known):
         return pd.Series(values, dtype="boolean")
@@ -346,7 +346,7 @@ def _series(pd: Any, values: list[KeyValue]) -> pd.Series:  # noqa: ANN401  the 
 
 
 def to_polars(answer: Answer, *, typed: bool = False) -> pl.DataFrame:
-    """Return a polars frame; labels are texts, or with `typed` what they stand for."""
+    """Return a polars frame; labels are texts, or typed values with `typed`."""
     try:
         import polars as pl
     except ModuleNotFoundError as error:
@@ -355,16 +355,16 @@ def to_polars(answer: Answer, *, typed: bool = False) -> pl.DataFrame:
 
 
 def to_arrow(answer: Answer, *, typed: bool = False) -> pa.Table:
-    """Return an Arrow table; labels are texts, or with `typed` what they stand for."""
+    """Return an Arrow table; labels are texts, or typed values with `typed`."""
     import pyarrow as pa
 
     return pa.table(plain_columns(answer, typed=typed))
 
 
 def plain_columns(answer: Answer, *, typed: bool = False) -> dict[str, list[PlainValue]]:
-    """Return the columns with one type each: labels become texts, as a number may stand beside `<missing>`.
+    """Return the columns with one type each: labels become texts, as a number may appear next to `<missing>`.
 
-    With `typed`, keys are what they stand for, and None where that is missing.
+    With `typed`, keys are typed values, and None if missing.
     """
     labels, estimates = _labels(answer), _estimates(answer)
     texts: dict[str, list[PlainValue]] = {
@@ -375,7 +375,7 @@ def plain_columns(answer: Answer, *, typed: bool = False) -> dict[str, list[Plai
 
 
 def _names(answer: Answer) -> list[tuple[int, str, bool]]:
-    """Return the number, name and kind of each column, with names that differ from each other."""
+    """Return the index, name and kind of each column, with distinct names."""
     taken = set[str]()
     found = []
     for number, (name, estimated) in enumerate(zip(answer.columns, answer.estimated, strict=True)):
@@ -406,7 +406,7 @@ def _labels(answer: Answer) -> dict[str, list[Label]]:
 
 
 def _values(answer: Answer) -> dict[str, list[KeyValue]]:
-    """Return what the keys that are shown stand for, by the names of their columns."""
+    """Return the typed values of the displayed keys, by column name."""
     order, shown = key_order(answer.question), displayed_columns(answer.question)
     found: dict[str, list[KeyValue]] = {}
     for number, name, _ in _names(answer):
@@ -430,7 +430,7 @@ def _estimates(answer: Answer) -> dict[str, list[PlainValue]]:
 
 
 def _unify_types(values: list[EstimateValue | None]) -> list[PlainValue]:
-    """Return whole numbers where all are whole, dates where they are dates, floats otherwise."""
+    """Return integers if all values are integers, dates if they are dates, floats otherwise."""
     if all(isinstance(value, int | date) for value in values):
         return [_plain_value(value) for value in values if value is not None]
     return [None if value is None else float(value) for value in values if not isinstance(value, date)]

@@ -1,4 +1,4 @@
-"""Evaluation of an expression: for each group its value and an interval.
+"""Evaluation of an expression: its value and interval for each group.
 
 An interval fails with at most the given probability, either for the table or for the population it was sampled from.
 """
@@ -41,15 +41,15 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-# --- Evaluation: for each group, what an expression is and the interval that holds it. ---
+# --- Evaluation: the value of an expression for each group, and its interval. ---
 
 
 def evaluate(expression: Expression, measured: Evidence, failing: float) -> Band:
     """Return an expression's values and intervals, each of which fails with probability at most `failing`.
 
-    A form that is linear in what was measured has the exact law of its noise; a ratio of two has a test inverted; any
-    other expression is computed from intervals of its pieces that hold together. Of a combination of what was told
-    before all forms but multiples of one block are such expressions, as its blocks are not independent.
+    A linear form of measured blocks uses the exact law of its noise; a ratio of two inverts a test; anything else
+    is computed from simultaneous intervals of its pieces. For derived values, every form except a multiple of one block
+    is of the last kind, as derived blocks are not independent.
 
     Theorem: sum-of-noises, honest-ratio
     """
@@ -59,7 +59,7 @@ def evaluate(expression: Expression, measured: Evidence, failing: float) -> Band
 
 
 def _pieces(expression: Expression, measured: Evidence) -> Iterator[Expression]:
-    """Yield the parts of an expression that have intervals of their own; numbers and labels are known."""
+    """Yield the parts of an expression that get separate intervals; numbers and labels are known."""
     match expression:
         case LiteralExpression() | PublicValue() | KeyLabel():
             return
@@ -78,7 +78,7 @@ def _pieces(expression: Expression, measured: Evidence) -> Iterator[Expression]:
 
 
 def _has_law(expression: Arithmetic, measured: Evidence) -> bool:
-    """Whether the law of an expression's noise is known."""
+    """Return whether the law of an expression's noise is known."""
     form = linear_form(expression, measured.question.query)
     if isinstance(measured, DerivedValues):
         return form is not None and len(form.factors) <= 1
@@ -109,7 +109,7 @@ def _evaluate_piece(expression: Expression, measured: Evidence, failing: float) 
 
 
 def _combine_pieces(expression: Expression, measured: Evidence, known: Mapping[Expression, Band]) -> Band:
-    """Return the band of an expression from those of its pieces."""
+    """Return the band of an expression from the bands of its pieces."""
     found = known.get(expression)
     if found is not None:
         return found
@@ -127,14 +127,14 @@ def _combine_pieces(expression: Expression, measured: Evidence, known: Mapping[E
 
 
 def _numbers(labels: list[object]) -> Band:
-    """Return labels as numbers; one that is none, such as `<missing>`, is not known."""
+    """Return labels as numbers; one that is not a number, such as `<missing>`, is unknown."""
     found = np.asarray([float(x) if isinstance(x, int | Fraction) else np.nan for x in labels], dtype=np.float64)
     lost = np.isnan(found)
     return Band(found, np.where(lost, -np.inf, found), np.where(lost, np.inf, found))
 
 
 def codes_to_units(quantile: Quantile, measured: MeasuredValues, codes: Band) -> Band:
-    """Return a band of codes in the column's own unit; dates count their days."""
+    """Return a band of codes in the column's unit; dates count days."""
     attribute = measured.question.query.domain[quantile.attribute]
     found, step = numeric_grid(attribute), code_step(quantile, measured)
     if found is not None:
@@ -146,21 +146,21 @@ def codes_to_units(quantile: Quantile, measured: MeasuredValues, codes: Band) ->
 
 
 def code_step(quantile: Quantile, measured: MeasuredValues) -> float:
-    """Return what a code is worth in the column's own unit: a day for dates."""
+    """Return the size of one code in the column's unit: a day for dates."""
     found = numeric_grid(measured.question.query.domain[quantile.attribute])
     return 1.0 if found is None else float(found[1])
 
 
-# --- Intervals for the population that a table was sampled from: the noise, and what sampling adds to it. ---
+# --- Intervals for the population that a table was sampled from: noise plus sampling error. ---
 
 
-_GRID = 1000  # levels are rounded outward to this many parts, so that groups share the laws of their noise
+_GRID = 1000  # levels are rounded outward to this many parts, so that groups share noise laws
 
 
 def population_band(expression: Expression, measured: Evidence, *, failing: float, size: int | None) -> Band:
-    """Return values with intervals for what they would be in the population; a count or sum: for as many rows.
+    """Return values with intervals for the population; a count or sum refers to a table of as many rows.
 
-    Rows are taken to be independent draws.
+    Rows are assumed to be independent draws.
 
     Theorem: population-interval
     """
@@ -181,7 +181,7 @@ def population_band(expression: Expression, measured: Evidence, *, failing: floa
 
 
 def _population_total(total: Total, measured: Evidence, failing: float, size: int, block: int) -> Band:
-    """Return a count or a sum; Hoeffding's bound holds for rows that count from the least to the most weight."""
+    """Return a count or a sum, with Hoeffding's bound for row weights between the least and the greatest."""
     found = measured.question.query.blocks[block]
     least, most = weight_range(found.weight)
     spread = float((max(most, 0) - min(least, 0)) * found.unit)
@@ -200,7 +200,7 @@ def _population_mean(mean: Mean, measured: MeasuredValues, failing: float) -> Ba
 
 
 def _population_quantile(quantile: Quantile, measured: MeasuredValues, failing: float) -> Band:
-    """Return a quantile, between those of the levels that the sample may have moved it to."""
+    """Return a quantile, between those of the levels that sampling may have shifted it to."""
     tree = histogram_tree(quantile, measured)
     off = upper_quantile((NoiseTerm.of(1.0, tree.noises[0], tree.counts[0].shape[1]),), failing / 3)
     apart = _hoeffding_error(tree.rows - off, failing / 3)
@@ -218,7 +218,7 @@ def _population_quantile(quantile: Quantile, measured: MeasuredValues, failing: 
 
 
 def _hoeffding_error(rows: NDArray[np.float64], failing: float) -> NDArray[np.float64]:
-    """Return how far the share of so many independent rows is off: √(ln(2/failing)/2n), at most 1.
+    """Return the sampling error bound of a share of this many independent rows: √(ln(2/failing)/2n), at most 1.
 
     For one share this is Hoeffding's bound; for all levels of a distribution at once it is Massart's.
     """

@@ -1,4 +1,4 @@
-"""Laws of the error of a value: how far off it may be with a given failure probability.
+"""Error laws of values: half-widths at a given failure probability.
 
 A law is a single noise, a sum of noises, a bound for a sum of Gaussians, a prediction that a noisy check has confirmed,
 or a model's guess. All but the last are guarantees.
@@ -32,15 +32,15 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-# --- Laws of sums of noises: how far off a sum, difference or multiple of noisy values may be. ---
+# --- Laws of sums of noises: the error of a sum, difference or multiple of noisy values. ---
 
 
 __all__ = ["NoiseTerm", "chernoff_bound", "describe_noise", "describe_noises", "half_width", "upper_quantile"]
 
-_RAREST = 1e-9  # below this failure the rounding of transforms is no longer small beside it
+_RAREST = 1e-9  # below this failure probability the rounding error of transforms is not negligible
 _CLOSE = 1500.0  # the bound by series is about 3 reaches too large
-_FEW = 64  # sums of so many draws are convolved in any case
-_MOST_TERMS = 16  # each different term is transformed on its own, which takes its time
+_FEW = 64  # sums of at most this many draws are always convolved
+_MOST_TERMS = 16  # each distinct term is transformed separately, which takes time
 
 
 @overload
@@ -53,9 +53,9 @@ def half_width(
 def half_width(
     noise: Noise | NoiseSum | GaussianSumBound | ConfirmedLaw | ModelLaw, failing: float, answers: int = 1
 ) -> float:
-    """Return an m with P(|noise| > m) at most what is allowed, for all of some answers at once.
+    """Return an m with P(|noise| > m) at most the failure probability, for several answers simultaneously.
 
-    For one noise it is the least such whole number. For a sum of draws it need not be whole.
+    For one noise it is the least such integer. For a sum of draws it need not be an integer.
 
     Theorem: laplace-accuracy, gaussian-accuracy, smoothed-sum
     """
@@ -65,7 +65,7 @@ def half_width(
 
 
 def upper_quantile(terms: tuple[NoiseTerm, ...], failing: float) -> float:
-    """Return a number that the sum of the terms is above with probability at most `failing`.
+    """Return an upper quantile of the sum: it is exceeded with probability at most `failing`.
 
     Theorem: sum-of-noises, smoothed-sum
     """
@@ -75,7 +75,7 @@ def upper_quantile(terms: tuple[NoiseTerm, ...], failing: float) -> float:
 
 @lru_cache(maxsize=16384)
 def _quantile(terms: tuple[NoiseTerm, ...], failing: float) -> float:
-    """Return the least of all bounds that hold; where a quick one is known to be close, no other is looked at."""
+    """Return the least of all valid bounds; if a fast one is known to be tight, the others are skipped."""
     reach = max([term.factor for term in terms])
     series = series_quantile(terms, failing)
     if _CLOSE * reach <= series < math.inf and sum([term.times for term in terms]) > _FEW:
@@ -98,7 +98,7 @@ def describe_noise(noise: Noise) -> str:
 
 
 def describe_noises(kinds: Iterable[tuple[str, float | None]]) -> str:
-    """Return noises in words, given by the names of their laws and their scales where these are known.
+    """Return noises in words, given the names of their laws and their scales if known.
 
     >>> describe_noises([("Laplace", 20.0), ("Gaussian", 3.0), ("Gaussian", 7.5), ("Laplace", 20.0)])
     'discrete Laplace noise of scale 20 and discrete Gaussian noise of scales from 3 to 7.5'
@@ -119,12 +119,12 @@ def _describe_scales(scales: set[float]) -> str:
             return f" of scales from {min(scales):.6g} to {max(scales):.6g}"
 
 
-# --- Claims of a model about an answer: one that a noisy comparison has confirmed, and one that nothing holds. ---
+# --- Laws of a model's claims: one confirmed by a noisy comparison, and one without a guarantee. ---
 
 
 @dataclass(frozen=True, slots=True)
 class ConfirmedLaw:
-    """How far off a prediction may be that was found to be nearer than a threshold, both with Laplace noise.
+    """The error law of a prediction whose distance was below a threshold, both with Laplace noise.
 
     >>> round(ConfirmedLaw(100, 5.0, 7.0).accuracy(0.95).within)
     119
@@ -137,28 +137,28 @@ class ConfirmedLaw:
 
     @property
     def noise(self) -> tuple[NoiseTerm, NoiseTerm]:
-        """The two draws that stand between what was told and the distance."""
+        """The two draws between the verdict and the exact distance."""
         return NoiseTerm(1.0, "Laplace", self.threshold_scale), NoiseTerm(1.0, "Laplace", self.question_scale)
 
     def quantile(self, failing: float) -> float:
-        """Return a distance that a prediction is beyond, and is confirmed, with probability at most `failing`.
+        """Return a distance that a confirmed prediction exceeds with probability at most `failing`.
 
         Theorem: confirmed-answer
         """
         return max(0.0, self.threshold - 1 + upper_quantile(self.noise, failing))
 
     def accuracy(self, confidence: float = 0.95, *, answers: int = 1) -> Accuracy:
-        """Return how far off it may be; of several answers, all of them."""
+        """Return the half-width; for several answers, simultaneously."""
         failing = to_failure_probability(confidence) / validate_count(answers, argument="answers")
         return Accuracy(within=self.quantile(failing), confidence=confidence)
 
 
 @dataclass(frozen=True, slots=True)
 class ModelLaw:
-    """How far off a model's guess may be: by an estimate, or by what earlier answers leave possible.
+    """The error law of a model's guess: an estimate, or the range that earlier answers leave possible.
 
-    The estimate is how far off the model has been with questions of its kind, and bounds nothing. What is possible
-    does bound it, but with the stated probability. The narrower of both is told, if it says anything.
+    The estimate is the model's past error on questions of its kind, and no bound. The possible range is a bound, at the
+    stated failure probability. The narrower of both is used, if it is informative.
     """
 
     deviation: float
@@ -171,18 +171,18 @@ class ModelLaw:
     """What is as wide says nothing, and is not told."""
 
     def __post_init__(self) -> None:
-        """Refuse what is no deviation."""
+        """Raise if the deviation is invalid."""
         if not self.deviation >= 0 or not self.possible >= 0:
             raise InvalidArgument(
                 "deviation", self.deviation, "write a number from 0, or infinity where it is not known"
             )
 
     def bounded(self, failing: float) -> bool:
-        """Return whether what is told is what earlier answers leave possible, and no estimate."""
+        """Return whether the half-width is the possible range, and not an estimate."""
         return self._possible(failing) < self._estimate(failing) and math.isfinite(self.quantile(failing))
 
     def quantile(self, failing: float) -> float:
-        """Return the narrower of both; infinity where that is too wide.
+        """Return the narrower half-width; infinity if it is too wide to be informative.
 
         Theorem: public-bounds
         """
@@ -190,14 +190,14 @@ class ModelLaw:
         return found if found < self.widest else math.inf
 
     def _estimate(self, failing: float) -> float:
-        """Return what a normal error of this deviation would be beyond with probability `failing`."""
+        """Return the distance that a normal error of this deviation exceeds with probability `failing`."""
         return self.deviation * NormalDist().inv_cdf(1 - failing / 2)
 
     def _possible(self, failing: float) -> float:
         return self.possible if failing >= self.failing else math.inf
 
     def accuracy(self, confidence: float = 0.95, *, answers: int = 1) -> Accuracy:
-        """Return how far off it would be, were its errors normal, or can be."""
+        """Return the half-width, as if errors were normal or as a bound."""
         failing = to_failure_probability(confidence) / validate_count(answers, argument="answers")
         return Accuracy(
             within=self.quantile(failing),
@@ -206,15 +206,15 @@ class ModelLaw:
         )
 
 
-# --- Laws of what follows from many numbers that were told: sums of independent draws, each times a factor. ---
+# --- Laws of values derived from many releases: weighted sums of independent draws. ---
 
 
-_ROUNDING_SLACK = 1 - 1e-9  # a variance that was summed in doubles may be a rounding below the least
+_ROUNDING_SLACK = 1 - 1e-9  # rounding may leave a variance summed in doubles slightly below its minimum
 
 
 @dataclass(frozen=True, slots=True)
 class NoiseSum:
-    """A sum of independent draws of discrete Laplace and Gaussian noise, each times a factor; alike ones are grouped.
+    """A weighted sum of independent discrete Laplace and Gaussian draws; equal terms are grouped.
 
     >>> draws = [NoiseTerm(factor, "Laplace", 5.0) for factor in (2.0, 1.0, 2.0)]
     >>> [(term.factor, term.times) for term in NoiseSum(tuple(draws)).terms]
@@ -224,7 +224,7 @@ class NoiseSum:
     terms: tuple[NoiseTerm, ...]
 
     def __post_init__(self) -> None:
-        """Group and sort the terms; those without a factor or a draw are left out."""
+        """Group and sort the terms; empty terms and zero factors are dropped."""
         found: dict[tuple[float, str, float], int] = {}
         for term in self.terms:
             if not (0 <= term.factor < math.inf and term.times >= 0):
@@ -236,7 +236,7 @@ class NoiseSum:
 
     @classmethod
     def of(cls, factors: Iterable[float] | NDArray[np.float64], noise: Noise) -> Self:
-        """Return the law of a sum of draws of one noise, each times its factor; signs do not matter.
+        """Return the law of a weighted sum of draws of one noise; signs do not matter.
 
         >>> [(term.factor, term.times) for term in NoiseSum.of([1, -1, 0.5], Laplace(scale=3)).terms]
         [(0.5, 1), (1.0, 2)]
@@ -257,18 +257,18 @@ class NoiseSum:
 
     @property
     def draws(self) -> int:
-        """How many independent draws are in it."""
+        """The number of independent draws."""
         return sum(term.times for term in self.terms)
 
     def quantile(self, failing: float) -> float:
-        """Return a number that the sum is farther from 0 than with probability at most `failing`.
+        """Return a half-width: the absolute sum exceeds it with probability at most `failing`.
 
         Theorem: sum-of-noises, smoothed-sum
         """
         return upper_quantile(self.terms, failing / 2)
 
     def accuracy(self, confidence: float = 0.95, *, answers: int = 1) -> Accuracy:
-        """Return how far from 0 the sum may be; of several answers, that need not be independent, all of them.
+        """Return the half-width of the sum; for several answers, which may be dependent, simultaneously.
 
         Theorem: sum-of-noises, smoothed-sum
         """
@@ -278,7 +278,7 @@ class NoiseSum:
 
 @dataclass(frozen=True, slots=True)
 class GaussianSumBound:
-    """A sum of independent discrete Gaussians of scale 4 and up, each times a factor; of these only a bound is kept.
+    """A weighted sum of independent discrete Gaussians of scale 4 and up, of which only a bound is stored.
 
     >>> round(GaussianSumBound(2.0e6, 1.0).accuracy(0.95).within)
     2774
@@ -290,7 +290,7 @@ class GaussianSumBound:
     """What no factor is above, its sign aside."""
 
     def __post_init__(self) -> None:
-        """Refuse what is no sum of draws of scale 4 or more."""
+        """Raise if this cannot be a sum of draws of scale 4 or more."""
         if not 0 < self.reach < math.inf:
             raise InvalidArgument("reach", self.reach, "write the largest factor, its sign aside")
         if not WIDE_SCALE**2 * self.reach**2 * _ROUNDING_SLACK <= self.variance < math.inf:
@@ -306,14 +306,14 @@ class GaussianSumBound:
         return cls(float(np.sum((numbers * widths) ** 2)), float(np.max(np.abs(numbers))))
 
     def quantile(self, failing: float) -> float:
-        """Return a number that the sum is farther from 0 than with probability at most `failing`.
+        """Return a half-width: the absolute sum exceeds it with probability at most `failing`.
 
         Theorem: smoothed-sum
         """
         return gaussian_sum_quantile(self.variance, self.reach, failing / 2)
 
     def accuracy(self, confidence: float = 0.95, *, answers: int = 1) -> Accuracy:
-        """Return how far from 0 the sum may be; of several answers, that need not be independent, all of them.
+        """Return the half-width of the sum; for several answers, which may be dependent, simultaneously.
 
         Theorem: smoothed-sum
         """

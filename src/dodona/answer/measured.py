@@ -1,4 +1,4 @@
-"""Measured values: a question, the noisy integers of its blocks, and the noise in them.
+"""Measured values: a question, the noisy integers of its blocks, and their noise.
 
 Also the labels of the question's groups, which depend on the schema and the WHERE clause and never on a row.
 """
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-# --- What was measured: a question, the noisy integers of its blocks, and the noise that is in them. ---
+# --- Measured values: a question, the noisy integers of its blocks, and their noise. ---
 
 
 Noise = Laplace | Gaussian
@@ -48,14 +48,14 @@ Noise = Laplace | Gaussian
 
 @dataclass(frozen=True, slots=True)
 class MeasuredValues:
-    """Noisy integers in steps, one block after the other, and one noise a block, in the block's own steps."""
+    """Noisy integers, block by block, and one noise per block, both in the block's steps."""
 
     question: Question
     values: Sequence[int] | NDArray[np.int64]
     noises: tuple[Noise, ...]
 
     def __post_init__(self) -> None:
-        """Refuse values or noises that are not those of the question."""
+        """Raise if values or noises do not match the question."""
         query = self.question.query
         if len(self.noises) != len(query.blocks):
             raise InvalidArgument("noises", len(self.noises), f"write one for each of {len(query.blocks)} blocks")
@@ -64,7 +64,7 @@ class MeasuredValues:
 
     @property
     def groups(self) -> int:
-        """How many groups the question has."""
+        """The number of groups of the question."""
         return count_groups(self.question)
 
     def steps(self, block: int) -> list[int]:
@@ -74,18 +74,18 @@ class MeasuredValues:
         return [int(value) for value in found]
 
     def numbers(self, block: int) -> NDArray[np.float64]:
-        """Return the noisy integers of a block as floats: a row for each group of the question."""
+        """Return the noisy integers of a block as floats: one row per group of the question."""
         start = sum(other.values for other in self.question.query.blocks[:block])
         found = self.values[start : start + self.question.query.blocks[block].values]
         return np.asarray(found, dtype=np.float64).reshape(self.groups, -1)
 
 
 def count_groups(question: Question) -> int:
-    """Return how many groups a question has."""
+    """Return the number of groups of a question."""
     return math.prod(key.groups for key in question.keys)
 
 
-# --- Labels: what the groups of a question are called. ---
+# --- Labels of the groups of a question. ---
 
 
 KeyValue = str | int | float | bool | date | None
@@ -98,9 +98,9 @@ def group_labels(question: Question) -> list[tuple[Label, ...]]:
 
 
 def possible_groups(question: Question) -> list[int]:
-    """Return the groups that rows may be in which WHERE leaves: it is public, as it depends on no row.
+    """Return the groups that can have rows under WHERE; this is public, as it depends on no row.
 
-    Each key is looked at by itself, so a group that only the keys together exclude is among them.
+    Each key is checked separately, so a group that only several keys together exclude is included.
     """
     if question.where == EVERYTHING:
         return list(range(count_groups(question)))
@@ -112,7 +112,7 @@ def possible_groups(question: Question) -> list[int]:
 
 @lru_cache(maxsize=256)
 def _possible_key_groups(key: Key, where: Predicate, domain: Domain) -> list[int]:
-    """Return the groups of a key that a condition leaves."""
+    """Return the groups of a key that a condition allows."""
     if isinstance(key, Partition):
         codes = _allowed_codes(where, domain[key.attribute])
         left = key.table()[unpack_bits(codes, domain[key.attribute].cells)]
@@ -126,7 +126,7 @@ def _possible_key_groups(key: Key, where: Predicate, domain: Domain) -> list[int
 
 
 def _allowed_codes(where: Predicate, attribute: Attribute) -> int:
-    """Return the cells of an attribute that a condition leaves, as far as its plain parts say it."""
+    """Return the cells of an attribute that a condition allows, judging by its simple parts."""
     codes = (1 << attribute.cells) - 1
     for part in where.parts if isinstance(where, And) else (where,):
         if isinstance(part, Among) and part.attribute == attribute.name:
@@ -139,14 +139,14 @@ def _allowed_codes(where: Predicate, attribute: Attribute) -> int:
 
 
 def key_name(key: Key) -> str:
-    """Return what a key is called where no column names it."""
+    """Return the default name of a key."""
     return key.attribute if isinstance(key, Partition) else "case"
 
 
 def key_values(key: Key, domain: Domain, read_as: ReadAs) -> tuple[KeyValue, ...]:
-    """Return what the groups of a key stand for, with the types that programs reckon with, and None for `<missing>`.
+    """Return the typed values of a key's groups, with None for `<missing>`.
 
-    Where values are no texts, `<outside>` is None too: no number and no day stands for it.
+    Unless values are texts, `<outside>` is None too: no number or date represents it.
 
     >>> from dodona.schema.attributes import Integer
     >>> age = Domain((Integer("age", 0, 110),))
@@ -171,16 +171,16 @@ def _partition_values(key: Partition, domain: Domain, read_as: ReadAs) -> tuple[
 
 
 def _read_value(value: Label, read_as: ReadAs) -> KeyValue:
-    """Return the first value of a group as a program is told it."""
+    """Return the first value of a group in its output type."""
     if isinstance(value, date):
         return (
             value.year if read_as == "number" else _truncate_date(value, read_as)
-        )  # of parts, only years are spans of days
+        )  # of date parts, only years are spans of days
     return float(value) if isinstance(value, Fraction) else value
 
 
 def _truncate_date(day: date, unit: ReadAs) -> date:
-    """Return the first day of the unit that a day is in."""
+    """Return the first day of the unit that contains a day."""
     match unit:
         case "week":
             return date.fromordinal(max(1, day.toordinal() - day.weekday()))
@@ -195,7 +195,7 @@ def _truncate_date(day: date, unit: ReadAs) -> date:
 
 
 def _parse_label(text: Label, read_as: ReadAs) -> KeyValue:
-    """Return the value that a label of a CASE was written for."""
+    """Return the value that a CASE label stands for."""
     if text == MISSING or not isinstance(text, str):
         return None
     match read_as:

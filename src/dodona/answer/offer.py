@@ -1,4 +1,4 @@
-"""Offers: the price of an answer and the accuracy to expect. Nothing is spent."""
+"""Offers: the price of an answer and its expected accuracy. Nothing is spent."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _GUESS = (
 
 @dataclass(frozen=True, slots=True)
 class ExpectedAccuracy:
-    """How far off the values of a column would be, at the offer's confidence.
+    """The expected accuracy of a column, at the offer's confidence.
 
     >>> print(ExpectedAccuracy("stay", 4.0, 2.0, 9.0))
     stay within ±2.0 to ±9.0, depending on how many rows the group has
@@ -52,7 +52,7 @@ def _round_half_width(within: float) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Offer:
-    """What was asked for, the way it would be answered, its price, and the accuracy to expect."""
+    """A question, the way it would be answered, its price, and the expected accuracy."""
 
     question: Question
     price: Price

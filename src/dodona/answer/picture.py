@@ -26,14 +26,14 @@ _HEIGHT = 18
 _WIDTH = 360
 _MARGIN = 130
 _LONGEST = 20
-_SLACK = 0.03  # how far a mark may be beyond the scale, as a part of it
+_SLACK = 0.03  # how far a mark may lie beyond the scale, relative to its length
 _INK, _PALE, _LINE, _QUIET = "#1d4e79", "#9bb7d4", "#c9c9c9", "#777777"
 _CELL = "padding:2px 10px;border-bottom:1px solid #e5e5e5"
 
 
 @dataclass(frozen=True, slots=True)
 class EstimateBar:
-    """One value to draw, with its interval and its name."""
+    """One value to draw, with its interval and name."""
 
     name: str
     value: float | None
@@ -46,12 +46,12 @@ class EstimateBar:
 
     @property
     def ends(self) -> list[float]:
-        """The numbers that a scale must have room for."""
+        """The numbers that the scale must cover."""
         return [end for end in (self.value, self.low, self.high) if end is not None and math.isfinite(end)]
 
 
 def estimate_bars(answer: Answer) -> tuple[str, list[EstimateBar]]:
-    """Return the name of the first column of estimates, and its values to draw."""
+    """Return the name of the first column of estimates, and its bars."""
     for number, estimated in enumerate(answer.estimated):
         if estimated:
             rows = answer.rows[:_BARS]
@@ -66,7 +66,7 @@ def estimate_bars(answer: Answer) -> tuple[str, list[EstimateBar]]:
 
 
 def _bar(row: Row, named: list[int], cell: Estimate) -> EstimateBar:
-    """Return a bar that is named by the group's labels, in the order of the columns."""
+    """Return a bar named by the group's labels, in column order."""
     name = ", ".join(cell_text(row.cells[place]) for place in named)
     value = None if cell.value is None else to_float(cell.value)
     declared = not any(key in RESERVED_LABELS for key in row.keys if isinstance(key, str))
@@ -76,13 +76,13 @@ def _bar(row: Row, named: list[int], cell: Estimate) -> EstimateBar:
 
 
 def _split_declared(bars: list[EstimateBar]) -> tuple[list[EstimateBar], list[EstimateBar]]:
-    """Return the bars of declared groups, and the others; where there are no declared ones, all in one."""
+    """Return the bars of declared groups, and the others; if no group is declared, all together."""
     declared = [bar for bar in bars if bar.declared]
     return (declared, [bar for bar in bars if not bar.declared]) if declared else (bars, [])
 
 
 def to_html(answer: Answer) -> str:
-    """Return a table of values and intervals, a small plot, and what the numbers mean. It holds no script."""
+    """Return a table of values and intervals, a small plot, and notes. It contains no script."""
     head = "".join(f'<th style="{_CELL};text-align:left">{escape(name)}</th>' for name in _heads(answer))
     body = "".join(f"<tr>{''.join(_cells(row))}</tr>" for row in answer.rows[:_ROWS_OF_TABLE])
     more = len(answer.rows) - _ROWS_OF_TABLE
@@ -112,9 +112,9 @@ def _cells(row: Row) -> list[str]:
 
 
 def to_svg(answer: Answer) -> str:
-    """Return a small plot of the first column of estimates; an interval without an end runs to the edge.
+    """Return a small plot of the first column of estimates; an unbounded interval runs to the edge.
 
-    The scale is that of the declared groups. What is missing or outside stands apart, and may run off it.
+    The scale is set by the declared groups. Missing and outside groups are separate, and may exceed it.
     """
     name, bars = estimate_bars(answer)
     shown_first, rest = _split_declared(bars)
@@ -148,13 +148,13 @@ def to_svg(answer: Answer) -> str:
 
 
 def _scale(ends: list[float]) -> tuple[float, float]:
-    """Return from where to where to draw; from 0, so that values compare, where it is not far."""
+    """Return the range of the scale; it starts at 0, for comparison, unless that is far away."""
     least, most = min(ends), max(ends)
     return (0.0 if 0 < least < most - least else least), most
 
 
 def _mark(bar: EstimateBar, y: float, place: Callable[[float], float], ink: str, pale: str) -> str:
-    """Return one value as a dot on the line of its interval, behind its name; a dot beyond the scale is left out."""
+    """Return one value as a dot on its interval line, with its name; a dot beyond the scale is omitted."""
     low, high = place(bar.low), place(bar.high)
     name = bar.name if len(bar.name) <= _LONGEST else f"{bar.name[: _LONGEST - 1]}…"
     at = None if bar.value is None else place(bar.value)
@@ -167,9 +167,9 @@ def _mark(bar: EstimateBar, y: float, place: Callable[[float], float], ink: str,
 
 
 def plot(answer: Answer, axes: Axes | None) -> Axes:
-    """Draw the first column of estimates with its intervals, on given axes or new ones; spans of days along the time.
+    """Draw the first column of estimates with its intervals, on given or new axes; spans of days as a time series.
 
-    The scale is that of the declared groups. What is missing or outside stands apart from them.
+    The scale is set by the declared groups. Missing and outside groups are drawn separately.
     """
     name, bars = estimate_bars(answer)
     declared, rest = _split_declared([bar for bar in bars if bar.value is not None])
@@ -193,7 +193,7 @@ def plot(answer: Answer, axes: Axes | None) -> Axes:
 
 
 def _plot_over_time(axes: Axes, declared: list[EstimateBar], rest: list[EstimateBar], label: str) -> None:
-    """Draw values over their days; what has no day is written below."""
+    """Draw values over time; groups without a date are listed below."""
     from matplotlib.dates import AutoDateLocator, ConciseDateFormatter, date2num
 
     for bar in sorted(declared, key=lambda one: one.day or date.min):
@@ -218,7 +218,7 @@ def _describe_bar(bar: EstimateBar) -> str:
 
 
 def _plot_groups(axes: Axes, declared: list[EstimateBar], rest: list[EstimateBar], label: str) -> None:
-    """Draw a line for each group, one below the other, and the further groups after a gap."""
+    """Draw one line per group, top to bottom, and the other groups after a gap."""
     ends = [end for bar in declared for end in bar.ends]
     least, most = _scale(ends)
     margin = 0.05 * (most - least) or 1.0
@@ -229,7 +229,7 @@ def _plot_groups(axes: Axes, declared: list[EstimateBar], rest: list[EstimateBar
         value = bar.value or 0.0
         if math.isfinite(bar.low) and math.isfinite(bar.high):
             axes.hlines(place, bar.low, bar.high, color=pale, linewidth=5)
-        beyond = "<" if value < least else ">" if value > most else "o"  # an arrow points to what is off the scale
+        beyond = "<" if value < least else ">" if value > most else "o"  # an arrow points to values off the scale
         axes.plot([min(max(value, least), most)], [place], beyond, color=ink, markersize=5, clip_on=False)
     if rest:
         axes.axhline(len(declared) - 0.2, color=_LINE, linewidth=0.8, linestyle=":")

@@ -1,4 +1,4 @@
-"""Predicted accuracy: how wide the intervals of an answer would be, from public facts alone."""
+"""Predicted accuracy: the interval widths of an answer, from public facts alone."""
 
 from __future__ import annotations
 
@@ -35,20 +35,20 @@ from dodona.query.question import (
 )
 from dodona.schema.partition import Partition
 
-_failure_probability = lru_cache(maxsize=16)(to_failure_probability)  # the same few, for every scale that is tried
+_failure_probability = lru_cache(maxsize=16)(to_failure_probability)  # few values, reused for every scale tried
 
 
 def predict_half_width(
     question: Question, column: AnswerColumn, noises: tuple[Noise, ...], *, confidence: float, rows: int
 ) -> float:
-    """Return the half-width that a column would show, if each group had its part of so many rows.
+    """Return the half-width that a column would show if the rows were divided equally among groups.
 
-    Averages and totals are taken at the worst place of their public range: all values at the bound that is farthest
-    from the centre. Spreads and quantiles are taken as though values were spread evenly over the range. So a table
-    that is more clustered than that has quantiles that are told better, and one with few rows around them worse. As
-    the noise also moves the ends of a quantile's interval, these are taken to be as far away as they seldom are.
-    Arithmetic is taken with all operands at such places, so a quotient with a smaller denominator is told less well.
-    It grows with every scale. Infinite: nothing can be said of a ratio whose denominator may be 0.
+    Averages and totals are evaluated at the worst case of their public range: all values at the bound farthest from
+    the centre. Spreads and quantiles assume values evenly distributed over the range: more clustered values give more
+    accurate quantiles, few rows around them less accurate ones. As noise also moves the ends of a quantile's interval,
+    these are assumed to be as far away as they rarely are. Arithmetic takes all operands at these points, so a quotient
+    with a smaller denominator is less accurate.
+    It increases with every scale. Infinite if a ratio's denominator may be 0.
     """
     failing = _failure_probability(confidence)
     if isinstance(column.expression, Total):
@@ -62,7 +62,7 @@ def predict_half_width(
 
 @dataclass(frozen=True, slots=True)
 class BetaShape:
-    """How values may lie in their public range, which counts as 0 to 1: a beta distribution."""
+    """A beta distribution of values over their public range, scaled to [0, 1]."""
 
     first: float
     second: float
@@ -78,7 +78,7 @@ class BetaShape:
         return self.mean * (1 - self.mean) / (self.first + self.second + 1)
 
     def below(self, places: Sequence[float]) -> list[float]:
-        """Return the part of the values that is below each place."""
+        """Return the share of the values below each point."""
         from scipy.special import betainc
 
         return [float(part) for part in betainc(self.first, self.second, np.asarray(places, dtype=np.float64))]
@@ -86,7 +86,7 @@ class BetaShape:
 
 @dataclass(frozen=True, slots=True)
 class ReleasedHistogram:
-    """How values lie in their public range by released counts: evenly within each bin."""
+    """A distribution of values over their public range from released counts: uniform within each bin."""
 
     edges: tuple[float, ...]
     """From 0 to 1, rising."""
@@ -105,7 +105,7 @@ class ReleasedHistogram:
         return max(squares - self.mean**2, 0.0)
 
     def below(self, places: Sequence[float]) -> list[float]:
-        """Return the part of the values that is below each place."""
+        """Return the share of the values below each point."""
         summed = np.concatenate([[0.0], np.cumsum(self.shares)])
         return [float(part) for part in np.interp(places, self.edges, np.minimum(summed, 1.0))]
 
@@ -129,9 +129,9 @@ def predict_width_range(
     rows: tuple[float, float],
     shapes: tuple[ValueDistribution, ...] = SHAPES,
 ) -> tuple[float, float] | None:
-    """Return the least and the largest half-width to expect of a group with so few to so many rows, of one column.
+    """Return the least and largest expected half-width of one column, for a group within a range of row counts.
 
-    Values may lie in their range in any of several shapes. None where a column is no average, spread or quantile.
+    Values may follow any of several distributions. None if the column is not an average, spread or quantile.
     """
     expression = question.columns[0].expression
     if not isinstance(expression, Mean | Variation | Quantile):
@@ -154,7 +154,7 @@ def predict_width_range(
 
 
 def _widths(expression: Expression, imagined: MeasuredValues, failing: float) -> list[float]:
-    """Return the half-widths of all groups that were imagined."""
+    """Return the half-widths of all simulated groups."""
     band = evaluate(expression, imagined, failing)
     away = np.maximum(band.high - band.value, band.value - band.low)
     found: list[float] = np.where(np.isnan(band.value), np.inf, away).tolist()
@@ -162,7 +162,7 @@ def _widths(expression: Expression, imagined: MeasuredValues, failing: float) ->
 
 
 def _width(expression: Expression, imagined: MeasuredValues, failing: float, times: float = WORST_CASE_FACTOR) -> float:
-    """Return the half-width of what was imagined."""
+    """Return the half-width of a simulated measurement."""
     if isinstance(expression, Quantile):
         return code_step(expression, imagined) * expected_quantile_width(expression, imagined, failing, times=times)
     return _widths(expression, imagined, failing)[0]
@@ -175,7 +175,7 @@ def _noiseless_measurement(
     rows: float,
     shape: ValueDistribution | None = None,
 ) -> MeasuredValues:
-    """Return what one group of so many rows would be measured as, without noise."""
+    """Return the noiseless measurement of one group with this many rows."""
     return _imagined_all(question, expression, noises, [(rows, shape)])
 
 
@@ -185,10 +185,10 @@ def _imagined_all(
     noises: tuple[Noise, ...],
     groups: Sequence[tuple[float, ValueDistribution | None]],
 ) -> MeasuredValues:
-    """Return what groups would be measured as, without noise: each of so many rows, with values in some shape.
+    """Return noiseless measurements of groups, each with a number of rows and a distribution of values.
 
-    Without a shape values are where averages and totals are told worst, and spread evenly for all else. What is asked
-    of several groups is evaluated at once.
+    Without a distribution, values are at the worst case for averages and totals, and uniform for all else. Several
+    groups are evaluated at once.
     """
     own = len(question.keys)
     query = Query(
@@ -211,7 +211,7 @@ def _imagined_all(
 def _fill_blocks(
     expression: Expression, query: Query, rows: float, steps: dict[int, list[int]], shape: ValueDistribution | None
 ) -> None:
-    """Put in the steps that the blocks of an expression would have."""
+    """Fill in the expected steps of an expression's blocks."""
     match expression:
         case Total(block):
             weight = max(weight_range(query.blocks[block].weight), key=abs)
@@ -245,7 +245,7 @@ def _fill_blocks(
 
 
 def _histogram(query: Query, block: int, rows: float, shape: ValueDistribution | None) -> list[int]:
-    """Return a histogram of values in a shape, evenly without one, as whole numbers that add up."""
+    """Return a histogram of values, uniform if no distribution is given, as integers with the right sum."""
     partition = query.blocks[block].keys[-1]
     if not isinstance(partition, Partition):
         return [0] * query.blocks[block].values

@@ -1,6 +1,6 @@
 """Quantiles of a column from a tree of noisy histograms.
 
-The interval holds every code that two one-sided tests on the noisy counts below it leave possible. The expected width
+The interval contains every code that two one-sided tests on the noisy counts below it do not reject. The expected width
 can be computed before anything is measured.
 """
 
@@ -25,12 +25,12 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-# --- A tree of histograms of one column, and how many rows lie below each of its boundaries. ---
+# --- A tree of histograms of one column, and the number of rows below each boundary. ---
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class BoundaryPaths:
-    """How each boundary of the finest level is reached: from the nearest boundary of the level above it."""
+    """The path to each boundary of the finest level: from the nearest boundary of the level above."""
 
     cuts: NDArray[np.int64]
     """The boundaries, in codes, from 0 to the number of values."""
@@ -41,13 +41,13 @@ class BoundaryPaths:
 
     @property
     def lengths(self) -> NDArray[np.int64]:
-        """How many groups of each level a boundary needs: a row for each boundary."""
+        """The number of groups of each level on the path: one row per boundary."""
         return np.stack([np.abs(stop - start) for stop, start in zip(self.stops, self.starts, strict=True)], axis=1)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class HistogramTree:
-    """What was measured of one column, in levels that refine each other, from coarse to fine."""
+    """Measured histograms of one column, in levels that refine each other, from coarse to fine."""
 
     walk: BoundaryPaths
     counts: tuple[NDArray[np.float64], ...]
@@ -56,7 +56,7 @@ class HistogramTree:
 
     @property
     def below(self) -> NDArray[np.float64]:
-        """The noisy number of rows below each boundary: a row for each group of the question."""
+        """The noisy number of rows below each boundary: one row per group of the question."""
         found = np.zeros((len(self.counts[0]), len(self.walk.cuts)))
         for counts, stop, start in zip(self.counts, self.walk.stops, self.walk.starts, strict=True):
             sums = np.concatenate([np.zeros((len(counts), 1)), np.cumsum(counts, axis=1)], axis=1)
@@ -72,7 +72,7 @@ class HistogramTree:
     def terms(self, lengths: tuple[int, ...], level: float) -> tuple[NoiseTerm, ...]:
         """Return the noises in (rows below a boundary) - level · rows.
 
-        The coarsest groups below the boundary are in both, so they count 1 - level; those above it count level.
+        The coarsest groups below the boundary are in both, so their factor is 1 - level; that of those above is level.
         """
         inside, outside = lengths[0], self.counts[0].shape[1] - lengths[0]
         found: dict[tuple[float, Noise], int] = {}
@@ -84,7 +84,7 @@ class HistogramTree:
 
 
 def histogram_tree(quantile: Quantile, measured: MeasuredValues) -> HistogramTree:
-    """Return the levels that refine each other; others are left out."""
+    """Return the levels that refine each other; others are dropped."""
     blocks = measured.question.query.blocks
     levels: list[tuple[int, Partition]] = []
     for number in reversed(quantile.levels):
@@ -103,7 +103,7 @@ def histogram_tree(quantile: Quantile, measured: MeasuredValues) -> HistogramTre
 
 @lru_cache(maxsize=64)
 def _boundary_paths(levels: tuple[Partition, ...]) -> BoundaryPaths:
-    """Return the walk to every boundary of the finest level, going to the nearest boundary of each level on the way."""
+    """Return the path to every boundary of the finest level, through the nearest boundary of each level."""
     size = levels[0].size
     cuts = np.asarray((*levels[-1].cuts, size), dtype=np.int64)
     came, stops, starts = np.zeros_like(cuts), [], []
@@ -118,11 +118,11 @@ def _boundary_paths(levels: tuple[Partition, ...]) -> BoundaryPaths:
     return BoundaryPaths(cuts, tuple(stops), tuple(starts))
 
 
-# --- Quantiles: the values of a column that a test on the noisy counts below them leaves possible. ---
+# --- Quantiles: the values of a column that a test on the noisy counts below them does not reject. ---
 
 
 def quantile_band(quantile: Quantile, measured: MeasuredValues, failing: float) -> Band:
-    """Return quantiles, as codes of the column, with the hull of all codes that two one-sided tests leave possible.
+    """Return quantiles as codes of the column, with the hull of all codes that two one-sided tests do not reject.
 
     Theorem: quantile-interval
     """
@@ -135,17 +135,17 @@ def quantile_band(quantile: Quantile, measured: MeasuredValues, failing: float) 
 def quantile_code_range(
     tree: HistogramTree, *, low: float, high: float, failing: float
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return the first code that the quantile of level `low` may have and the last one of the quantile of level `high`.
+    """Return the first possible code of the quantile of level `low` and the last one of the quantile of level `high`.
 
     Theorem: quantile-interval
     """
     cuts, bins = tree.walk.cuts, len(tree.walk.cuts) - 1
     below = tree.below
-    # Level `high` at its bin: not too many rows are below the bin. At its first boundary nothing is below.
+    # Level `high` may be in a bin if not too many rows are below the bin. Nothing is below the first boundary.
     over = below - high * tree.rows[:, None]
     may_begin = over <= boundary_noise_quantiles(tree, over, level=high, failing=failing / 2)
     may_begin[:, 0] = True
-    # Level `low` at its bin: enough rows are below the bin's end. At the last boundary all rows are.
+    # Level `low` may be in a bin if enough rows are below the bin's end. All rows are below the last boundary.
     under = below - low * tree.rows[:, None]
     may_end = under >= -boundary_noise_quantiles(tree, under, level=low, failing=failing / 2)
     may_end[:, bins] = True
@@ -153,7 +153,7 @@ def quantile_code_range(
     possible = begin & end if low == high else np.ones_like(begin)
     least = np.argmax(possible & end, axis=1)
     most = bins - 1 - np.argmax((possible & begin)[:, ::-1], axis=1)
-    # Where no value is left the noise was beyond its bound: then nothing is claimed.
+    # If every value is rejected, the noise exceeded its bound: then nothing is claimed.
     nothing = ~np.any(possible, axis=1) | (least > most)
     first = np.where(nothing, cuts[0], cuts[least])
     last = np.where(nothing, cuts[-1] - 1, cuts[most + 1] - 1)
@@ -163,12 +163,12 @@ def quantile_code_range(
 def boundary_noise_quantiles(
     tree: HistogramTree, distance: NDArray[np.float64], *, level: float, failing: float
 ) -> NDArray[np.float64]:
-    """Return, for each boundary, what its noise is above with probability at most `failing`.
+    """Return, for each boundary, a value that its noise exceeds with probability at most `failing`.
 
-    Boundaries at which even a rough bound decides for all groups are left at 0.
+    Boundaries where a rough bound already decides for all groups are left at 0.
     """
     lengths = tree.walk.lengths
-    longest = (0, *lengths.max(axis=0).tolist()[1:])  # so all of the coarsest groups count the larger of the two parts
+    longest = (0, *lengths.max(axis=0).tolist()[1:])  # all coarsest groups then get the larger of both factors
     rough = chernoff_bound(tree.terms(longest, max(level, 1 - level)), failing)
     near = np.flatnonzero(np.any(np.abs(distance) <= rough, axis=0))
     found = np.zeros(len(lengths))
@@ -179,7 +179,7 @@ def boundary_noise_quantiles(
 
 
 def _crossing(tree: HistogramTree, level: float) -> NDArray[np.float64]:
-    """Return the code at which the noisy counts, made monotone, reach the level; within a bin, by its share."""
+    """Return the code at which the monotone noisy counts reach the level, interpolated within a bin."""
     cuts = tree.walk.cuts
     over = tree.below - level * tree.rows[:, None]
     rising = np.maximum.accumulate(over, axis=1)
@@ -196,7 +196,7 @@ def _crossing(tree: HistogramTree, level: float) -> NDArray[np.float64]:
     return found
 
 
-# --- Foresight: how far from a quantile the ends of its interval will be, before anything is measured. ---
+# --- Forecast: the distance of a quantile from the ends of its interval, before anything is measured. ---
 
 
 WORST_CASE_FACTOR = 2.0
@@ -208,17 +208,17 @@ TYPICAL_FACTOR = 1.2
 def expected_quantile_width(
     quantile: Quantile, measured: MeasuredValues, failing: float, *, times: float = WORST_CASE_FACTOR
 ) -> float:
-    """Return how many codes the ends of an interval are away, but seldom more; the counts are without noise yet.
+    """Return the number of codes to the ends of an interval, rarely exceeded; the counts are still noiseless.
 
-    The number of rows below a boundary is off by more than its reach with probability `failing`/2 at most. So a value
-    that is away by more than twice the reach is left possible no more often than that.
+    The number of rows below a boundary is off by more than its reach with probability at most `failing`/2. So a value
+    farther away than twice the reach is not rejected with at most that probability.
     """
     tree, level = histogram_tree(quantile, measured), float(quantile.level)
     cuts, away = tree.walk.cuts, tree.below[0] - level * tree.rows[0]
     middle = np.interp(0.0, away, cuts)
     own = int(np.clip(np.searchsorted(cuts, middle, side="right") - 1, 0, len(cuts) - 2))
     value = min(math.floor(middle), int(cuts[own + 1]) - 1)
-    above, below = np.arange(own + 1, len(cuts) - 1), np.arange(own, 0, -1)  # the boundaries on either side, outward
+    above, below = np.arange(own + 1, len(cuts) - 1), np.arange(own, 0, -1)  # boundaries on either side, outward
     high = _IntervalEnd(above, np.append(cuts[own + 1], cuts[above + 1]) - 1)
     low = _IntervalEnd(below, np.append(cuts[own], cuts[below - 1]))
     spread = np.sqrt(_rank_variance(tree, level))
@@ -231,7 +231,7 @@ def expected_quantile_width(
 
 @dataclass(frozen=True, slots=True)
 class _IntervalEnd:
-    """One end of an interval, and where it may be."""
+    """One end of an interval, and its possible positions."""
 
     boundaries: NDArray[np.int64]
     """From the value outward."""
@@ -249,12 +249,12 @@ class _IntervalEnd:
         failing: float,
         reaches: float,
     ) -> float:
-        """Return how many codes it is away from the value; between two boundaries by its share.
+        """Return its distance from the value in codes, interpolated between two boundaries.
 
-        The exact law is looked at near the end alone; other reaches are as much wider or narrower as their variances
-        say. It is a forecast: no interval depends on it.
+        The exact law is used near the end only; other reaches are scaled by their standard deviations. This is a
+        forecast: no interval depends on it.
         """
-        times, passed = math.sqrt(-2 * math.log(failing)), 0  # about right, to begin with
+        times, passed = math.sqrt(-2 * math.log(failing)), 0  # a rough initial value
         left: NDArray[np.float64] = np.zeros(0)
         for _ in range(min(2, len(self.boundaries))):
             place = self.boundaries[max(passed - 1, 0)]
@@ -283,5 +283,5 @@ def _rank_variance(tree: HistogramTree, level: float) -> NDArray[np.float64]:
 
 
 def _noise_variance(noise: Noise) -> float:
-    """Return the variance of a noise, about."""
+    """Return the approximate variance of a noise."""
     return (2.0 if isinstance(noise, Laplace) else 1.0) * float(noise.scale) ** 2

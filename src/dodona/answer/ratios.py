@@ -1,6 +1,6 @@
 """Intervals for ratios, averages, variances and standard deviations.
 
-A ratio of two noisy linear forms gets its interval by inverting a test, so the interval also holds where the
+A ratio of two noisy linear forms gets its interval by inverting a test, so the interval is valid even if the
 denominator is close to 0.
 """
 
@@ -25,10 +25,10 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-# --- Honest intervals for ratios of noisy values, by inverting a test; all groups at once. ---
+# --- Valid intervals for ratios of noisy values, by inverting a test; all groups at once. ---
 
 
-_HALVINGS = 40  # of what is left between both ends: 10^-12
+_HALVINGS = 40  # of the distance between both ends: 10^-12
 _DOUBLINGS = 400
 _PAIR = 2
 _TINY = 1e-12
@@ -40,7 +40,7 @@ _Pair = tuple["NDArray[np.float64]", "NDArray[np.float64]"]
 
 @dataclass(frozen=True, slots=True)
 class RatioNoise:
-    """A noise, and how often it is in the numerator and in the denominator."""
+    """A noise, and its factors in the numerator and the denominator."""
 
     above: float
     below: float
@@ -49,20 +49,20 @@ class RatioNoise:
 
 @dataclass(frozen=True, slots=True)
 class Ratio:
-    """Noisy numerators and denominators of all groups, and the noises that they are made of."""
+    """Noisy numerators and denominators of all groups, and their noises."""
 
     above: NDArray[np.float64]
     below: NDArray[np.float64]
     parts: tuple[RatioNoise, ...]
 
     def accepts(self, candidate: NDArray[np.float64], failing: float) -> NDArray[np.bool_]:
-        """Whether the test at level `failing` leaves a candidate ratio possible, for each group.
+        """Return whether the test at level `failing` accepts a candidate ratio, for each group.
 
         Theorem: honest-ratio
         """
         factors = [np.abs(part.above - candidate * part.below) for part in self.parts]
         distance = np.abs(self.above - candidate * self.below)
-        # A discrete draw is less than 1 from a continuous one, so so much of the distance is granted.
+        # A discrete draw is less than 1 from a continuous one, so this much is subtracted from the distance.
         distance = distance * (1 - 1e-12) - np.sum(factors, axis=0)
         scales = [factor * float(part.noise.scale) for factor, part in zip(factors, self.parts, strict=True)]
         normal = [isinstance(part.noise, Gaussian) for part in self.parts]
@@ -70,7 +70,7 @@ class Ratio:
         return kept
 
     def accepts_zero_below(self, failing: float) -> NDArray[np.bool_]:
-        """Whether the test leaves a denominator of 0 possible, so that no ratio is too large."""
+        """Return whether the test accepts a denominator of 0, so that the ratio is unbounded."""
         turned = Ratio(
             self.below, self.above, tuple(RatioNoise(part.below, part.above, part.noise) for part in self.parts)
         )
@@ -78,14 +78,14 @@ class Ratio:
 
 
 def can_invert(noises: Sequence[Noise]) -> bool:
-    """Whether the tail of a combination of these noises is known: any number of Gaussian ones, or two of any kind."""
+    """Return whether the tail of a combination of these noises is known: any number of Gaussians, or any two."""
     return len(noises) <= _PAIR or all(isinstance(noise, Gaussian) for noise in noises)
 
 
 def bounded_ratio_band(ratio: Ratio, *, lower: float, upper: float, failing: float) -> Band:
-    """Return ratios that are known to lie between public bounds, with honest intervals within these.
+    """Return ratios with known public bounds, with valid intervals within these.
 
-    Where the denominator is not clearly above its noise, the interval is all of the public range.
+    If the denominator is not clearly above its noise, the interval is the whole public range.
 
     Theorem: honest-ratio
     """
@@ -94,7 +94,7 @@ def bounded_ratio_band(ratio: Ratio, *, lower: float, upper: float, failing: flo
         point = apply_operator("/", ratio.above, ratio.below)
         first, last = (ratio.accepts(end, failing) for end in ends)
         inside = (point >= lower) & (point <= upper)
-        # Every accepted set has an end or the point itself in it; with none of them the noise was beyond its bound.
+        # Every accepted set contains an end or the point itself; otherwise the noise exceeded its bound.
         known = inside | first | last
         low_from = np.where(inside, point, np.where(last, upper, lower))
         high_from = np.where(inside, point, np.where(first, lower, upper))
@@ -106,7 +106,7 @@ def bounded_ratio_band(ratio: Ratio, *, lower: float, upper: float, failing: flo
 
 
 def ratio_band(ratio: Ratio, *, failing: float) -> Band:
-    """Return ratios of any size; where the denominator may be 0 their intervals have no ends.
+    """Return unbounded ratios; if the denominator may be 0, their intervals are infinite.
 
     Theorem: honest-ratio
     """
@@ -129,7 +129,7 @@ def ratio_band(ratio: Ratio, *, failing: float) -> Band:
 
 
 def _edges(ratio: Ratio, outer: _Pair, inner: _Pair, failing: float) -> _Pair:
-    """Return both edges; those of few groups are looked for together, as each step costs as much as for one."""
+    """Return both edges; those of few groups are searched together, as each step costs the same as for one."""
     if len(ratio.above) > _FEW:
         return _acceptance_edge(ratio, outer[0], inner[0], failing), _acceptance_edge(
             ratio, outer[1], inner[1], failing
@@ -142,7 +142,7 @@ def _edges(ratio: Ratio, outer: _Pair, inner: _Pair, failing: float) -> _Pair:
 def _acceptance_edge(
     ratio: Ratio, outer: NDArray[np.float64], inner: NDArray[np.float64], failing: float
 ) -> NDArray[np.float64]:
-    """Return where acceptance ends between a rejected and an accepted candidate, seen from outside."""
+    """Return the edge of acceptance between a rejected and an accepted candidate, rounded outward."""
     for _ in range(_HALVINGS):
         middle = (outer + inner) / 2
         kept = ratio.accepts(middle, failing)
@@ -170,7 +170,7 @@ def _tail(
 def two_laplace_tail(
     distance: NDArray[np.float64], first: NDArray[np.float64], second: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """Return P(|aX + cY| > d) = (a²e^{-d/a} - c²e^{-d/c})/(a² - c²) for Laplace X, Y of scale 1, also where a = c.
+    """Return P(|aX + cY| > d) = (a²e^{-d/a} - c²e^{-d/c})/(a² - c²) for Laplace X, Y of scale 1, also if a = c.
 
     With r = c/a ≤ 1, x = d/a and y = x(1 - r)/r it is e^{-x}·(1 + r·x·φ(y)/(1 + r)) with φ(y) = (1 - e^{-y})/y.
 
@@ -188,7 +188,7 @@ def two_laplace_tail(
 def _laplace_gaussian_tail(
     distance: NDArray[np.float64], laplace: NDArray[np.float64], gaussian: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """Return P(|bX + sY| > d) for X Laplace and Y normal: the normal tail, and what the Laplace part adds to it."""
+    """Return P(|bX + sY| > d) for X Laplace and Y normal: the normal tail plus the contribution of the Laplace part."""
     from scipy.special import log_ndtr
 
     wide = np.maximum(laplace, 1e-300)
@@ -197,16 +197,16 @@ def _laplace_gaussian_tail(
     added = np.exp(rate**2 / 2 - distance / wide + log_ndtr(place - rate))
     taken = np.exp(rate**2 / 2 + distance / wide + log_ndtr(-place - rate))
     found: NDArray[np.float64] = 2 * np.exp(log_ndtr(-place)) + added - taken
-    # So small a Laplace part is hardly ever beyond 40 of its scales, and the terms above would lose their digits.
+    # A Laplace part this small is hardly ever beyond 40 of its scales, and the terms above would lose precision.
     bound = 2 * np.exp(log_ndtr(-(distance - _BEYOND * laplace) / deviation))
     return np.where(laplace <= _SMALL * gaussian, bound, found)
 
 
-# --- Quotients: expressions that are one linear form over another, which have a test to invert. ---
+# --- Quotients: one linear form over another, whose intervals come from inverting a test. ---
 
 
 def as_ratio(expression: Expression, measured: MeasuredValues) -> Ratio | None:
-    """Return the ratio that an expression is, None where it is none or the law of its noise is not known."""
+    """Return an expression as a ratio; None if it is not one, or the law of its noise is unknown."""
     parts = numerator_and_denominator(expression, measured.question.query)
     if parts is None:
         return None
@@ -271,7 +271,7 @@ def _apply_number_left(
             return below.times(number).plus(above, Fraction(-1)), below
 
 
-# --- Averages, variances and deviations. ---
+# --- Averages, variances and standard deviations. ---
 
 
 _SUMS = 3
@@ -280,7 +280,7 @@ _DEVIATION = (Spread.POPULATION_DEVIATION, Spread.SAMPLE_DEVIATION)
 
 
 def mean_band(mean: Mean, measured: MeasuredValues, failing: float) -> Band:
-    """Return averages, with honest intervals within the public range.
+    """Return averages, with valid intervals within the public range.
 
     Theorem: honest-ratio
     """
@@ -289,7 +289,7 @@ def mean_band(mean: Mean, measured: MeasuredValues, failing: float) -> Band:
     found = bounded_ratio_band(block_ratio(measured, mean.total, mean.rows), lower=low, upper=high, failing=failing)
 
     def moved(ends: NDArray[np.float64]) -> NDArray[np.float64]:
-        # What is taken off and added again may be a rounding away from the bounds, which are values themselves.
+        # Subtracting and adding the offset may round values past the bounds, which are attainable.
         inside = np.clip(ends + centre, lower, upper)
         return np.where(ends <= low, lower, np.where(ends >= high, upper, inside))
 
@@ -297,7 +297,7 @@ def mean_band(mean: Mean, measured: MeasuredValues, failing: float) -> Band:
 
 
 def block_ratio(measured: MeasuredValues, above: int, below: int) -> Ratio:
-    """Return one block over another, in the unit of both."""
+    """Return the ratio of two blocks, in their units."""
     units = [float(measured.question.query.blocks[block].unit) for block in (above, below)]
     first, second = RatioNoise(units[0], 0.0, measured.noises[above]), RatioNoise(0.0, units[1], measured.noises[below])
     parts = (RatioNoise(units[0], units[1], measured.noises[above]),) if above == below else (first, second)
@@ -305,7 +305,7 @@ def block_ratio(measured: MeasuredValues, above: int, below: int) -> Ratio:
 
 
 def variance_band(variation: Variation, measured: MeasuredValues, failing: float) -> Band:
-    """Return variances or deviations: all that the two sums and the number of rows, each within its noise, may give.
+    """Return variances or standard deviations: the range given by the two sums and the row count within their noise.
 
     Theorem: honest-spread
     """
@@ -322,7 +322,7 @@ def variance_band(variation: Variation, measured: MeasuredValues, failing: float
     )
     nearest = np.where((total.low <= 0) & (total.high >= 0), 0.0, np.minimum(np.abs(total.low), np.abs(total.high)))
     farthest = np.maximum(np.abs(total.low), np.abs(total.high))
-    # q·x - s²x² in x = 1/rows is concave: largest at its top or the end next to it, least at one of the ends.
+    # q·x - s²x² in x = 1/rows is concave: its maximum is at its vertex or the nearest end, its minimum at an end.
     most, least = np.maximum(squares.high, 0.0), np.maximum(squares.low, 0.0)
     with np.errstate(all="ignore"):
         peak = np.where(nearest > 0, most / (2 * nearest**2), np.inf)
@@ -343,7 +343,7 @@ def variance_band(variation: Variation, measured: MeasuredValues, failing: float
 
 
 def _sum_interval(measured: MeasuredValues, block: int, failing: float) -> Band:
-    """Return one of the three sums within its noise; all three hold together, as their noises are independent."""
+    """Return the interval of one of the three sums; all three hold together, as their noises are independent."""
     unit = float(measured.question.query.blocks[block].unit)
     value = unit * measured.numbers(block)[:, 0]
     within = unit * half_width(measured.noises[block], failing, _SUMS)
@@ -351,7 +351,7 @@ def _sum_interval(measured: MeasuredValues, block: int, failing: float) -> Band:
 
 
 def _largest_variance(mean: Band, low: float, high: float) -> NDArray[np.float64]:
-    """Return the largest variance of values between the bounds with such a mean: (high - m)(m - low)."""
+    """Return the largest variance of values between the bounds with this mean: (high - m)(m - low)."""
     best = np.clip((low + high) / 2, mean.low, mean.high)
     found: NDArray[np.float64] = (high - best) * (best - low)
     return found

@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
 
-# --- Numbers as people read them: no more digits than the error bar leaves. ---
+# --- Readable numbers: no more digits than the error supports. ---
 
 
 _MOST_DIGITS = 12
@@ -56,7 +56,7 @@ _ALL = -1
 
 
 def decimal_places(within: float) -> int:
-    """Return how many decimal places show an error of this size to two digits; -1, all of them, where there is none.
+    """Return how many decimal places show an error of this size to two digits; -1, meaning all, if there is none.
 
     >>> [decimal_places(within) for within in (250.0, 31.0, 1.96, 0.034, 0.0)]
     [0, 0, 1, 3, -1]
@@ -69,7 +69,7 @@ def decimal_places(within: float) -> int:
 
 
 def format_number(value: float | Fraction | date | str | None, digits: int) -> str:
-    """Return a value with so many decimal places; whole numbers are shown whole.
+    """Return a value with this many decimal places; integers are shown without any.
 
     >>> [format_number(value, 2) for value in (12.3456, 7, Fraction(1, 3), float("inf"), None)]
     ['12.35', '7', '0.33', '∞', '?']
@@ -92,7 +92,7 @@ def format_number(value: float | Fraction | date | str | None, digits: int) -> s
 
 
 def round_outward(low: float, high: float, within: float) -> tuple[float, float]:
-    """Return an interval that holds this one, with ends that have no more digits than an error of this size shows.
+    """Return an interval that contains this one, with ends rounded to the digits that an error of this size supports.
 
     >>> round_outward(12.3456, 15.6789, 1.7)
     (12.3, 15.7)
@@ -103,7 +103,7 @@ def round_outward(low: float, high: float, within: float) -> tuple[float, float]
     return math.floor(low * scale) / scale, math.ceil(high * scale) / scale
 
 
-# --- An estimate: a noisy value and the interval that holds the exact one, as often as was promised. ---
+# --- An estimate: a noisy value and an interval for the exact value at the confidence. ---
 
 
 EstimateValue = int | float | Fraction | date
@@ -112,7 +112,7 @@ EstimateValue = int | float | Fraction | date
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """A value with its interval. Counts and sums are exact numbers; a bound that is not known is infinite.
+    """A value with its interval. Counts and sums are exact numbers; an unknown bound is infinite.
 
     >>> print(Estimate(1203, 1150, 1256))
     1203 ± 53
@@ -127,7 +127,7 @@ class Estimate:
 
     @property
     def within(self) -> float:
-        """How far the exact value is from this one at most, as often as was promised; days for a date."""
+        """The largest distance to the exact value, at the confidence; in days for a date."""
         if self.value is None:
             return math.inf
         return max(_distance(self.low, self.value), _distance(self.value, self.high))
@@ -153,7 +153,7 @@ class Estimate:
 
 
 def to_float(measure: EstimateValue) -> float:
-    """Return a value as a float; a date counts its days.
+    """Return a value as a float; dates count days.
 
     >>> to_float(Fraction(1, 4)), to_float(date(1, 1, 2))
     (0.25, 2.0)
@@ -162,13 +162,13 @@ def to_float(measure: EstimateValue) -> float:
 
 
 def _distance(low: EstimateValue, high: EstimateValue) -> float:
-    """Return high - low; exact numbers are subtracted before they are rounded."""
+    """Return high - low; exact numbers are subtracted before rounding."""
     if isinstance(low, int | Fraction) and isinstance(high, int | Fraction):
         return float(high - low)
     return to_float(high) - to_float(low)
 
 
-# --- Conditions and orders over the groups of an answer, read from the noisy values. ---
+# --- Conditions and orders over the groups of an answer, evaluated on the noisy values. ---
 
 
 Comparable = float | Fraction | str | date
@@ -183,7 +183,7 @@ _OPERATORS: dict[str, Callable[[Any, Any], bool]] = {
 
 
 def evaluate_condition(condition: Expression, measured: Evidence, view: View) -> list[bool]:
-    """Return for each group whether a condition holds; one on a value that is not known does not."""
+    """Return for each group whether a condition holds; it does not hold for an unknown value."""
     match condition:
         case Comparison(name, left, right):
             compare = _OPERATORS[name]
@@ -199,9 +199,9 @@ def evaluate_condition(condition: Expression, measured: Evidence, view: View) ->
 
 
 def sort_values(expression: Expression, measured: Evidence, view: View) -> list[Any]:
-    """Return for each group what it is sorted by; None where nothing is known.
+    """Return the sort value of each group; None if it is unknown.
 
-    Groups are in the order of their labels' declaration, so a key sorts by the group's own place.
+    Groups are in the order of their labels' declaration, so a key sorts by the group's position.
     """
     if isinstance(expression, KeyLabel):
         return _places(expression.key, measured)
@@ -211,7 +211,7 @@ def sort_values(expression: Expression, measured: Evidence, view: View) -> list[
 
 
 def _places(key: int, measured: Evidence) -> list[int | None]:
-    """Return the place of each group's label within its key; `<missing>` has none, as NULLs come last."""
+    """Return the position of each group's label within its key; None for `<missing>`, as NULLs come last."""
     labels = [group[key] for group in group_labels(measured.question)]
     places: dict[object, int] = {}
     for label in labels:
@@ -231,7 +231,7 @@ def _point_values(expression: Expression, measured: Evidence, view: View) -> lis
 
 
 def _compare(compare: Callable[[Any, Any], bool], name: str, left: Comparable, right: Comparable) -> bool:
-    """Return a comparison; a date is compared with the text of one, and a text differs from every number."""
+    """Return a comparison; a date is compared with its text, and a text differs from every number."""
     if isinstance(left, date) != isinstance(right, date):
         left, right = str(left), str(right)
     if isinstance(left, str) != isinstance(right, str):
@@ -239,7 +239,7 @@ def _compare(compare: Callable[[Any, Any], bool], name: str, left: Comparable, r
     return compare(left, right)
 
 
-# --- The rows of an answer: which groups are shown, in which order, with which cells. ---
+# --- The rows of an answer: which groups are shown, in which order, and with which cells. ---
 
 
 Cell = Estimate | Label
@@ -248,7 +248,7 @@ Cell = Estimate | Label
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One group: its labels in the order of SELECT, and a cell for each column that is shown."""
+    """One group: its labels in the order of SELECT, and a cell for each displayed column."""
 
     keys: tuple[Label, ...]
     """As people read them; keys that are not shown come last."""
@@ -263,7 +263,7 @@ class Row:
 
 
 def displayed_columns(question: Question) -> tuple[AnswerColumn, ...]:
-    """Return the columns that are shown: those of the question; behind the keys, where it names none of them."""
+    """Return the displayed columns: those of the question, preceded by the keys if it names none of them."""
     if not question.keys or any(isinstance(column.expression, KeyLabel) for column in question.columns):
         return question.columns
     return (
@@ -273,13 +273,13 @@ def displayed_columns(question: Question) -> tuple[AnswerColumn, ...]:
 
 
 def key_order(question: Question) -> tuple[int, ...]:
-    """Return the numbers of the keys in the order in which they are shown; those that are not come last."""
+    """Return the indices of the keys in display order; hidden keys come last."""
     named = (one.expression.key for one in question.columns if isinstance(one.expression, KeyLabel))
     return tuple(dict.fromkeys((*named, *range(len(question.keys)))))
 
 
 def key_conversions(question: Question) -> dict[int, ReadAs]:
-    """Return how each key is told to programs: as the first column that shows it says."""
+    """Return the output type of each key, from the first column that shows it."""
     found: dict[int, ReadAs] = dict.fromkeys(range(len(question.keys)), "value")
     for column in reversed(question.columns):
         if isinstance(column.expression, KeyLabel):
@@ -288,7 +288,7 @@ def key_conversions(question: Question) -> dict[int, ReadAs]:
 
 
 def _groups_in_order(question: Question, order: tuple[int, ...]) -> Sequence[int]:
-    """Return the groups that WHERE leaves, in row-major order of the keys as they are shown."""
+    """Return the groups that WHERE allows, in row-major order of the keys as displayed."""
     shape = [key.groups for key in question.keys]
     count = math.prod(shape)
     if order == tuple(range(len(order))):
@@ -302,9 +302,9 @@ def _groups_in_order(question: Question, order: tuple[int, ...]) -> Sequence[int
 
 
 def make_rows(measured: Evidence, view: View) -> tuple[Row, ...]:
-    """Return the rows of groups that WHERE leaves: HAVING, ORDER BY, OFFSET and LIMIT are read from the noisy values.
+    """Return the rows of groups that WHERE allows; HAVING, ORDER BY, OFFSET and LIMIT use the noisy values.
 
-    Ties are in the groups' order.
+    Ties keep the groups' order.
     """
     question = measured.question
     keys = key_order(question)
@@ -314,7 +314,7 @@ def make_rows(measured: Evidence, view: View) -> tuple[Row, ...]:
         chosen = [group for group in chosen if kept[group]]
     for order in reversed(question.order):
         place = sort_values(order.expression, measured, view)
-        # Sorting is stable either way round; what has no value comes last.
+        # Sorting is stable in both directions; unknown values come last.
         ranks = {group: place[group] for group in chosen if place[group] is not None}
         known = sorted(ranks, key=ranks.__getitem__, reverse=order.descending)
         chosen = [*known, *(group for group in chosen if group not in ranks)]
@@ -328,7 +328,7 @@ def make_rows(measured: Evidence, view: View) -> tuple[Row, ...]:
 def _group_keys(
     question: Question, order: tuple[int, ...], chosen: Sequence[int]
 ) -> tuple[Iterable[tuple[Label, ...]], Iterable[tuple[KeyValue, ...]]]:
-    """Return the labels of the groups that are shown, and what they stand for."""
+    """Return the labels of the displayed groups, and their typed values."""
     if not order:
         return ((),) * len(chosen), ((),) * len(chosen)
     domain, kinds = question.query.domain, key_conversions(question)
@@ -343,7 +343,7 @@ def _group_keys(
 
 
 def _cells(expression: Expression, measured: Evidence, view: View, chosen: Sequence[int]) -> list[Cell]:
-    """Return the cells of a column for the groups that are shown."""
+    """Return the cells of a column for the displayed groups."""
     match expression:
         case KeyLabel(key):
             labels = group_labels(measured.question)
@@ -387,7 +387,7 @@ def _cells(expression: Expression, measured: Evidence, view: View, chosen: Seque
 
 
 def _derived_cells(block: int, derived: DerivedValues, view: View, chosen: Sequence[int]) -> list[Estimate]:
-    """Return counts or sums that follow from numbers told before, each with the width of its own law."""
+    """Return derived counts or sums, each with the half-width of its error law."""
     unit, values = float(derived.question.query.blocks[block].unit), derived.parts[block]
     within = half_widths(derived, block, cell_failure_probability(view, derived))
     each = within.tolist() if isinstance(within, np.ndarray) else [within] * len(values)
@@ -400,7 +400,7 @@ def _simplify_number(number: Fraction) -> int | Fraction:
 
 
 def _number_converter(expression: Expression, measured: Evidence) -> Callable[[float], EstimateValue]:
-    """Return how the numbers of a column are told: a quantile is one of the column's own values."""
+    """Return the output conversion of a column's numbers: a quantile is one of the column's values."""
     if not isinstance(expression, Quantile):
         return float
     match measured.question.query.domain[expression.attribute]:
@@ -413,14 +413,14 @@ def _number_converter(expression: Expression, measured: Evidence) -> Callable[[f
 
 
 def _lower_bound(expression: Expression, measured: Evidence) -> float:
-    """Return what a count or sum cannot be below, whatever the rows are."""
+    """Return the lower bound of a count or sum that holds for any rows."""
     if isinstance(expression, Total) and weight_range(measured.question.query.blocks[expression.block].weight)[0] >= 0:
         return 0.0
     return -math.inf
 
 
 def _round_estimate(cell: Estimate, *, least: float) -> Estimate:
-    """Return an estimate for the eye: no more digits than its error leaves, ends outward, no negative counts."""
+    """Return an estimate for display: only the digits its error supports, ends rounded outward, no negative counts."""
     if cell.value is None or isinstance(cell.value, date) or math.isinf(cell.within):
         return cell
     low, high = round_outward(to_float(cell.low), to_float(cell.high), cell.within)

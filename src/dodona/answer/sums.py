@@ -1,6 +1,6 @@
 """Quantiles of sums of independent noise draws.
 
-A `NoiseTerm` is a number of equal draws times a factor. Each function returns an upper bound of the quantile, by
+A `NoiseTerm` is a number of equal draws times a factor. Each function returns an upper bound on the quantile, by
 Chernoff's bound, by convolution on a grid, or by adding a little normal noise to smooth the law; the caller takes the
 smallest.
 """
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-# --- A term of a sum of noises, and the simplest bound of such sums. ---
+# --- A term of a sum of noises, and the simplest bound for such sums. ---
 
 
 WIDE_SCALE = 4.0
@@ -31,7 +31,7 @@ _CHERNOFF_GRID: NDArray[np.float64] = np.concatenate([np.geomspace(1e-4, 0.5, 12
 
 @dataclass(frozen=True, slots=True, order=True)
 class NoiseTerm:
-    """So many independent draws of a noise, each times a number above 0. Noise is symmetric, so no sign is kept."""
+    """Independent draws of one noise, each times a positive factor. Noise is symmetric, so signs are dropped."""
 
     factor: float
     law: str
@@ -40,12 +40,12 @@ class NoiseTerm:
 
     @classmethod
     def of(cls, factor: float, noise: Noise, times: int = 1) -> NoiseTerm:
-        """Return the term of some draws of a noise."""
+        """Return the term for a number of draws of a noise."""
         return cls(abs(float(factor)), type(noise).__name__, float(noise.scale), times)
 
     @property
     def variance(self) -> float:
-        """The variance of all its draws together, each times the factor.
+        """The variance of the sum of its draws, each times the factor.
 
         >>> NoiseTerm(2.0, "Gaussian", 10.0, 3).variance, round(NoiseTerm(1.0, "Laplace", 10.0).variance, 3)
         (1200.0, 199.833)
@@ -72,7 +72,7 @@ def chernoff_bound(terms: tuple[NoiseTerm, ...], failing: float) -> float:
     grid = most * _CHERNOFF_GRID
     log = normal * grid**2 / 2
     if laplace:
-        # E e^{sX} = (1-q)²/((1-q·e^s)(1-q·e^{-s})), here as ratios that keep their digits for large scales.
+        # E e^{sX} = (1-q)²/((1-q·e^s)(1-q·e^{-s})), written as ratios that stay precise for large scales.
         rate, times = np.array([[1 / term.scale, term.times] for term in laplace]).T
         power, one = np.outer([term.factor for term in laplace], grid), -np.expm1(-rate)[:, None]
         up, down = (-np.expm1(sign * power - rate[:, None]) / one for sign in (1, -1))
@@ -80,18 +80,18 @@ def chernoff_bound(terms: tuple[NoiseTerm, ...], failing: float) -> float:
     return float(np.min((log - math.log(failing)) / grid))
 
 
-# --- Sums of noises by convolution: exact on a common grid, else every term is rounded up to one. ---
+# --- Sums of noises by convolution: exact on a common grid, otherwise every term is rounded up to a grid. ---
 
 
 _POINTS = 1 << 14
 _LARGEST_SUMMED_SCALE = 1000.0  # up to this scale a discrete Gaussian is summed; beyond, the normal law bounds it
-_ROUNDING = 1e-13  # what a transform of so many doubles may be off by, for each 64 draws, with room to spare
+_ROUNDING = 1e-13  # rounding error of a transform of this size per 64 draws, with a safety margin
 
 
 def convolution_quantile(terms: tuple[NoiseTerm, ...], failing: float) -> float:
-    """Return the quantile of a law that is above that of the sum: each term rounded up to a grid, then convolved.
+    """Return the quantile of a law that dominates the sum: each term is rounded up to a grid, then convolved.
 
-    Infinite where so many draws would be rounded up too far.
+    Infinite if there are so many draws that rounding up goes too far.
 
     Theorem: sum-of-noises
     """
@@ -100,7 +100,7 @@ def convolution_quantile(terms: tuple[NoiseTerm, ...], failing: float) -> float:
     draws = sum(term.times for term in terms)
     step = _common_step(
         [term.factor for term in terms]
-    )  # on the common grid nothing is rounded, where it is wide enough
+    )  # nothing is rounded on the common grid, provided that it is wide enough
     if 2 * reach > (_POINTS - 4) * step:
         if 8 * draws >= _POINTS:
             return math.inf
@@ -119,7 +119,7 @@ def convolution_quantile(terms: tuple[NoiseTerm, ...], failing: float) -> float:
 def _transform(factor: float, law: str, scale: float, step: float) -> NDArray[np.complex128]:
     """Return the transform of one draw times its factor, rounded up to whole steps."""
     grid = np.arange(-_POINTS // 2 - 1, _POINTS // 2, dtype=np.float64)
-    whole = np.floor(grid * (step / factor) * (1 + 1e-12) + 1e-9)  # a whole number must not fall for a rounding
+    whole = np.floor(grid * (step / factor) * (1 + 1e-12) + 1e-9)  # rounding must not lower an integer
     above = np.clip(upper_tail(law, scale, whole), 0.0, 1.0)
     above[0], above[-1] = 1.0, 0.0
     mass = above[:-1] - above[1:]
@@ -127,7 +127,7 @@ def _transform(factor: float, law: str, scale: float, step: float) -> NDArray[np
 
 
 def _power(transform: NDArray[np.complex128], times: int) -> NDArray[np.complex128]:
-    """Return a whole power by squaring, which is many times faster than a complex power."""
+    """Return an integer power by squaring, which is many times faster than a complex power."""
     found: NDArray[np.complex128] = np.ones_like(transform)
     while times:
         if times & 1:
@@ -137,7 +137,7 @@ def _power(transform: NDArray[np.complex128], times: int) -> NDArray[np.complex1
 
 
 def upper_tail(law: str, scale: float, whole: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return P(X > m) for whole m, or for wide Gaussian noise P(Y > m) of the normal law, which is at least that.
+    """Return P(X > m) for integers m, or for wide Gaussian noise P(Y > m) of the normal law, which is at least that.
 
     Theorem: sum-of-noises
     """
@@ -158,7 +158,7 @@ def upper_tail(law: str, scale: float, whole: NDArray[np.float64]) -> NDArray[np
 
 @lru_cache(maxsize=16)
 def _gaussian_sums(scale: float) -> NDArray[np.float64]:
-    """Return P(X ≥ m) for each m from the least that matters up to one more than the largest."""
+    """Return P(X ≥ m) for each m from the least relevant one to one above the largest."""
     last = math.ceil(40 * scale) + 2
     weights = np.exp(-((np.arange(-last, last + 1) / scale) ** 2) / 2)
     found: NDArray[np.float64] = np.concatenate([np.cumsum(weights[::-1])[::-1], [0.0]]) / np.sum(weights)
@@ -166,7 +166,7 @@ def _gaussian_sums(scale: float) -> NDArray[np.float64]:
 
 
 def _common_step(factors: list[float]) -> float:
-    """Return the largest number that all factors are whole multiples of, where it is a simple one; else 0."""
+    """Return the largest simple number that divides all factors; 0 if there is none."""
     for parts in (1, 2, 4, 5, 8, 10, 20, 100, 1000):
         scaled = [factor * parts for factor in factors]
         if all(abs(number - round(number)) < 1e-12 * parts for number in scaled):
@@ -174,16 +174,16 @@ def _common_step(factors: list[float]) -> float:
     return 0.0
 
 
-# --- Quantiles of sums of very many draws: a little normal noise is added in thought, which makes their law smooth. ---
+# --- Quantiles of sums of very many draws: hypothetical normal noise is added to make their law smooth. ---
 
 
 _NORMAL = NormalDist()
 _KEPT = 0.96  # of the exponent of the transform of a discrete Gaussian of scale 4 and up, at any angle
-_BEYOND = 5.0  # what is cut off of a transform is about e^-5 of what may fail, over 2πx
-_FAINT = 1e-30  # below this failure Chernoff's bound is used alone
-_NEVER = 1e-60  # more than what a normal law differs from the sum through angles below π/2
-_BESIDE = 14.0  # e^-14 of what may fail: it may lie outside of the interval, and as small are waves that are left out
-_RAREST = 1e-9  # below this failure the rounding of the series is no longer small beside it
+_BEYOND = 5.0  # the truncated part of a transform is about e^-5 of the failure probability, over 2πx
+_FAINT = 1e-30  # below this failure probability only Chernoff's bound is used
+_NEVER = 1e-60  # more than the difference of a normal law and the sum due to angles below π/2
+_BESIDE = 14.0  # e^-14 of the failure probability may lie outside the interval; omitted terms are as small
+_RAREST = 1e-9  # below this failure probability the rounding error of the series is not negligible
 _HALF = 0.5
 _MOST_WAVES = 4096
 _STEPS = 40
@@ -196,7 +196,7 @@ _UP = 1 + 1e-12
 
 
 def gaussian_sum_quantile(variance: float, reach: float, failing: float) -> float:
-    """Return a number that a sum of discrete Gaussians of scale 4 and up is above with probability at most `failing`.
+    """Return an upper quantile of a sum of discrete Gaussians of scale 4 and up: exceeded with probability ≤ `failing`.
 
     The sum has this variance and no factor above `reach`.
 
@@ -217,7 +217,7 @@ def gaussian_sum_quantile(variance: float, reach: float, failing: float) -> floa
 
 
 def _normal_approximation_error(variance: float, extra: float, reach: float) -> float:
-    """Return what the smoothed sum of discrete Gaussians may differ from a normal law by, in probability."""
+    """Return the largest difference in probability between the smoothed sum of discrete Gaussians and a normal law."""
     turn = 2 * math.pi / reach
     both = variance + extra**2
     exponent = (turn * extra) ** 2 / 2
@@ -227,18 +227,18 @@ def _normal_approximation_error(variance: float, extra: float, reach: float) -> 
 
 
 def _margin(extra: float, deviation: float, rare: float) -> float:
-    """Return how many deviations of the extra noise are added to a quantile: about those that make it least."""
+    """Return the deviations of the extra noise to add to a quantile: nearly those that minimise it."""
     share = extra / deviation * math.sqrt(4 * math.pi * rare)
     return max(math.sqrt(-2 * math.log(share)) if share < 1 else 0.0, 0.5)
 
 
 def _margin_probability(margin: float) -> float:
-    """Return the probability that a normal draw is not below minus the margin."""
+    """Return the probability that a normal draw is at least minus the margin."""
     return math.erfc(-margin / math.sqrt(2)) / 2
 
 
 def series_quantile(terms: tuple[NoiseTerm, ...], failing: float) -> float:
-    """Return a number that the sum of the terms is above with probability at most `failing`; ∞ where there are too few.
+    """Return a value that the sum exceeds with probability at most `failing`; ∞ if there are too few terms.
 
     Theorem: smoothed-sum
     """
@@ -267,7 +267,7 @@ def series_quantile(terms: tuple[NoiseTerm, ...], failing: float) -> float:
 
 
 def _last_angle(waves: CharacteristicFunction, deviation: float, most: float, fall: float) -> float | None:
-    """Return an angle at which the transform of the sum has fallen to e^-fall, None where it has not at the largest."""
+    """Return an angle at which the sum's transform has fallen to e^-fall; None if it has not at the largest."""
     start = math.sqrt(2 * fall)  # for a normal law; no sum of draws falls faster
     if start >= deviation * most:
         return None
@@ -281,7 +281,7 @@ def _last_angle(waves: CharacteristicFunction, deviation: float, most: float, fa
 
 
 def _truncation_error(log: float, last: float, extra: float, reach: float, width: float) -> float:
-    """Return what all waves beyond the last angle may add to a probability."""
+    """Return the largest contribution to a probability of all terms beyond the last angle."""
     far = 2 * math.pi / reach - last
     exponent = (extra * far) ** 2 / 2
     near = math.exp(log) * math.log(far / last)
@@ -291,7 +291,7 @@ def _truncation_error(log: float, last: float, extra: float, reach: float, width
 def _solve_tail(
     height: NDArray[np.float64], angle: NDArray[np.float64], width: float, target: float, deviation: float
 ) -> float:
-    """Return where the tail of the wrapped law has come down to the target, ∞ where it is not found."""
+    """Return the point at which the tail of the wrapped law has fallen to the target; ∞ if it is not found."""
     if target <= 0:
         return math.inf
     slope, place = height * angle, -deviation * _NORMAL.inv_cdf(target)
@@ -310,7 +310,7 @@ def _solve_tail(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CharacteristicFunction:
-    """The transform of a sum of draws, ready to be looked at."""
+    """The characteristic function of a sum of draws, ready for evaluation."""
 
     factors: NDArray[np.float64]
     """Half of the factors of the Laplace draws: a column."""
@@ -326,7 +326,7 @@ class CharacteristicFunction:
 
     @classmethod
     def of(cls, terms: tuple[NoiseTerm, ...]) -> CharacteristicFunction:
-        """Return the transform of the sum of the terms."""
+        """Return the characteristic function of the sum of the terms."""
         laplace = [term for term in terms if term.law == "Laplace"]
         normal = [term for term in terms if term.law != "Laplace"]
         rows = [(term.factor / 2, math.sinh(0.5 / term.scale), term.times) for term in laplace]
@@ -341,7 +341,7 @@ class CharacteristicFunction:
         )
 
     def log(self, angle: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return ln E cos(angle · sum), for angles of which no factor makes more than π/2.
+        """Return ln E cos(angle · sum), for angles that no factor takes beyond π/2.
 
         Theorem: smoothed-sum
         """
@@ -356,7 +356,7 @@ class CharacteristicFunction:
         return found
 
     def far(self, extra: float, deviation: float, rare: float) -> float:
-        """Return what the sum and an extra normal draw are above with probability at most e^-rare, by Chernoff's bound.
+        """Return a value that the sum plus an extra normal draw exceeds with probability at most e^-rare, by Chernoff.
 
         Theorem: sum-of-noises
         """

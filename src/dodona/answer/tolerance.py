@@ -1,4 +1,4 @@
-"""Tolerances: how far off an answer may be, as a number in its own unit, a percentage, or one per column."""
+"""Tolerances: the largest error of an answer, as a number in its unit, a percentage, or one per column."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _ACCEPTED = (
     "write a number from 1e-100 to 1e100 in the answer's own unit, such as 50, or a part of the whole, such as '1%' "
     "(for counts of the table's public size, for sums of the largest sum, otherwise of the column's width)"
 )
-_LEAST, _MOST = 1e-100, 1e100  # beyond, no arithmetic of doubles holds
+_LEAST, _MOST = 1e-100, 1e100  # beyond these, double arithmetic fails
 _VARIANCES = (Spread.POPULATION_VARIANCE, Spread.SAMPLE_VARIANCE)
 _HUNDRED = 100
 _ROWS = "rows"
@@ -51,7 +51,7 @@ Dimension = frozenset[tuple[str, int]]
 
 @dataclass(frozen=True, slots=True)
 class ColumnTolerances:
-    """A tolerance for each column of estimates, by its name or by its place."""
+    """A tolerance for each column of estimates, by name or by position."""
 
     parts: tuple[tuple[str | int, Tolerance], ...]
 
@@ -66,12 +66,12 @@ class ColumnTolerances:
 
     @property
     def listed(self) -> bool:
-        """Whether it goes by places."""
+        """Whether tolerances are given by position."""
         return all(isinstance(key, int) for key, _ in self.parts)
 
     @property
     def written(self) -> dict[str, Tolerance] | list[Tolerance]:
-        """The tolerances as people write them."""
+        """The tolerances as users write them."""
         return [own for _, own in self.parts] if self.listed else {str(key): own for key, own in self.parts}
 
 
@@ -80,11 +80,11 @@ def resolve_tolerance(
 ) -> float:
     """Return the tolerance in the unit of a column's answers.
 
-    A number is that already: `fit` holds that all columns have one unit. "1%" is a hundredth of the whole: of the
-    public size for counts, of size times the largest |value| for sums, of the column's width for averages, deviations
-    and quantiles, of its square for variances. For arithmetic the whole is worked out from those of its operands: it
-    is 1 for a share of counts, 100 for one in percent, and the largest |value| for a sum over a count. What only HAVING
-    or ORDER BY reads is as accurate, as a part of its whole, as the most accurate column that is shown.
+    A number is used as it is: `validate_tolerances` ensures that all columns have one unit. "1%" is a hundredth of the
+    full scale: the public size for counts, size times the largest |value| for sums, the column's width for averages,
+    deviations and quantiles, its square for variances. For arithmetic it is computed from those of its operands: it
+    is 1 for a share of counts, 100 for one in percent, and the largest |value| for a sum over a count. Values that only
+    HAVING or ORDER BY reads get the smallest relative tolerance of the displayed columns.
     """
     if not isinstance(within, ColumnTolerances) and any(column is one for one in question.columns):
         return _resolve_column(question, column, within, size)  # nearly all questions
@@ -102,7 +102,7 @@ def resolve_tolerance(
 
 
 def validate_tolerances(within: Tolerance | ColumnTolerances, questions: Sequence[Question]) -> None:
-    """Refuse a number for columns of different units, and names that no column has."""
+    """Refuse a number for columns of different units, and unknown column names."""
     if isinstance(within, ColumnTolerances):
         known = {
             column.name.casefold(): column.name for question in questions for column in _estimate_columns(question)
@@ -131,7 +131,7 @@ def _resolve_column(question: Question, column: AnswerColumn, within: Tolerance,
     if isinstance(within, str):
         if type(column.expression) is Total:
             block = question.query.blocks[column.expression.block]
-            if type(block.weight) is ConstantWeight:  # of a batch nearly all, and read once
+            if type(block.weight) is ConstantWeight:  # nearly all of a batch, computed once
                 return _percentage_of_counts(within, block.weight.number, block.unit, size)
         return max(_LEAST, _parse_percentage(within) * full_scale(question, column, size=size))
     number = within if type(within) in {int, float} else python_number(within)
@@ -163,7 +163,7 @@ def _example(shown: Sequence[AnswerColumn]) -> str:
 
 
 def dimension_of(expression: Expression, query: Query) -> Dimension:  # noqa: PLR0911  one for each kind
-    """Return what the numbers of an expression count: sums are of a column times rows, averages of the column."""
+    """Return the unit of an expression: sums are in the column's unit times rows, averages in the column's unit."""
     match expression:
         case Total(block):
             return _multiply_dimensions(_weight_dimension(query.blocks[block].weight), frozenset(((_ROWS, 1),)), 1)
@@ -209,7 +209,7 @@ def _multiply_dimensions(left: Dimension, right: Dimension, power: int) -> Dimen
 
 
 def _common_dimension(units: set[Dimension]) -> Dimension:
-    """Return the unit of what is added; a mixture is a unit of its own."""
+    """Return the unit of a sum; a mixture is a separate unit."""
     if len(units) <= 1:
         return next(iter(units), frozenset())
     return frozenset(((" and ".join(sorted(map(_describe_dimension, units))), 1),))
@@ -221,7 +221,7 @@ def _describe_dimension(unit: Dimension) -> str:
 
 
 def full_scale(question: Question, column: AnswerColumn, *, size: int) -> float:
-    """Return what 100% of a column's answers is, from public facts."""
+    """Return the value that 100% of a column's answers stands for, from public facts."""
     return float(_expression_full_scale(column.expression, question.query, validate_count(size, argument="size")))
 
 
@@ -260,7 +260,7 @@ def _combine_full_scales(operator: str, left: Fraction, right: Fraction) -> Frac
 
 
 def _quantile_full_scale(quantile: Quantile, query: Query) -> Fraction:
-    """Return the width of a column: days for dates."""
+    """Return the width of a column; in days for dates."""
     attribute = query.domain[quantile.attribute]
     found = numeric_grid(attribute)
     step = Fraction(1) if found is None or isinstance(attribute, Date) else found[1]

@@ -1,4 +1,4 @@
-"""Views: what the intervals of an answer are to cover.
+"""Views: what the intervals of an answer cover.
 
 A view chooses the confidence, the table or the population, single or simultaneous intervals, or intervals that hold for
 any question chosen after seeing earlier answers.
@@ -27,10 +27,10 @@ from dodona.privacy.additive_noise import Gaussian, Laplace
 from dodona.query.query import Block
 from dodona.query.question import Arithmetic, Expression, KeyLabel, LiteralExpression, PublicValue, Total
 
-# --- Intervals for questions that were chosen because of the numbers they reuse. ---
+# --- Intervals for questions that were chosen because of the values they reuse. ---
 
 
-_EVENTS = 4  # a bound of squares, one of sums, and one for each draw of either law: each gets its part of what may fail
+_EVENTS = 4  # a bound on squares, one on sums, and one per draw of each law, with equal failure probabilities
 _ROUNDING = 1 + 1e-9  # scales and factors are doubles here
 _ONLY = (
     "Intervals for any choice are known for counts, sums and arithmetic of them that were told or follow from that. "
@@ -40,7 +40,7 @@ _ONLY = (
 
 @dataclass(frozen=True, slots=True)
 class DrawCounts:
-    """How many numbers were told so far, by the law of their noise."""
+    """The number of values released so far, by noise law."""
 
     laplace: int = 0
     gaussian: int = 0
@@ -50,7 +50,7 @@ class DrawCounts:
 
 
 def count_draws(noises: Iterable[Noise], blocks: Iterable[Block], *, before: DrawCounts | None = None) -> DrawCounts:
-    """Return how many draws the blocks of a measurement have, together with those before."""
+    """Return the number of draws of a measurement's blocks, including earlier ones."""
     laplace, gaussian = (0, 0) if before is None else (before.laplace, before.gaussian)
     for noise, block in zip(noises, blocks, strict=True):
         if isinstance(noise, Laplace):
@@ -62,7 +62,7 @@ def count_draws(noises: Iterable[Noise], blocks: Iterable[Block], *, before: Dra
 
 @dataclass(frozen=True, slots=True)
 class CombinationBound:
-    """What bounds the noise in every combination, but with probability `failing`: at any time, for all weights at once.
+    """A bound on the noise of every combination, at failure probability `failing`: at any time and for all weights.
 
     Theorem: any-choice
     """
@@ -75,7 +75,7 @@ class CombinationBound:
     """Of each draw |z|/b, and |z|/σ, is at most this."""
 
     def within(self, law: ErrorLaw) -> float:
-        """Return how far off a value with this law may be, whatever it was chosen by."""
+        """Return the half-width of a value with this law, however it was chosen."""
         match law:
             case Laplace() | Gaussian():
                 return self._terms((NoiseTerm.of(1.0, law),))
@@ -89,7 +89,7 @@ class CombinationBound:
                 assert_never(law)
 
     def _terms(self, terms: tuple[NoiseTerm, ...]) -> float:
-        """Return the bound of a sum of draws: of each law by all of them together, or one by one."""
+        """Return the bound for a sum of draws: for each law, over all draws jointly or one by one."""
         found = 0.0
         for name, own in (("Laplace", self.each[0]), ("Gaussian", self.each[1])):
             scaled = [(term.factor * term.scale, term.times) for term in terms if term.law == name]
@@ -104,7 +104,7 @@ class CombinationBound:
 
 @lru_cache(maxsize=256)
 def bound_combinations(draws: DrawCounts, failing: float) -> CombinationBound:
-    """Return what bounds all combinations of so many draws; what may fail is divided so that it holds at any time.
+    """Return the bound on all combinations of these draws; failure probability is split so that it holds at any time.
 
     Theorem: any-choice
     """
@@ -120,7 +120,7 @@ def bound_combinations(draws: DrawCounts, failing: float) -> CombinationBound:
 
 
 def any_choice_band(expression: Expression, evidence: Evidence, reach: CombinationBound) -> Band:
-    """Return values and intervals that hold for every question at once, so that arithmetic needs no further share."""
+    """Return values and intervals that hold for every question at once, so arithmetic needs no further split."""
     match expression:
         case Total(block):
             unit = float(evidence.question.query.blocks[block].unit)
@@ -142,22 +142,22 @@ def any_choice_band(expression: Expression, evidence: Evidence, reach: Combinati
 
 
 def _level(draws: int, failing: float) -> tuple[int, float]:
-    """Return the power of two above so many draws, and its part of what may fail: 1/2 + 1/6 + 1/12 + … = 1."""
+    """Return the power of two above this number of draws, and its part of the failures: 1/2 + 1/6 + 1/12 + … = 1."""
     level = draws.bit_length()
     return 1 << level, failing / (level * (level + 1))
 
 
 def _square_sum_bound(draws: int, failing: float) -> float:
-    """Return what Σ (z/σ)² of so many discrete Gaussians stays below, at any time of this level."""
+    """Return a bound on Σ (z/σ)² of this many discrete Gaussians, at any time of this level."""
     most, part = _level(draws, failing)
     log = math.log(1 / part)
-    total = most + 2 * math.sqrt(most * log) + 2 * log  # near the best for `most` draws; any choice is sound
+    total = most + 2 * math.sqrt(most * log) + 2 * log  # near the best for `most` draws; any choice is valid
     slope = (1 - most / total) / 2
     return (log - draws / 2 * math.log1p(-2 * slope)) / slope
 
 
 def _absolute_sum_bound(draws: int, failing: float) -> float:
-    """Return what Σ |z|/b of so many discrete Laplace draws stays below, at any time of this level."""
+    """Return a bound on Σ |z|/b of this many discrete Laplace draws, at any time of this level."""
     most, part = _level(draws, failing)
     log = math.log(1 / part)
     slope = 1 - most / (most + math.sqrt(2 * most * log) + log)
@@ -165,18 +165,18 @@ def _absolute_sum_bound(draws: int, failing: float) -> float:
 
 
 def _single_draw_bound(draws: int, failing: float, *, power: float) -> float:
-    """Return what |z|/b, or for a power of a half |z|/σ, of each of so many draws stays below."""
+    """Return a bound on |z|/b, or |z|/σ for a power of a half, of each of this many draws."""
     most, part = _level(draws, failing)
     log = math.log(2 * most / part)
     return log if power == 1 else math.sqrt(2 * log)
 
 
-# --- A view: how sure the intervals of an answer are to be, of what, and whether one by one or all at once. ---
+# --- A view: the confidence of intervals, their target, and whether they hold singly or simultaneously. ---
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class View:
-    """Intervals for the table or for the population, each of them or all of them at the confidence."""
+    """Intervals for the table or the population, each at the confidence or all simultaneously."""
 
     confidence: float = 0.95
     against: Against = Against.TABLE
@@ -191,11 +191,11 @@ class View:
 
 
 def cell_failure_probability(view: View, measured: Evidence) -> float:
-    """Return how often the interval of one cell may fail, so that the view's promise holds.
+    """Return the failure probability of one cell's interval that keeps the view's guarantee.
 
-    Noises of different groups, and of different blocks, are independent: so counts and sums share exactly, other
-    columns of a group share by the union bound, and so does everything where the sample is in doubt as well, or where
-    values follow from the same numbers.
+    Noises of different groups and of different blocks are independent, so counts and sums split it exactly. Other
+    columns of a group split it by the union bound, and so does everything if sampling error is included or if values
+    are derived from the same releases.
     """
     failing = to_failure_probability(view.confidence)
     if not view.together:
@@ -209,7 +209,7 @@ def cell_failure_probability(view: View, measured: Evidence) -> float:
 
 
 def view_band(expression: Expression, measured: Evidence, view: View) -> Band:
-    """Return an expression's values and intervals as a view wants them."""
+    """Return an expression's values and intervals for a view."""
     if view.draws is not None:
         return any_choice_band(
             expression, measured, bound_combinations(view.draws, to_failure_probability(view.confidence))
@@ -221,7 +221,7 @@ def view_band(expression: Expression, measured: Evidence, view: View) -> Band:
 
 
 def half_width_in_steps(block: int, measured: MeasuredValues, view: View) -> int:
-    """Return how many steps a count or a sum may be off, against the table: the exact quantile of its noise."""
+    """Return the half-width of a count or a sum for the table, in steps: the exact quantile of its noise."""
     distinct = _count_distinct_expressions(measured) if view.together else ()
     if view.together and all(isinstance(expression, Total) for expression in distinct):
         return half_width(
@@ -231,7 +231,7 @@ def half_width_in_steps(block: int, measured: MeasuredValues, view: View) -> int
 
 
 def _count_distinct_expressions(measured: Evidence) -> tuple[Expression, ...]:
-    """Return the different expressions that are not known beforehand; at least one."""
+    """Return the distinct expressions that are not known in advance; at least one."""
     shown = (column.expression for column in measured.question.columns)
     found = dict.fromkeys(
         expression for expression in shown if not isinstance(expression, KeyLabel | LiteralExpression | PublicValue)
@@ -240,5 +240,5 @@ def _count_distinct_expressions(measured: Evidence) -> tuple[Expression, ...]:
 
 
 def _split_failure_probability(failing: float, answers: int) -> float:
-    """Return how often one of independent answers may fail."""
+    """Return the failure probability of each of several independent answers."""
     return -math.expm1(math.log1p(-failing) / answers)

@@ -1,4 +1,4 @@
-"""Questions that the budget cannot buy: the best accuracy that still fits, or a model's marked guess."""
+"""Questions that the budget cannot buy: the best accuracy that still fits, or a guess of the model, marked as such."""
 
 from __future__ import annotations
 
@@ -34,29 +34,29 @@ if TYPE_CHECKING:
     from dodona.knowledge.model import PredictionModel
 
 
-# --- What is possible: the range that earlier answers leave to a count that was not bought. It touches no data. ---
+# --- The possible range of a count that was not bought, given earlier answers. It touches no data. ---
 
 
 Ends = tuple[float, float]
 """The least and the largest that a value can be."""
 _MOST_FACTS = 24
-_MOST_CELLS = 1 << 10  # more of them take longer than a guess is worth
+_MOST_CELLS = 1 << 10  # beyond this, computing the range takes longer than a guess is worth
 _MOST_VALUES = 32
 
 
 def learned_about(
     query: Query, learned: Iterable[LearnedBlock | LearnedMarginal]
 ) -> list[LearnedBlock | LearnedMarginal]:
-    """Return what was released about the columns of a query and no others."""
+    """Return the releases that involve only columns of a query."""
     names = {name for block in query.blocks for name in block.attributes}
     return [one for one in learned if _names(one) <= names]
 
 
 def possible_range(query: Query, knowledge: Knowledge, failing: float) -> list[Ends] | None:
-    """Return the least and the largest that each value of a block can be, given what was released about its columns.
+    """Return the least and greatest possible value of each answer of a block, given the releases about its columns.
 
-    All released numbers are taken to be within their noise at once, but with probability `failing`. So it holds for
-    all questions together, and whatever they were asked because of. None where too much would have to be looked at.
+    All released values are within their noise bounds simultaneously, except with probability `failing`. So the ranges
+    hold for all questions together, however they were chosen. None if the computation would be too large.
 
     Theorem: public-bounds
     """
@@ -76,7 +76,7 @@ def possible_range(query: Query, knowledge: Knowledge, failing: float) -> list[E
         try:
             ranges = ranges_within_noise(chosen, confidence=1 - failing * drawn / every) if chosen else ()
             found = bound_answers(query, ranges, total=total, limit=_MOST_CELLS)
-        except Contradiction:  # some noise was beyond its bound
+        except Contradiction:  # some noise exceeded its bound
             return None
         except TooManyCells:
             if number == 0:
@@ -88,7 +88,7 @@ def possible_range(query: Query, knowledge: Knowledge, failing: float) -> list[E
 
 
 def _nearest(block: Block, facts: Sequence[LearnedBlock]) -> list[LearnedBlock]:
-    """Return facts that are made of the conditions of a block first, those of more conditions before those of fewer."""
+    """Return the facts built from the conditions of a block first, those with more conditions before others."""
     parts = frozenset(_parts(block))
 
     def key(one: LearnedBlock) -> tuple[bool, int, float]:
@@ -110,7 +110,7 @@ def _end(value: Fraction | None, otherwise: float) -> float:
     return otherwise if value is None else float(value)
 
 
-# --- Beyond the budget: what could still be bought, and what the model guesses where the owner lets it. ---
+# --- Beyond the budget: what could still be bought, and the model's guesses if the owner allows them. ---
 
 
 _TRIES = 24
@@ -120,21 +120,21 @@ _HUNDRED = 100.0
 
 @dataclass(frozen=True, slots=True)
 class BeyondBudget:
-    """What is left for questions that the budget cannot buy."""
+    """The options for questions that the budget cannot buy."""
 
     tracker: ModelTracker
 
     def guesses(self, questions: Sequence[Question], failing: float) -> list[Found] | None:
-        """Return the model's guesses, marked as such; None where it has none for one of them. Nothing is charged."""
+        """Return the model's guesses, marked as such; None if one question has none. Nothing is charged."""
         with self.tracker.lock:
             found = [self._guess(question, failing) for question in questions]
         known = [held for held in found if held is not None]
         return known if len(known) == len(found) else None
 
     def _guess(self, question: Question, failing: float) -> Found | None:
-        """Return the model's guess of counts and sums, with how far off it may be.
+        """Return the model's guess of counts and sums, with an error estimate or bound.
 
-        That is how far off it has been with questions like this one, or what earlier answers leave possible.
+        The estimate is its past error on questions of this kind; the bound is the range that earlier answers leave.
 
         Theorem: public-bounds
         """
@@ -146,7 +146,7 @@ class BeyondBudget:
         if any(isinstance(block.weight, PeopleWeight) for block in question.query.blocks):
             return None
         model, rows = self.tracker.follow(), self.tracker.rows
-        if model.predict(question.query, rows) is None:  # parts all classes that are needed, once
+        if model.predict(question.query, rows) is None:  # splits all classes that are needed, once
             model = self._narrow(question.query)
             if model.predict(question.query, rows) is None:
                 return None
@@ -156,7 +156,7 @@ class BeyondBudget:
             own = question.query.part(place)
             predicted = model.predict(own, rows)
             if predicted is None or (has_constant_weight(block) and self.tracker.counted is None):
-                return None  # how many rows there are is declared, not known, until it was released
+                return None  # the number of rows is only declared until it is released
             low, high = weight_range(block.weight)
             weight = max(abs(low), abs(high), high - low)
             if has_constant_weight(block) and self.tracker.counted is not None:
@@ -175,7 +175,7 @@ class BeyondBudget:
         return Found(make_derived_values(question, values, laws), "model", None)
 
     def _narrow(self, query: Query) -> PredictionModel:
-        """Return a model of the columns of a query alone: that of all columns may have too many cells."""
+        """Return a model of the columns of a query alone: the model of all columns may have too many cells."""
         from dodona.knowledge.model import PredictionModel
 
         knowledge, rows = self.tracker.memory.knowledge, self.tracker.rows
@@ -192,10 +192,10 @@ class BeyondBudget:
 def best_affordable(
     price: Callable[[Request], Fraction], request: Request, most: Fraction, *, pure: bool
 ) -> AffordableRequest | None:
-    """Return nearly the best accuracy, or for a price nearly the largest one, that takes no more than a share.
+    """Return nearly the best accuracy, or for a price nearly the largest one, that costs at most a share of the budget.
 
-    None where nothing does. Prices fall with the tolerance or with its square, so a few steps of proportion come near;
-    each may have to plan thousands of questions.
+    None if nothing fits. Prices fall with the tolerance or its square, so a few proportional steps come close;
+    each step may have to plan thousands of questions.
     """
     if most <= 0:
         return None
@@ -205,8 +205,8 @@ def best_affordable(
         wish, share = _reduce_request(request, factor), None
         try:
             share = None if wish is None else price(wish)
-            met = share is None or share <= most  # a tolerance beyond all rows needs no measurement
-        except Refused:  # no noise is that small
+            met = share is None or share <= most  # a tolerance wider than all rows needs no measurement
+        except Refused:  # no available noise is that small
             met = False
         if met:
             fits = min(fits, factor)
@@ -225,7 +225,7 @@ def best_affordable(
 
 
 def _reduce_request(request: Request, factor: float) -> Request | None:
-    """Return a request for less; None beyond all rows."""
+    """Return a less demanding request; None if its tolerance exceeds all rows."""
     if request.epsilon is not None:
         return replace(request, epsilon=Fraction(f"{float(request.epsilon) / factor:.2e}"))
     wider = None if request.within is None else _widen_tolerances(request.within, factor)
@@ -247,7 +247,7 @@ def _affordable_request(wish: Request | None, share: Fraction | None) -> Afforda
 
 
 def explain_options(left: Fraction, questions: int, *, dear: bool, best: str | None, after: AfterBudget) -> str:
-    """Return what is left, and what becomes of questions that cost more."""
+    """Return the remaining budget, and how more expensive questions are handled, in words."""
     several = "" if questions == 1 else f" for {questions} questions together"
     said = f"You have {format_percent(left)} of the budget left{several}"
     if not dear:
@@ -259,7 +259,7 @@ def explain_options(left: Fraction, questions: int, *, dear: bool, best: str | N
 
 
 def _widen_tolerances(within: Tolerance | ColumnTolerances, factor: float) -> Tolerance | ColumnTolerances | None:
-    """Return a tolerance times a factor; None beyond all rows."""
+    """Return a tolerance times a factor; None if it exceeds all rows."""
     if isinstance(within, ColumnTolerances):
         parts = [(key, _scale_tolerance(own, factor)) for key, own in within.parts]
         if all(own is None for _, own in parts):

@@ -43,24 +43,24 @@ MOST_ROWS = 1 << 18
 """Of residuals that are bought together."""
 MOST_SCALES = 1 << 12
 """Of the noise of residuals that are bought together: for each a table of its law is built before it is drawn."""
-_SPARE = 1.0005  # more than the steps of bounds of quantiles
-_SELDOM, _CLOSER = 1e-4, 0.88  # from here on fewer counts may be the noisiest: numbers in steps of this ratio
+_SPARE = 1.0005  # more than the step size of quantile bounds
+_SELDOM, _CLOSER = 1e-4, 0.88  # below this probability sums of fewer counts may be noisiest; numbers fall by this ratio
 _RARE, _LARGE = 2e-9, 512
-_FEW = 64  # in tables of so many cells the law of a sum still looks like that of one count
+_FEW = 64  # in tables of at most this many cells the law of a sum still resembles that of one count
 _TURNS = 8
 _STEP = 1e-6
-_LEAST_VARIANCE = 16.0  # draws of scale 4 and up: what `Bell` takes
-_LEAST_SQUARE = 17  # of the scale of the shortest Helmert rows, of squared length 2^|A|
-_SHARES = (0.01, 0.03, 0.1, 0.3)  # of the variance, that may be left to the number of rows
+_LEAST_VARIANCE = 16.0  # draws of scale 4 and up, as `GaussianSumBound` requires
+_LEAST_SQUARE = 17  # of the scale of the shortest Helmert rows, which have squared norm 2^|A|
+_SHARES = (0.01, 0.03, 0.1, 0.3)  # of the variance, that may be assigned to the number of rows
 
 
 def design_residuals(
     unit: Unit, targets: Targets, variance: float, known: ResidualStore, *, within: Targets = frozenset()
 ) -> tuple[ResidualVariance, ...] | None:
-    """Return the residuals that meet targets with this variance at the least price, less what is known already.
+    """Return the residuals that meet targets at this variance for the least price, minus what is already known.
 
-    Where they are a part of a wider lattice that meets them too, they get the variances that they have there: so what
-    is bought now is not bought again with it. None where they are too many, or where nothing is left to be bought.
+    If a wider lattice contains them and meets the targets too, they get their variances from it, so that they need not
+    be bought again with it. None if there are too many, or if nothing is left to buy.
 
     Theorem: residual-allotment
     """
@@ -78,13 +78,13 @@ def design_residuals(
 
 
 def count_cases(targets: Iterable[tuple[object, ...]]) -> int:
-    """Return how many cases the residuals of targets have, two to the number of their columns each."""
+    """Return the number of residual cases of targets: two to the number of columns of each."""
     return sum(3 ** len(own) for own in targets)
 
 
 @lru_cache(maxsize=1 << 10)
 def _residuals_within(targets: Targets, within: Targets, unit: Unit) -> tuple[ResidualVariance, ...] | None:
-    """Return what a wider lattice has of the residuals of some targets; None where it does not meet them."""
+    """Return the residuals of some targets at the variances of a wider lattice; None if it misses the targets."""
     wide = bool(within) and is_small_enough({tuple(side for side, _ in own) for own in within})
     plan = dict(plan_unit_variance(within, unit)) if wide else {}
     found: dict[Residual, Fraction] = {}
@@ -99,18 +99,18 @@ def _residuals_within(targets: Targets, within: Targets, unit: Unit) -> tuple[Re
 
 @lru_cache(maxsize=256)
 def plan_unit_variance(targets: Targets, unit: Unit) -> tuple[ResidualVariance, ...]:
-    """Return what meets the targets with variance 1."""
+    """Return the residuals that meet the targets with variance 1."""
     listed = sorted(targets, key=lambda own: [(side.attribute, members) for side, members in own])
     return allot_variances([VarianceTarget(_product(own), Fraction(1)) for own in listed], unit)
 
 
 def is_small_enough(scopes: Iterable[tuple[Classes, ...]]) -> bool:
-    """Return whether the residuals of all sets of columns have few enough rows and scales; none of them is built."""
+    """Return whether the residuals of all sets of columns have few enough rows and scales, without building them."""
     rows: int = 0
     seen: set[tuple[tuple[str, int], ...]] = set()
     for scope in scopes:
         numbers = [(own.attribute, own.number) for own in scope]
-        if math.prod(number for _, number in numbers) > MOST_ROWS:  # as many as all residuals of one set have together
+        if math.prod(number for _, number in numbers) > MOST_ROWS:  # the number of rows of all residuals of one set
             return False
         for size in range(len(scope) + 1):
             for inner in combinations(numbers, size):
@@ -123,7 +123,7 @@ def is_small_enough(scopes: Iterable[tuple[Classes, ...]]) -> bool:
 
 
 def _count_scales(sets: Iterable[tuple[tuple[str, int], ...]]) -> int:
-    """Return how many lengths the rows of residuals have, counted up to the most that are allowed, and one more."""
+    """Return the number of distinct row norms of residuals, counted up to one more than the maximum allowed."""
     found: int = 0
     for inner in sets:
         lengths = {1}
@@ -142,9 +142,9 @@ def _product(sides: tuple[ClassSet, ...]) -> tuple[Factor, ...]:
 
 
 def _top_up_residual(residual: Residual, variance: Fraction, known: ResidualStore) -> ResidualVariance | None:
-    """Return the measurement that, weighed with what is known, has the variance; None where that has it already."""
+    """Return the measurement that, pooled with what is known, reaches the variance; None if it is already reached."""
     before = known.variance(residual)
-    if before <= float(variance) * (1 + 1e-8):  # well below what `gaussian_variance_within` leaves
+    if before <= float(variance) * (1 + 1e-8):  # well below the slack of `gaussian_variance_within`
         return None
     needed = 1 / (1 / variance - (0 if math.isinf(before) else 1 / Fraction(before)))
     unit = Fraction(2) ** (needed.numerator.bit_length() - needed.denominator.bit_length() - 24)
@@ -153,7 +153,7 @@ def _top_up_residual(residual: Residual, variance: Fraction, known: ResidualStor
 
 @lru_cache(maxsize=1 << 10)
 def gaussian_variance_within(tolerance: float, failing: float) -> float:
-    """Return the variance with which a combination of Gaussians is within the room."""
+    """Return the largest variance at which a combination of Gaussians is within the tolerance."""
     variance = _LEAST_VARIANCE
     if GaussianSumBound(variance, 1.0).accuracy(1 - failing).within > tolerance:
         return 0.0
@@ -169,9 +169,9 @@ def gaussian_variance_within(tolerance: float, failing: float) -> float:
 def design_count_table(  # noqa: PLR0913  the law, and what it must meet
     domain: Domain, unit: Unit, classes: Iterable[Classes], law: NoiseType, *, tolerance: float, failing: float
 ) -> Measurement | None:
-    """Return a table of counts of which every sum of some is within the tolerance; None where there are too many.
+    """Return a table of counts such that every subset sum is within the tolerance; None if there are too many counts.
 
-    Where the number of rows is not public, it is measured too, as all sums are sharper with it.
+    If the number of rows is not public, it is measured too, as it makes all sums more accurate.
 
     Theorem: table-of-counts
     """
@@ -195,7 +195,7 @@ def design_count_table(  # noqa: PLR0913  the law, and what it must meet
 
 
 def _promising(law: str, size: int, tolerance: float, failing: float) -> list[float]:
-    """Return the two shares of the variance at which noises that are guessed cost least."""
+    """Return the two shares of the variance at which approximate noises cost least."""
     power = 1 if law == Laplace.__name__ else 2
 
     def guessed(share: float) -> float:
@@ -207,7 +207,7 @@ def _promising(law: str, size: int, tolerance: float, failing: float) -> list[fl
 
 
 def _rough(law: str, square: float, failing: float) -> float:
-    """Return about the scale of noise that is within the root of a square, as if it were normal."""
+    """Return the approximate scale of noise within the root of a square, as if it were normal."""
     quantile = NormalDist().inv_cdf(1 - max(failing, _STEP) / 2)
     return max(math.sqrt(square / (2 if law == Laplace.__name__ else 1)) / quantile, 1e-9)
 
@@ -217,7 +217,7 @@ _NOISE_TYPES: dict[str, NoiseType] = {own.__name__: own for own in (Laplace, Gau
 
 @lru_cache(maxsize=1 << 10)
 def _noise_pair(law: str, size: int, tolerance: float, failing: float, share: float) -> tuple[Noise, Noise] | None:
-    """Return the noise of the counts and that of their number, which takes this share of the variance."""
+    """Return the noise of the counts and of the number of rows, which takes this share of the variance."""
     alone = largest_factor(
         lambda scale: _NOISE_TYPES[law](scale=_clamped_scale(scale)).accuracy(1 - failing).within,
         tolerance * math.sqrt(share),
@@ -232,11 +232,11 @@ def _noise_pair(law: str, size: int, tolerance: float, failing: float, share: fl
 
 @lru_cache(maxsize=1 << 10)
 def _widest_count_noise(law: str, size: int, tolerance: float, failing: float, rows: Noise | None) -> Noise | None:
-    """Return the most noise with which all sums of counts are within the tolerance.
+    """Return the widest noise with which all sums of counts are within the tolerance.
 
-    Bounds of quantiles have small steps, for which some room is spared. The sum of most variance is looked at alone at
-    first: mostly no other is farther off. Very rare quantiles lean to sums of fewer counts, so there every number of
-    counts is looked at in the end, as long as the table is not large.
+    Quantile bounds have small steps, for which some tolerance is reserved. At first only the sum with the most variance
+    is checked, as usually none is worse. Very rare quantiles favour sums of fewer counts, so there every number of
+    counts is checked in the end, unless the table is large.
     """
     known = RowCount(0.0, rows)
 
@@ -270,12 +270,12 @@ def _widest_count_noise(law: str, size: int, tolerance: float, failing: float, r
 
 
 def _middle(size: int, noise: Noise, rows: RowCount) -> float:
-    """Return of how many counts the sum has most variance: N/2 + v₀/2v."""
+    """Return the number of counts whose sum has the most variance: N/2 + v₀/2v."""
     return min(size / 2 + rows.variance / (2 * noise_variance(noise)), float(size))
 
 
 def _noisiest_sums(size: int, noise: Noise, rows: RowCount, failing: float) -> set[int]:
-    """Return of how many counts the sum has most variance, and some numbers around it and below."""
+    """Return the number of counts whose sum has the most variance, and some numbers around and below it."""
     middle = _middle(size, noise, rows)
     near = [math.floor(middle), math.ceil(middle), math.floor(middle * 7 / 8)]
     if size <= _FEW:
@@ -304,7 +304,7 @@ _COVER_SLACK = 1e-3
 
 
 def find_cover(products: Iterable[tuple[ClassSet, ...]], unit: Unit) -> tuple[Targets, float]:
-    """Return products that represent all, and the largest factor by which the variance of another exceeds theirs.
+    """Return products that represent all, and the largest factor by which another product's variance exceeds theirs.
 
     Theorem: residual-allotment
     """
@@ -333,7 +333,7 @@ def _sizes(products: Iterable[tuple[ClassSet, ...]]) -> ClassSizes:
 
 
 def _hardest_line(scope: tuple[Classes, ...], lines: NDArray[np.int64]) -> Sequence[int]:
-    """Return the line that is hardest when all columns weigh alike."""
+    """Return the line that is hardest if all columns have equal weight."""
     numbers = np.array([own.number for own in scope])
     spread = (lines * (numbers - lines)).prod(axis=1, dtype=np.float64)
     found: list[int] = lines[int(np.lexsort((lines.sum(axis=1), spread))[-1])].tolist()

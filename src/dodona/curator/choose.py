@@ -24,7 +24,7 @@ from dodona.query.question import KeyLabel, Question, Total
 from dodona.schema.partition import Partition, group_label
 from dodona.trusted.gate import release_choice
 
-# --- A choice: what `choose` tells. ---
+# --- A choice: the result of `choose`. ---
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,7 +54,7 @@ class Choice:
         return f"{printable(', '.join(self.names))} ({best}; {self.price}){about}"
 
 
-# --- Private selection: which candidates have the largest answers. ---
+# --- Private selection: the candidates with the largest answers. ---
 
 
 ReadQuestion = Callable[[object], Question]
@@ -72,13 +72,13 @@ def choose_candidates(  # noqa: PLR0913  a choice has this many sides
     most: Fraction,
     key: str | None,
 ) -> Choice:
-    """Return the names of the candidates with the largest answers; each of `count` choices costs ε/count alone."""
+    """Return the names of the candidates with the largest answers; each of `count` choices costs ε/count."""
     names, query = _candidates(read, candidates)
     times = to_integer(count, argument="count", lower=1, upper=len(names))
     dataset = desk.dataset
     unit, ledger = dataset.schema.unit, dataset.ledger
     state = ledger.state()
-    # Under Rényi prices the exponential mechanism costs a quarter of what permute-and-flip does.
+    # In Rényi accounting the exponential mechanism costs a quarter of permute-and-flip.
     law = PermuteAndFlip if state.total.accountant is Accountant.PURE else Exponential
 
     def selecting(price: Fraction) -> Selection:
@@ -102,7 +102,7 @@ def choose_candidates(  # noqa: PLR0913  a choice has this many sides
         bought = desk.buy_once(purchase, key=key, seen=seen)
         if bought is not None:
             chosen, price, source = bought.item, bought.price, "measured"
-        else:  # another caller was given the same choice
+        else:  # another caller already received the same choice
             seen = ledger.state().releases
             chosen = _find_earlier_choice(dataset, selection)
     with mark_errors_charged() if source == "measured" else nullcontext():
@@ -122,13 +122,13 @@ def choose_candidates(  # noqa: PLR0913  a choice has this many sides
 
 
 def _find_earlier_choice(dataset: Dataset, selection: Selection) -> Release | None:
-    """Return the same choice at the same price, released before."""
+    """Return an earlier release of the same choice at the same price."""
     earlier = dataset.ledger.released(selection.purpose, dataset.source.version)
     return next((release for release in earlier if release.mechanism == selection.spelled), None)
 
 
 def _recall_choice(desk: Desk, selection: Selection, key: str) -> Release | None:
-    """Return the choice that was paid for under a key."""
+    """Return the choice that was bought under a key."""
     recalled = desk.recall(key)
     if recalled is None:
         return None

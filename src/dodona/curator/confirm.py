@@ -1,7 +1,7 @@
 """Confirmed answers: a model's prediction that an open check confirms at no further cost.
 
-An epoch of checks is charged in full when it is opened and ends with the first prediction that fails. It is used where
-the chance of losing it, times its price, is below the price of a single answer.
+An epoch of checks is charged in full when it is opened and ends with the first prediction that fails. It is used if
+the probability of losing it, times its price, is below the price of a single answer.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ AccountPrices = tuple[float, float]
 
 @dataclass(frozen=True, slots=True)
 class Confirmation:
-    """What became of a question: its answer, or nothing; and what was charged for opening an epoch."""
+    """The outcome for a question: an answer or None, and the charge for opening an epoch."""
 
     held: Found | None
     price: Price = FREE
@@ -72,15 +72,15 @@ class Confirmer:
 
     @property
     def dataset(self) -> Dataset:
-        """What is asked."""
+        """The dataset that is queried."""
         return self.desk.dataset
 
     def answer(
         self, question: Question, tolerance: float, failing: float, single: Callable[[], Event], most: Fraction
     ) -> Confirmation:
-        """Return the confirmed prediction of one count, where that is the cheaper way.
+        """Return the confirmed prediction of one count, if that is the cheaper way.
 
-        `single` returns what measuring it would be charged; `most` is what the call may take of the budget.
+        `single` returns the event of measuring it; `most` is the largest share of the budget the call may take.
         """
         query = question.query
         with self.tracker.lock:
@@ -104,7 +104,7 @@ class Confirmer:
             return Confirmation(self._checked(question, law, prediction), price, None if price is FREE else epoch.event)
 
     def chance(self, question: Question, tolerance: float, failing: float, single: Callable[[], Event]) -> float | None:
-        """Return how likely an open check confirms a prediction; None where none is open, or it would not be used."""
+        """Return the probability that an open check confirms a prediction; None if no check is open or worth using."""
         with self.tracker.lock:
             if self._open is None:
                 return None
@@ -115,7 +115,7 @@ class Confirmer:
             return 1 - failed if cheaper else None
 
     def _usable(self, tolerance: float, failing: float) -> Epoch | None:
-        """Return the open epoch, or the one that has paid for itself."""
+        """Return the open epoch, or a new one that has paid for itself."""
         if self._open is not None and self._open.check.open:
             return self._open.epoch
         self._open = None
@@ -129,7 +129,7 @@ class Confirmer:
     def _judged(
         self, epoch: Epoch, query: Query, tolerance: float, failing: float
     ) -> tuple[ConfirmedLaw | None, int, float]:
-        """Return how a prediction would be compared, the prediction, and how likely it fails."""
+        """Return the comparison law of a prediction, the prediction, and its failure probability."""
         model = self.tracker.follow()
         law, predicted = epoch.law(tolerance, failing), model.predict(query, self.tracker.rows)
         if law is None or predicted is None:
@@ -138,7 +138,7 @@ class Confirmer:
         return law, round(float(predicted[0])), self.tracker.hindsight.failing(kind, epoch, law)
 
     def _opened(self, epoch: Epoch, single: Event, most: Fraction) -> Price | None:
-        """Charge an epoch in full and open it; None where it does not fit beside the answer that it may not save."""
+        """Charge an epoch in full and open it; None if it does not fit together with the answer it may fail to save."""
         ledger = self.dataset.ledger
         if ledger.share(epoch.event) + ledger.share(single) > self.desk.allowed(most):
             return None
@@ -169,7 +169,7 @@ class Confirmer:
         return Found(make_derived_values(question, [(prediction,)], [law]), "confirmed", opened.receipt)
 
     def _could_pay(self, price: AccountPrices) -> bool:
-        """Return whether all single answers since the last epoch have cost as much; nothing is fitted for it."""
+        """Return whether all single answers since the last epoch cost at least as much, without fitting the model."""
         with self.tracker.memory.lock:
             learned = self.tracker.memory.follow().learned
             for one in learned[self._counted :]:
@@ -180,7 +180,7 @@ class Confirmer:
         return all(own <= paid_for for own, paid_for in zip(price, self._paid, strict=True) if math.isfinite(own))
 
     def _has_paid(self, epoch: Epoch, failing: float) -> bool:
-        """Return whether the answers since the last epoch that the model predicted well have cost as much."""
+        """Return whether the answers since the last epoch that the model predicted well cost at least as much."""
         self.tracker.follow()
         spent = self._spent_before()
         sums = [0.0, 0.0]
@@ -193,12 +193,12 @@ class Confirmer:
         return all(own <= total for own, total in zip(price, sums, strict=True) if math.isfinite(own))
 
     def _spend(self) -> None:
-        """Count what was bought so far as used: the next epoch has to be paid for anew."""
+        """Mark past purchases as used: the next epoch has to be earned anew."""
         self._spent = self._spent_before() | {one.learned.receipt for one in self.tracker.predictions}
         self._paid = [0.0, 0.0]
 
     def _spent_before(self) -> set[str]:
-        """Return the receipts of all that was charged before the last epoch, from the ledger."""
+        """Return the receipts of all charges before the last epoch, from the ledger."""
         if self._spent is None:
             self._spent = _before_last_epoch(self.dataset.ledger, self.dataset.name)
         return self._spent
@@ -213,7 +213,7 @@ class Confirmer:
 
 
 def _is_cheaper(chance: float, epoch: AccountPrices, single: AccountPrices) -> bool:
-    """Return whether a chance of losing an epoch costs less than a single answer, in every account that counts."""
+    """Return whether the expected loss of an epoch is less than a single answer, in every active account."""
     live = [(own, other) for own, other in zip(epoch, single, strict=True) if math.isfinite(own)]
     return bool(live) and all(chance * own < other for own, other in live)
 

@@ -1,4 +1,4 @@
-"""The curator: the one way from questions to answers.
+"""The curator: the single path from questions to answers.
 
 Every call validates, charges, makes the charge durable, and only then touches the data.
 """
@@ -27,7 +27,7 @@ from dodona.query.question import Question, question_from_query
 from dodona.schema.schema import Schema
 from dodona.sql.compile import compile_sql
 
-if TYPE_CHECKING:  # what most calls do not need is imported by those that do
+if TYPE_CHECKING:  # imported lazily by the calls that need it
     from dodona.curator.choose import Choice
     from dodona.curator.description import Description, History
     from dodona.curator.watch import Watch
@@ -41,7 +41,7 @@ class Curator:
     """Answers questions about one dataset for one analyst. It is a context manager."""
 
     def __init__(self, dataset: Dataset, *, analyst: str | None = None, rungs: frozenset[str] = OPTIONAL_RUNGS) -> None:
-        """Take a dataset that is open; nothing is charged. Rungs can be left out to see what they save."""
+        """Take an open dataset; nothing is charged. Rungs can be left out to measure what they save."""
         self._dataset = dataset
         if not rungs <= OPTIONAL_RUNGS or ("bundle" in rungs and "derive" not in rungs):
             accepted = f"write some of {', '.join(sorted(OPTIONAL_RUNGS))}; what a bundle answers is derived from it"
@@ -56,24 +56,24 @@ class Curator:
 
     @property
     def schema(self) -> Schema:
-        """What may be asked about: all of it is public."""
+        """The schema of the dataset; all of it is public."""
         return self._dataset.schema
 
     @property
     def budget(self) -> BudgetState:
-        """What was spent and what is left."""
+        """The spent and the remaining budget."""
         return self._dataset.ledger.state()
 
     @property
     def history(self) -> History:
-        """What was charged so far, oldest first."""
+        """All charges so far, oldest first."""
         from dodona.curator.description import read_history
 
         self._permit()
         return read_history(self._dataset.ledger, dataset=self._dataset.name)
 
     def describe(self) -> Description:
-        """Return the columns, who is protected, what is left of the budget and the defaults: all of it is public."""
+        """Return the columns, the protected unit, the remaining budget and the defaults; all of it is public."""
         from dodona.curator.description import describe
 
         return describe(self._dataset, self.desk.analyst)
@@ -102,12 +102,12 @@ class Curator:
         fresh: bool = False,
         key: str | None = None,
     ) -> Answer:
-        """Return the answer to a question, replayed or derived where that is possible, else measured and charged.
+        """Return the answer to a question: replayed or derived if possible, otherwise measured and charged.
 
-        What would take more of the budget than `max_price`, such as "2%", is refused; the dataset says what holds
-        where the call does not. With `fresh` it is measured with new noise alone, so that the interval is right for a
-        question that was chosen because of earlier answers. With a key the same question is charged once, however often
-        it is asked again after an interruption.
+        A price above `max_price`, a share of the budget such as "2%", is refused; the default is set by the dataset.
+        With `fresh` it is measured with new noise alone, so that the interval is valid for a question that was
+        chosen because of earlier answers. With a key the same question is charged once, even if it is repeated
+        after an interruption.
         """
         asked, request = self.read(question), self._request(within, confidence, epsilon, max_price, fresh=fresh)
         with self._held(key):
@@ -125,9 +125,9 @@ class Curator:
         key: str | None = None,
         progress: Progress | None = None,
     ) -> tuple[Answer, ...]:
-        """Return the answers to questions that are planned together and charged once: all or none of them.
+        """Return the answers to questions that are planned together and charged once: all or none.
 
-        `max_price` is for all of them together.
+        `max_price` applies to all of them together.
         """
         listed, request = _question_list(questions), self._request(within, confidence, epsilon, max_price, fresh=fresh)
         once, places = (listed, range(len(listed))) if fresh else _deduplicate(listed)
@@ -151,9 +151,9 @@ class Curator:
         max_price: Exact | None = None,
         key: str | None = None,
     ) -> PreparedWorkload:
-        """Declare what is coming, and buy the cheapest measurement that all of it follows from; it is then free.
+        """Declare a workload and buy the cheapest measurement that answers all of it; its questions are then free.
 
-        `quote` of the same list tells its price first.
+        `quote` of the same list returns its price in advance.
         """
         listed = _question_list(workload)
         if not listed:
@@ -172,9 +172,9 @@ class Curator:
         max_price: Exact | None = None,
         fresh: bool = False,
     ) -> Offer:
-        """Return what a question, or several together, would cost and how far off answers may be; nothing is spent.
+        """Return the price of a question, or of several together, and the expected accuracy; nothing is spent.
 
-        It takes the same arguments as the call that spends, so that it says what that would do.
+        It takes the same arguments as the call that spends, so that it describes exactly that call.
         """
         several = (question,) if isinstance(question, str | Query) else _question_list(question)
         if not several:
@@ -214,10 +214,10 @@ class Curator:
         max_price: Exact | None = None,
         key: str | None = None,
     ) -> Watch:
-        """Return a watch that tells which counts are above a threshold, until so many alerts; charged in full here.
+        """Return a watch that reports which counts exceed a threshold, up to a number of alerts; charged in full here.
 
-        With a key it survives its process: `above` with the same key and numbers goes on with what is left, without a
-        charge. Opening it again takes noise for the threshold anew, which is paid for with a few of the alerts.
+        With a key it survives its process: `above` with the same key and numbers resumes with the remaining alerts,
+        free of charge. Reopening draws new noise for the threshold, which is paid for with a few of the alerts.
         """
         from dodona.curator.watch import open_watch
 
@@ -244,7 +244,7 @@ class Curator:
     ) -> Weights:
         """Return multiplicative weights over some columns, for very many counts; charged in full here.
 
-        All of `questions` counts together are within the design's error, at the confidence.
+        All of `questions` counts are simultaneously within the design's error, at the confidence.
         """
         from dodona.curator.weights import open_weights
 
@@ -260,7 +260,7 @@ class Curator:
         )
 
     def read(self, question: object) -> Question:
-        """Return a question as it was understood; nothing is charged."""
+        """Return a question as it was parsed; nothing is charged."""
         self._hold_open()
         match question:
             case str():
@@ -274,7 +274,7 @@ class Curator:
                 raise InvalidRequest("A question is SQL text or a Query.")
 
     def close(self) -> None:
-        """Let go of the table and the ledger."""
+        """Release the table and the ledger."""
         self._closed = True
         self._dataset.source.close()
         self._dataset.ledger.close()
@@ -286,7 +286,7 @@ class Curator:
         self.close()
 
     def _permit(self) -> None:
-        """Refuse analysts who are not declared; each time, as that may have changed since the dataset was opened."""
+        """Refuse undeclared analysts; checked on each call, as declarations may change while the dataset is open."""
         self._hold_open()
         self._dataset.ledger.permit(self.desk.analyst)
 
@@ -295,10 +295,10 @@ class Curator:
             raise InvalidRequest("This dataset was closed. Open it again.")
 
     def _held(self, key: str | None) -> AbstractContextManager[object]:
-        """Return a lock of the key: of two threads that use one, the second finds the first one's answer."""
+        """Return a lock for the key: of two threads that share a key, the second finds the first one's answer."""
         if key is None:
             return nullcontext()
-        with self._mutex:  # a lock that nobody holds or waits for is forgotten
+        with self._mutex:  # a lock that is neither held nor awaited is dropped
             return self._keys.setdefault(key, threading.Lock())
 
     def _request(
@@ -318,20 +318,20 @@ class Curator:
 
 
 def _question_list(questions: object) -> tuple[object, ...]:
-    """Return a list of questions; one text is not taken for a list of letters."""
+    """Return a list of questions; a single text is not treated as a list of characters."""
     if isinstance(questions, str | Query) or not isinstance(questions, Iterable):
         raise InvalidRequest("Several questions are a list: write [question], or use `ask` for one.")
     return tuple(questions)
 
 
 def _deduplicate(questions: tuple[object, ...]) -> tuple[tuple[object, ...], Sequence[int]]:
-    """Return questions without repetitions, in their order, and the place of each: asked twice, it is measured once.
+    """Return distinct questions, in order, and the index of each question: asked twice, it is measured once.
 
-    With fresh noise each of them is measured, as it was asked for.
+    With fresh noise every repetition is measured separately.
     """
     try:
         known: dict[object, int] = {}
         places = [known.setdefault(question, len(known)) for question in questions]
         return tuple(known), places
-    except TypeError:  # something that is no question: reading it says so
+    except TypeError:  # not a question: parsing it raises the error
         return questions, range(len(questions))

@@ -1,4 +1,4 @@
-"""What an analyst may know: the public description of a dataset, and the history of charges."""
+"""The public description of a dataset, and the history of its charges."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from dodona.schema.schema import Unit
 
 
-# --- A description of a dataset: what an analyst may know before asking. All of it is declared, and public. ---
+# --- The description of a dataset: what an analyst may know before asking. All of it is declared and public. ---
 
 
 _MOST_SHOWN = 8
@@ -32,7 +32,7 @@ HEADINGS = ("column", "kind", "values", "groups", "anything else")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Description:
-    """The columns of a dataset, who is protected, what is left of the budget, and what is asked for by default."""
+    """The columns of a dataset, the protected unit, the remaining budget, and the default accuracy."""
 
     dataset: str
     table: str
@@ -48,7 +48,7 @@ class Description:
 
     @property
     def rows(self) -> list[tuple[str, str, str, str, str]]:
-        """One row for each column, as texts under the headings."""
+        """One row of texts per column, under the headings."""
         return [
             (
                 one.name,
@@ -62,7 +62,7 @@ class Description:
 
     @property
     def sentences(self) -> list[str]:
-        """What is protected, spent and taken for granted, in words."""
+        """The protection, the budget and the defaults, in words."""
         return [printable(line) for line in (self._protected(), *self._spending(), *self._defaults())]
 
     def to_json(self) -> str:
@@ -102,11 +102,11 @@ class Description:
         lines.insert(1, "  ".join("-" * width for width in widths))
         return "\n".join([self.title, "", *lines, "", *self.sentences])
 
-    __repr__ = __str__  # what a prompt shows is the table
+    __repr__ = __str__  # so that a prompt shows the table
 
     @property
     def title(self) -> str:
-        """The name of the dataset and of its table."""
+        """The names of the dataset and its table."""
         return f"Dataset {printable(self.dataset)}, table {self.table}, about {self.unit.size:,} rows"
 
     def _repr_html_(self) -> str:
@@ -150,7 +150,7 @@ class Description:
 
 
 def describe(dataset: Dataset, analyst: str | None) -> Description:
-    """Return what is public about a dataset, and what an analyst has left."""
+    """Return the public facts of a dataset, and the analyst's remaining budget."""
     return Description(
         dataset=dataset.name,
         table=dataset.schema.table,
@@ -181,7 +181,7 @@ def _describe_values(attribute: Attribute) -> str:
 
 
 def _describe_groups(attribute: Attribute) -> str:
-    """Return what GROUP BY makes of a column, `<missing>` and `<outside>` aside."""
+    """Return the groups that GROUP BY makes of a column, except `<missing>` and `<outside>`."""
     if isinstance(attribute, Category | Boolean) or attribute.bins is None:
         return f"{attribute.size:,}: each value"
     if isinstance(attribute.bins, str):
@@ -192,7 +192,7 @@ def _describe_groups(attribute: Attribute) -> str:
 
 
 def _describe_other_values(attribute: Attribute) -> str:
-    """Return what becomes of a value that is missing or was not declared."""
+    """Return how missing and undeclared values are handled."""
     if attribute.otherwise is None:
         return "<missing>, <outside>"
     return f"counts as {_text(attribute.otherwise)}"
@@ -218,7 +218,7 @@ def _plain(value: object) -> object:
     return value if isinstance(value, str | int | float | None) else _text(value)  # type: ignore[arg-type]
 
 
-# --- The history: what was charged, in the order of the ledger. ---
+# --- The history of charges, in the order of the ledger. ---
 
 
 _LONGEST = 100
@@ -231,7 +231,7 @@ _PURPOSE_NAMES = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HistoryEntry:
-    """One charge and what became of it."""
+    """One charge and its outcome."""
 
     time: str
     analyst: str | None
@@ -302,7 +302,7 @@ def _kind(purpose: str) -> str:
 
 
 def _describe_purpose(purpose: str) -> str:
-    """Return words for a purpose: what it is, and the beginning of its digest."""
+    """Return a purpose in words: its kind, and the beginning of its digest."""
     if _kind(purpose) in _PURPOSE_NAMES:
         return _PURPOSE_NAMES[_kind(purpose)]
     *words, last = purpose.split(" ")
@@ -310,7 +310,7 @@ def _describe_purpose(purpose: str) -> str:
 
 
 def shorten(text: str) -> str:
-    r"""Return a question in one line; a batch of thousands is cut off.
+    r"""Return a question on one line; a batch of thousands is truncated.
 
     >>> shorten("SELECT count(*)\n  FROM stays")
     'SELECT count(*) FROM stays'

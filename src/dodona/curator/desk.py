@@ -1,8 +1,8 @@
 """The desk: the only place that spends.
 
-Whatever costs something is a `Purchase`. The desk refuses it above the highest price of its call, reserves it in the
-ledger, has the gate deliver it, and lets others who asked for the same go on. It also recalls what was bought under a
-key before. An error after a charge says that the charge stands.
+Everything that costs something is a `Purchase`. The desk refuses it above the maximum price of its call, reserves it
+in the ledger, has the gate deliver it, and releases other callers who wait for the same purchase. It also recalls
+earlier purchases by key. An error after a charge says that the charge stands.
 """
 
 from __future__ import annotations
@@ -32,19 +32,19 @@ _ItemT = TypeVar("_ItemT")
 
 @contextmanager
 def mark_errors_charged() -> Iterator[None]:
-    """Have every error say that the charge stands."""
+    """Make every error state that the charge stands."""
     try:
         yield
     except DodonaError as fault:
         if fault.charged:
             raise
-        fault.__traceback__ = None  # it stays the context, and its frames may hold exact values
+        fault.__traceback__ = None  # it remains the context, and its frames may hold exact values
         raise fault.after_charge() from None
 
 
 @contextmanager
 def mark_errors_prepaid() -> Iterator[None]:
-    """Do the same for a question that was paid for in advance; a refusal of it takes nothing."""
+    """Do the same for a question that was paid for in advance; its refusal costs nothing."""
     refusal: DodonaError | None = None
     with mark_errors_charged():
         try:
@@ -57,7 +57,7 @@ def mark_errors_prepaid() -> Iterator[None]:
 
 @dataclass(frozen=True, slots=True)
 class AffordableRequest:
-    """What would fit, as people write it, and its price."""
+    """A request that would fit, as a user would write it, and its price."""
 
     words: str
     argument: str
@@ -68,14 +68,14 @@ class AffordableRequest:
 
 
 class PriceAboveMaximum(Refused):
-    """One call would take more of the budget than it may."""
+    """A call would take more of the budget than its maximum price."""
 
     code = "price-above-maximum"
 
     def __init__(
         self, *, price: Fraction, most: Fraction, best: AffordableRequest | None = None, why: str = ""
     ) -> None:
-        """Say the price, why it is so, the most that one call may take, what would fit, and how to allow it."""
+        """State the price, its reason, the maximum price of a call, what would fit, and how to allow it."""
         self.price, self.most = price, most
         stated = f"This would take {format_percent(price)} of the budget."
         super().__init__(" ".join(filter(None, (stated, why, explain_price_refusal(price, most, best)))))
@@ -102,7 +102,7 @@ class Purchase(Generic[_ItemT]):
 
 @dataclass(frozen=True, slots=True)
 class Bought(Generic[_ItemT]):
-    """What was delivered, its receipt, and what this caller paid for it."""
+    """A delivered item, its receipt, and the price this caller paid."""
 
     item: _ItemT
     receipt: Receipt
@@ -117,16 +117,16 @@ class Desk:
     analyst: str | None
 
     def price(self, event: Event) -> Price:
-        """Return what an event takes of the budget, and its ε alone."""
+        """Return the share of the budget that an event takes, and its ε alone."""
         ledger = self.dataset.ledger
         return Price(ledger.share(event), standalone_epsilon(event, ledger.budget.delta))
 
     def allowed(self, max_price: Fraction) -> Fraction:
-        """Return what a call may take of the budget: its highest price, or what is left if that is less."""
+        """Return the budget share a call may take: its maximum price, or the remaining budget if that is less."""
         return min(max_price, self.dataset.ledger.left(analyst=self.analyst))
 
     def buy(self, purchase: Purchase[_ItemT], *, key: str | None = None) -> Bought[_ItemT]:
-        """Charge, make it durable, then deliver. What was charged under the key before is not charged again."""
+        """Charge, make the charge durable, then deliver. An earlier charge under the same key is not repeated."""
         price, known = self._approve(purchase, key)
         with self._explained(price):
             receipt = self.dataset.ledger.reserve(
@@ -141,10 +141,10 @@ class Desk:
     def buy_once(
         self, purchase: Purchase[_ItemT], *, seen: int | None, key: str | None = None
     ) -> Bought[_ItemT] | None:
-        """Buy as `buy` does, unless others are asking the same; None where they were answered: look again.
+        """Buy as `buy` does, unless others are asking the same; None if they were answered meanwhile: look again.
 
-        `seen` says how many releases were read before; None where a new measurement is wanted whatever others ask. What
-        was taken over from a caller who died was charged to them.
+        `seen` is the number of releases read before; None if a new measurement is wanted whatever others ask. A
+        purchase taken over from a caller who died was charged to that caller.
         """
         price, _ = self._approve(purchase, key)
         with self._explained(price):
@@ -159,15 +159,15 @@ class Desk:
         try:
             return None if reserved is None else self._deliver(purchase, reserved, price)
         except ReceiptReused:
-            return None  # the hold was lost, with a connection, and another caller has taken the receipt over
+            return None  # the hold was lost with a connection, and another caller has taken over the receipt
 
     def recall(self, key: str) -> tuple[Receipt, Release] | None:
-        """Return what was bought under a key before; None where nothing was, or where it is not delivered yet."""
+        """Return what was bought under a key before; None if there is nothing, or it is not delivered yet."""
         ledger = self.dataset.ledger
         receipt = ledger.receipt(key, analyst=self.analyst)
         if receipt is None:
             return None
-        ledger.wait_for(receipt)  # another process may be asking under the same key right now
+        ledger.wait_for(receipt)  # another process may be using the same key right now
         release = ledger.fetch(key, analyst=self.analyst)
         if release is None:
             return None
@@ -178,7 +178,7 @@ class Desk:
     def require_affordable(
         self, price: Price | Fraction, max_price: Fraction, affordable: Callable[[Fraction], AffordableRequest | None]
     ) -> None:
-        """Refuse a price, or a share of the budget, above the highest price of its call.
+        """Refuse a price, or a share of the budget, above the maximum price of its call.
 
         Theorem: release
         """
@@ -187,14 +187,14 @@ class Desk:
             return
         why = "" if isinstance(price, Fraction) else self._why(price)
         left = self.dataset.ledger.left(analyst=self.analyst)
-        if share > left:  # no max_price would help
+        if share > left:  # raising max_price would not help
             of = "the dataset" if self.analyst is None else self.analyst
             best = affordable(min(left, max_price))
             raise BudgetExhausted(asked=share, left=left, of=of, best=None if best is None else best.words, why=why)
         raise PriceAboveMaximum(price=share, most=max_price, best=affordable(max_price), why=why)
 
     def _approve(self, purchase: Purchase[_ItemT], key: str | None) -> tuple[Price, bool]:
-        """Refuse what is above its highest price; return the price, and whether it was charged under the key before."""
+        """Refuse a purchase above its maximum price; return the price, and whether the key was already charged."""
         price = self.price(purchase.event)
         known = key is not None and self.dataset.ledger.receipt(key, analyst=self.analyst) is not None
         if not known:
@@ -212,7 +212,7 @@ class Desk:
 
     @contextmanager
     def _explained(self, price: Price) -> Iterator[None]:
-        """Add to the ledger's refusal why the event takes so much."""
+        """Extend the ledger's refusal with the reason why the event takes so much."""
         try:
             yield
         except BudgetExhausted as refused:
@@ -225,7 +225,7 @@ class Desk:
 
 
 def explain_price_above_epsilon(price: Price, budget: Budget) -> str:
-    """Return why a question takes more of the budget than its ε alone suggests; nothing where it does not."""
+    """Return why a question takes more of the budget than its ε alone suggests; empty if it does not."""
     suggested = Fraction(price.epsilon) / budget.epsilon
     if budget.accountant is Accountant.PURE or price.share <= suggested:
         return ""
@@ -251,7 +251,7 @@ def explain_price_refusal(price: Fraction, most: Fraction, best: AffordableReque
 def affordable_epsilon(
     share: Callable[[Fraction], Fraction], epsilon: Fraction, most: Fraction
 ) -> AffordableRequest | None:
-    """Return nearly the largest ε below one that is too dear, at which a call takes no more than it may."""
+    """Return nearly the largest ε, below one that is too expensive, at which a call stays within its maximum price."""
     low, high = Fraction(0), epsilon
     for _ in range(_STEPS):
         middle = _round_to_three_digits((low + high) / 2)
@@ -259,7 +259,7 @@ def affordable_epsilon(
             break
         try:
             fits = share(middle) <= most
-        except (Refused, InvalidRequest):  # so small that nothing is drawn or promised at it
+        except (Refused, InvalidRequest):  # so small that no noise can be drawn or no accuracy stated
             fits = False
         low, high = (middle, high) if fits else (low, middle)
         if low > 0 and high - low <= low / 50:
@@ -268,5 +268,5 @@ def affordable_epsilon(
 
 
 def _round_to_three_digits(number: Fraction) -> Fraction:
-    """Return a number of three digits."""
+    """Return a number rounded to three digits."""
     return Fraction(f"{float(number):.3g}")

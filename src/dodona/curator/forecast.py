@@ -1,7 +1,7 @@
-"""Forecasts: how wide the intervals of a column will be, from public facts and earlier releases.
+"""Forecasts of the interval widths of a column, from public facts and earlier releases.
 
 The width of an average, a variance or a quantile depends on the number of rows in a group and on the distribution of
-their values. Where released counts do not fix these, the forecast is a range. No data are touched.
+their values. If released counts do not determine these, the forecast is a range. No data are touched.
 """
 
 from __future__ import annotations
@@ -31,20 +31,20 @@ if TYPE_CHECKING:
 
     from dodona.schema.schema import Domain
 
-_FAILING = 0.05  # of what released counts are taken to be within
-_FACTOR = 1.5  # a single number is foreseen where it is within this factor of all that is to be expected
-_PRESENT = 0.8  # of the rows have a value, at least: how many are missing is not known
-_FEWER, _MORE = 1 / 6, 3.0  # times an equal part, where nothing was released about a group or a condition
-_NOISE = 1.05  # times more or fewer rows, as the noise of the answer itself makes it seem
-_CLEAR = 1.5  # times the reach of its noise: so large a count is hardly ever that of an empty group
-_ROUGH = 0.2  # of the rows: counts by bins with more noise than that do not tell how values lie
-_OTHERWISE = 1.25  # times more or fewer rows stand for values that lie otherwise than evenly, or than all do
-_APART = 1.5  # times more or fewer rows, where conditions were counted one by one and may depend on each other
+_FAILING = 0.05  # failure probability of the intervals of released counts
+_FACTOR = 1.5  # a single number is forecast if the whole expected range is within this factor of it
+_PRESENT = 0.8  # least share of rows with a value: the number of missing values is unknown
+_FEWER, _MORE = 1 / 6, 3.0  # times an equal share, if nothing was released about a group or a condition
+_NOISE = 1.05  # relative change of the number of rows due to the noise of the answer itself
+_CLEAR = 1.5  # times the half-width of its noise: a count this large is hardly ever an empty group
+_ROUGH = 0.2  # of the rows: binned counts with more noise than this do not show the distribution of values
+_OTHERWISE = 1.25  # relative change of rows that stands for values distributed unevenly, or unlike those of all rows
+_APART = 1.5  # the same, if conditions were counted separately and may be dependent
 
 
 @dataclass(frozen=True, slots=True)
 class GroupSizes:
-    """About how many rows each group has."""
+    """Approximate numbers of rows of the groups."""
 
     few: NDArray[np.float64]
     likely: NDArray[np.float64]
@@ -53,19 +53,19 @@ class GroupSizes:
     """Which groups are likely to have rows at all."""
 
     def times(self, other: GroupSizes) -> GroupSizes:
-        """Return the product of parts: all groups of the first, each with all groups of the other."""
+        """Return the product of shares: all groups of the first, each combined with all groups of the other."""
         ends = ((self.few, other.few), (self.likely, other.likely), (self.many, other.many))
         few, likely, many = (np.outer(first, second).reshape(-1) for first, second in ends)
         return GroupSizes(few, likely, many, np.outer(self.filled, other.filled).reshape(-1))
 
     def scaled(self, few: float, many: float) -> GroupSizes:
-        """Return so many times as few and as many rows."""
+        """Return the sizes with the lower and upper numbers scaled."""
         return replace(self, few=self.few * few, many=self.many * many)
 
 
 @dataclass(frozen=True, slots=True)
 class Forecaster:
-    """Forecasts for one dataset. Whoever calls it holds the lock of the knowledge."""
+    """Forecasts for one dataset. The caller holds the lock of the knowledge."""
 
     knowledge: Knowledge
     size: int
@@ -81,7 +81,7 @@ class Forecaster:
         *,
         ranges: bool = True,
     ) -> ExpectedAccuracy:
-        """Return what to expect of a column that is measured with these noises; a range takes a while to foresee."""
+        """Return the expected accuracy of a column measured with these noises; computing a range takes a while."""
         own, used = question.column_alone(column, tuple(shape)), tuple(noises[block] for block in shape)
         counted = _count_behind(question, column.expression) if ranges else None
         if counted is None:
@@ -92,7 +92,7 @@ class Forecaster:
         kept = sizes.filled if sizes.filled.any() else np.ones_like(sizes.filled)
         few, many = float(sizes.few[kept].min()) / _NOISE, float(sizes.many[kept].max()) * _NOISE
         counts = self._histogram(question, column.expression)
-        if counts is not None:  # what is not known is how values lie within a bin, and in a group
+        if counts is not None:  # the distribution within a bin, and within a group, remains unknown
             some = bool(question.keys) or counted.where != EVERYTHING
             loose = _OTHERWISE ** (some + isinstance(column.expression, Quantile))
             few, many = few / loose, many * loose
@@ -111,7 +111,7 @@ class Forecaster:
         return ExpectedAccuracy(column.name, min(max(likely, low), high), low, high, reason)
 
     def _sizes(self, block: Block, expression: Expression, domain: Domain) -> GroupSizes:
-        """Return how many rows with a value each group of a count has."""
+        """Return the number of rows with a value in each group of a count."""
         conditions = [part for part in _conjuncts(block.where) if not _only_present(part, domain)]
         whole = Block(conjunction(*conditions), block.keys)
         found = self._released(whole)
@@ -124,7 +124,7 @@ class Forecaster:
         return found if complete else found.scaled(_PRESENT, 1.0)
 
     def _histogram(self, question: Question, expression: Expression) -> ReleasedHistogram | None:
-        """Return how the values of a column lie, if they were counted by its bins accurately enough to tell."""
+        """Return the distribution of a column's values, if binned counts of sufficient accuracy were released."""
         attribute = _measured_column(question, expression)
         if attribute is None:
             return None
@@ -139,7 +139,7 @@ class Forecaster:
         return ReleasedHistogram(tuple(cut / bins.size for cut in (*bins.cuts, bins.size)), tuple(shares.tolist()))
 
     def _released(self, block: Block) -> GroupSizes | None:
-        """Return how many rows a count has, by what was released; None where nothing was."""
+        """Return the number of rows of a count from releases; None if there are none."""
         if has_constant_weight(block):
             return _known_size(self._rows)
         found = self._known_values(block)
@@ -150,12 +150,12 @@ class Forecaster:
         return GroupSizes(few, np.clip(values, 0.0, self._rows), many, values > _CLEAR * within)
 
     def _known_values(self, block: Block) -> KnownValues | None:
-        """Return what is known of a count, however accurate that is."""
+        """Return the known values of a count, whatever their accuracy."""
         found = self.knowledge.lookup(block, self.knowledge.pattern(block), _any)
         return self.knowledge.combine(block, _any) if found is None else found
 
     def _estimated(self, conditions: list[Predicate], keys: tuple[Key, ...]) -> GroupSizes:
-        """Return how many rows there are, if conditions and groups have little to do with each other."""
+        """Return the estimated number of rows if conditions and groups are nearly independent."""
         factors = [*self._grouped(keys), *map(self._selected, conditions)]
         found = _known_size(self._rows)
         for factor in factors:
@@ -163,7 +163,7 @@ class Forecaster:
         return found.scaled(1 / _APART, _APART) if len(factors) > 1 else found
 
     def _grouped(self, keys: tuple[Key, ...]) -> Iterator[GroupSizes]:
-        """Yield the part of the rows that each group has: of all keys together where that was released."""
+        """Yield the share of the rows in each group: for all keys jointly if that was released."""
         together = self._released(Block(EVERYTHING, keys)) if len(keys) > 1 else None
         if together is not None:
             yield self._part(together)
@@ -173,7 +173,7 @@ class Forecaster:
             yield _equal_shares(key) if known is None else self._part(known)
 
     def _selected(self, condition: Predicate) -> GroupSizes:
-        """Return the part of the rows that meets a condition."""
+        """Return the share of the rows that meet a condition."""
         known = self._released(Block(condition))
         if known is not None:
             return self._part(known)
@@ -193,7 +193,7 @@ class Forecaster:
 
 
 def _count_behind(question: Question, expression: Expression) -> Block | None:
-    """Return the count that the width of an average, a spread or a quantile depends on; None for others."""
+    """Return the count that determines the width of an average, a spread or a quantile; None for other expressions."""
     match expression:
         case Mean(_, rows) | Variation(_, Mean(_, rows)):
             block = question.query.blocks[rows]
@@ -205,7 +205,7 @@ def _count_behind(question: Question, expression: Expression) -> Block | None:
 
 
 def _measured_column(question: Question, expression: Expression) -> Attribute | None:
-    """Return the column whose values are averaged or ranked; None where they are more than those of one column."""
+    """Return the column whose values are averaged or ranked; None if the expression involves several columns."""
     domain = question.query.domain
     match expression:
         case Quantile(_, name):
@@ -230,7 +230,7 @@ def _conjuncts(where: Predicate) -> tuple[Predicate, ...]:
 
 
 def _only_present(part: Predicate, domain: Domain) -> bool:
-    """Return whether a condition only leaves out what is missing or not declared."""
+    """Return whether a condition only excludes missing or undeclared values."""
     if not isinstance(part, Among):
         return False
     values = (1 << domain[part.attribute].size) - 1
@@ -243,7 +243,7 @@ def _known_size(rows: float) -> GroupSizes:
 
 
 def _equal_shares(key: Key) -> GroupSizes:
-    """Return equal parts for all groups of a key; `<missing>` and `<outside>` are taken to be empty."""
+    """Return equal shares for all groups of a key; `<missing>` and `<outside>` are assumed to be empty."""
     beyond = key.further if isinstance(key, Partition) else 0
     own = key.groups - beyond
     return _size_range(np.asarray([1 / own] * own + [0.0] * beyond))

@@ -1,7 +1,7 @@
 """The ladder that every question climbs: `RUNGS = (replay, derive, confirm, bundle, measure)`.
 
 A rung answers those questions of a call that it can, and leaves the others to the next one. The first two are free; the
-last three buy through the desk: charged first, made durable, and only then are the data touched.
+last three buy through the desk: the charge is made durable before the data are touched.
 """
 
 from __future__ import annotations
@@ -44,12 +44,12 @@ from dodona.trusted.gate import read_public_rows, release_measurement
 
 _LONGEST_TEXT = 10_000
 _SHOWN = 10
-_MOST_LOOKS = 8  # after which a call goes on, however much others release meanwhile
+_MOST_LOOKS = 8  # after this many looks a call proceeds, whatever others release meanwhile
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PreparedWorkload:
-    """How many questions are now free, and what that cost."""
+    """The number of questions that are now free, and the price of that."""
 
     questions: int
     price: Price
@@ -63,7 +63,7 @@ class PreparedWorkload:
 
 @dataclass(slots=True)
 class Call:
-    """One call of an analyst on its way up the ladder: its questions, each resolved once, and what was found so far."""
+    """One call on its way up the ladder: its questions, each resolved once, and the answers so far."""
 
     asked: list[Resolved]
     request: Request
@@ -82,16 +82,16 @@ class Call:
 
     @property
     def places(self) -> list[int]:
-        """The places of the questions that have no answer yet."""
+        """The indices of the unanswered questions."""
         return [place for place, found in enumerate(self.found) if found is None]
 
     @property
     def missing(self) -> list[Resolved]:
-        """The questions that have no answer yet."""
+        """The unanswered questions."""
         return [one for one, found in zip(self.asked, self.found, strict=True) if found is None]
 
     def fill(self, found: Sequence[Found | None], places: Sequence[int] | None = None) -> None:
-        """Take answers of the questions that have none yet, or of those at some places."""
+        """Store answers of the unanswered questions, or of those at the given indices."""
         for place, one in zip(self.places if places is None else places, found, strict=True):
             self.found[place] = one
 
@@ -100,12 +100,12 @@ Rung = Callable[["Ladder", Call], None]
 
 
 def replay(ladder: Ladder, call: Call) -> None:
-    """Answer with what was released before, where it is accurate enough."""
+    """Answer from earlier releases that are accurate enough."""
     if call.request.fresh:
         return
     places = call.places
     counts = [place for place in places if call.asked[place].demands is not None]
-    if len(counts) < len(places):  # beside counts and sums: a replay must be as good as what would be measured
+    if len(counts) < len(places):  # not only counts and sums: a replay must be as accurate as a new measurement
         missing = [call.asked[place].question for place in places]
         noises = ladder.planner.plan(missing, call.request).measurement.noises
         start = 0
@@ -119,7 +119,7 @@ def replay(ladder: Ladder, call: Call) -> None:
 
 
 def derive(ladder: Ladder, call: Call) -> None:
-    """Answer what follows from releases; what no row can change is free also where new noise is asked for."""
+    """Answer what follows from releases; what no row can change is free even if new noise is asked for."""
     call.fill([ladder.lookup.public(one.question) for one in call.missing])
     if call.request.fresh:
         return
@@ -129,7 +129,7 @@ def derive(ladder: Ladder, call: Call) -> None:
 
 
 def confirm(ladder: Ladder, call: Call) -> None:
-    """Answer one count with the model's prediction, where an open check confirms it and that is cheaper."""
+    """Answer one count with the model's prediction, if an open check confirms it and that is cheaper."""
     demand = None if call.request.fresh or len(call.missing) > 1 else call.missing[0].count_demand
     if demand is None or demand.pattern.grouped:
         return
@@ -138,7 +138,7 @@ def confirm(ladder: Ladder, call: Call) -> None:
     confirmed = ladder.confirmer.answer(
         question, demand.tolerance, demand.failing, lambda: single().event, call.request.max_price
     )
-    if confirmed.opened is not None:  # what an epoch costs is rent too, which a bundle would have saved
+    if confirmed.opened is not None:  # an epoch's price is rent too, which a bundle would have saved
         call.epoch = call.epoch.plus(confirmed.price)
         call.request = replace(call.request, max_price=call.request.max_price - confirmed.price.share)
         with ladder.releases.lock:
@@ -148,7 +148,7 @@ def confirm(ladder: Ladder, call: Call) -> None:
 
 
 def bundle(ladder: Ladder, call: Call) -> None:
-    """Buy a bundle that answers more than the questions at hand, where it has paid for itself; else leave it."""
+    """Buy a bundle that answers more than the current questions, if it has paid for itself."""
     order = call.order = ladder.plan_order(call)
     if order.bundle is None:
         return
@@ -169,7 +169,7 @@ def bundle(ladder: Ladder, call: Call) -> None:
 
 
 def measure(ladder: Ladder, call: Call) -> None:
-    """Buy the answers themselves, all at once."""
+    """Buy the remaining answers, all at once."""
     if call.order is not None and call.order.bundle is not None:
         return  # others were answered meanwhile: look again
     order = call.order or ladder.buyer.alone(_questions(call.missing), call.request)
@@ -219,7 +219,7 @@ class Ladder:
             return self._answered(_spread(found, asked, places), request)
 
     def prepare(self, asked: tuple[Question, ...], request: Request, key: str | None) -> PreparedWorkload:
-        """Buy the cheapest measurement that all questions follow from; those that do already cost nothing."""
+        """Buy the cheapest measurement that answers all questions; those that already follow cost nothing."""
         call = self._resolve(distinct_questions(asked, request)[0], request, key)
         while True:
             self._climb_free(call)
@@ -233,7 +233,7 @@ class Ladder:
             self._look_again(call)
 
     def offer(self, asked: tuple[Question, ...], request: Request) -> Offer:
-        """Return what questions would cost; nothing is spent."""
+        """Return the price of questions; nothing is spent."""
         call = self._resolve(distinct_questions(asked, request)[0], request, None)
         self._climb_free(call)
         left = self._dataset.ledger.left(analyst=self.desk.analyst)
@@ -254,7 +254,7 @@ class Ladder:
         )
 
     def _resolve(self, asked: Sequence[Question], request: Request, key: str | None) -> Call:
-        """Return a call that stands before the first rung."""
+        """Return a call placed before the first rung."""
         if request.within is not None:
             validate_tolerances(request.within, asked)
         aim = Aim(request, size=self._dataset.schema.unit.size)
@@ -262,12 +262,12 @@ class Ladder:
         return Call(resolved, request, key, self._look(request), [None] * len(resolved))
 
     def _look(self, request: Request) -> int | None:
-        """Read what was released so far, and return how much; None where what others ask makes no difference."""
+        """Read all releases so far and return their number; None if other callers' questions make no difference."""
         self.releases.follow()
         return self.releases.seen if replay in self.rungs and not request.fresh else None
 
     def _look_again(self, call: Call) -> None:
-        """Set a call before the first rung again, as others were answered meanwhile."""
+        """Put a call back before the first rung, as others were answered meanwhile."""
         call.found, call.replays, call.order = [None] * len(call.asked), {}, None
         call.seen, call.looks = self._look(call.request), call.looks + 1
         if call.key is not None:
@@ -276,7 +276,7 @@ class Ladder:
                 call.found = [*recalled]
 
     def _climb(self, call: Call) -> None:
-        """Answer all questions of a call, rung by rung; where the budget cannot buy it, as the owner chose."""
+        """Answer all questions of a call, rung by rung; if the budget is exhausted, follow the owner's choice."""
         try:
             while True:
                 for rung in self.rungs:
@@ -297,7 +297,7 @@ class Ladder:
                 rung(self, call)
 
     def _answer_beyond(self, call: Call, refused: BudgetExhausted) -> None:
-        """Let the model guess where the owner allows it; else say what could still be bought."""
+        """Return the model's guesses if the owner allows them; otherwise say what could still be bought."""
         failure = to_failure_probability(call.request.confidence)
         guessing = self._dataset.after == "model" and not call.request.fresh
         guesses = self._beyond.guesses(_questions(call.missing), failure) if guessing else None
@@ -313,10 +313,10 @@ class Ladder:
         ) from None
 
     def answer_of_bundle(self, asked: Resolved, known: Found | None) -> Found:
-        """Return what a bundle says of a question that it was bought for, however accurate that is.
+        """Return the answer that a bundle gives to a question it was bought for, whatever its accuracy.
 
-        It was seen to be accurate enough before it was charged. Only what others released meanwhile can change that, by
-        a rounding: then the answer has the interval that it has.
+        Its accuracy was verified before the charge. Only releases of others in the meantime can change it, by rounding;
+        then the answer states the interval that it has.
         """
         found = self.lookup.derive_anyhow(asked) if known is None else known
         if found is None:
@@ -324,7 +324,7 @@ class Ladder:
         return found
 
     def plan_order(self, call: Call) -> PurchaseOrder:
-        """Return what to measure for the questions that have no answer yet: a bundle, or the answers themselves."""
+        """Return what to measure for the unanswered questions: a bundle, or the answers themselves."""
         missing, request = call.missing, call.request
         if request.fresh or bundle not in self.rungs:
             return self.buyer.alone(_questions(missing), request)
@@ -332,7 +332,7 @@ class Ladder:
             return self._plan_together(call)
         ledger, left = self._dataset.ledger, self.desk.allowed(request.max_price)
         receipt = None if call.key is None else ledger.receipt(call.key, analyst=self.desk.analyst)
-        if receipt is not None:  # charged and not measured: it fits, as it did then
+        if receipt is not None:  # charged but not measured: it fits, as it did then
             left += ledger.share(receipt.event)
         with self.releases.lock:
             return self.buyer.single(missing[0].question, request, missing[0].count_demand, left)
@@ -345,9 +345,9 @@ class Ladder:
             return self.buyer.together(_questions(call.missing), call.request, complete)
 
     def buy(self, order: PurchaseOrder, call: Call) -> Bought[Release] | None:
-        """Buy what was ordered for a call; None where others were answered meanwhile, so that one looks again."""
+        """Buy what was ordered for a call; None if others were answered meanwhile, so that the caller looks again."""
         if call.seen not in {None, self.releases.seen} and call.looks < _MOST_LOOKS:
-            return None  # the look and the plan are of different moments: others who ask the same may plan another way
+            return None  # look and plan are from different moments: others who ask the same may plan differently
         text = "; ".join(one.question.text for one in call.missing if one.question.text)[:_LONGEST_TEXT] or None
         purchase = Purchase(
             event=order.event,
@@ -362,7 +362,7 @@ class Ladder:
         return bought
 
     def _recall(self, asked: tuple[Question, ...], request: Request, key: str) -> list[Found] | None:
-        """Return what was paid for under a key; None where nothing was, or where it was not yet measured."""
+        """Return what was bought under a key; None if there is nothing, or it is not yet measured."""
         recalled = self.desk.recall(key)
         if recalled is None:
             return None
@@ -419,7 +419,7 @@ def _questions(asked: Sequence[Resolved]) -> tuple[Question, ...]:
 
 
 def _spread(found: Sequence[Found], asked: Sequence[Question], places: Sequence[int]) -> list[Found]:
-    """Return what is known of each question, from what is known of those that differ in meaning."""
+    """Return the result of each question, from the results of the distinct ones."""
     if len(found) == len(asked):
         return list(found)
     spread = [(found[place], question) for place, question in zip(places, asked, strict=True)]

@@ -1,4 +1,4 @@
-"""Lookup: answers that are free, because they were released before or follow from releases."""
+"""Lookup: free answers, which were released before or follow from releases."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-# --- Questions of one call that mean the same are answered together. ---
+# --- Equivalent questions of one call are answered together. ---
 
 
 def distinct_questions(asked: Sequence[Question], request: Request) -> tuple[tuple[Question, ...], list[int]]:
-    """Return questions without those that mean the same as an earlier one, and for each question its place in them.
+    """Return the questions without repetitions of equivalent ones, and the index of each question among them.
 
-    With fresh noise each of them is measured, as it was asked for.
+    With fresh noise every repetition is measured separately.
     """
     if request.fresh or len(asked) == 1:
         return tuple(asked), [*range(len(asked))]
@@ -55,9 +55,9 @@ def distinct_questions(asked: Sequence[Question], request: Request) -> tuple[tup
 
 
 def _meaning(question: Question, request: Request) -> Hashable:
-    """Return all that decides what is measured for a question, and how accurately."""
+    """Return everything that determines what is measured for a question, and how accurately."""
     block = question.single_total
-    if block is not None and not isinstance(request.within, ColumnTolerances):  # of a batch nearly all
+    if block is not None and not isinstance(request.within, ColumnTolerances):  # nearly all questions of a batch
         return query_digest(question.query), block.unit
     units = tuple([block.unit for block in question.query.blocks])
     shown = tuple([(column.name, column.expression, *shape.items()) for column, shape in question.noisy_columns])
@@ -66,45 +66,45 @@ def _meaning(question: Question, request: Request) -> Hashable:
     return query_digest(question.query), units, shown, question.derivable
 
 
-# --- A question is resolved once: its blocks, how accurate each must be, and the pattern of each count. ---
+# --- A question is resolved once: its blocks, their required accuracy, and the pattern of each count. ---
 
 
 @dataclass(frozen=True, slots=True)
 class Demand:
-    """A block, and how far off its values may be, in steps, each with the probability of failing."""
+    """A block and the tolerance of its values, in steps, each with the given failure probability."""
 
     block: Block
     tolerance: float
     failing: float
 
     def met(self, found: KnownValues) -> bool:
-        """Return whether what is known is accurate enough."""
+        """Return whether the known values are accurate enough."""
         return found.within(self.failing) <= self.tolerance
 
 
 class Aim:
-    """How accurate all questions of a call are to be. What they have in common is read once."""
+    """The accuracy required of all questions of a call. What they share is computed once."""
 
     __slots__ = ("_tolerances", "failing", "size", "within")
 
     def __init__(self, request: Request, *, size: int) -> None:
-        """Take what the call says, and the declared number of rows."""
+        """Take the request of the call and the declared number of rows."""
         self.within, self.size = request.within, size
-        self.failing = 1 - float(request.confidence)  # which was validated with the request
+        self.failing = 1 - float(request.confidence)  # validated with the request
         self._tolerances: dict[tuple[int, int], float] = {}
 
     def demand(self, question: Question, column: AnswerColumn, block: Block) -> Demand:
-        """Return what a column demands that shows a block as it is."""
+        """Return the demand of a column that shows a block unchanged."""
         if self.within is None:
             raise InvariantBroken("A price demands no accuracy.")
         tolerance = resolve_tolerance(question, column, self.within, size=self.size) / float(block.unit)
         return Demand(block, tolerance, self.failing)
 
     def demand_of_total(self, question: Question, block: Block) -> Demand:
-        """Return the same of a question with a single total: only its weight and its unit decide, and its name may."""
+        """Return the demand of a question with a single total: only weight and unit matter, and perhaps its name."""
         if isinstance(self.within, ColumnTolerances):
             return self.demand(question, question.columns[0], block)
-        same = (id(block.weight), id(block.unit))  # both live as long as the questions of the call do
+        same = (id(block.weight), id(block.unit))  # both live as long as the questions of the call
         tolerance = self._tolerances.get(same)
         if tolerance is not None:
             return Demand(block, tolerance, self.failing)
@@ -114,12 +114,12 @@ class Aim:
 
 
 class Resolved:
-    """A question of a call, with what it demands: computed when it is first needed, and once for all that need it."""
+    """A question of a call with its demands, computed on first use and cached."""
 
     __slots__ = ("_aim", "_demands", "_known", "_patterns", "question")
 
     def __init__(self, question: Question, aim: Aim) -> None:
-        """Take a question, and how accurate it is to be."""
+        """Take a question and its required accuracy."""
         self.question, self._aim = question, aim
         self._known = False
         self._demands: tuple[Demand, ...] | None = None
@@ -127,7 +127,7 @@ class Resolved:
 
     @property
     def demands(self) -> tuple[Demand, ...] | None:
-        """One demand a block; None where a question has none, as `demands` says."""
+        """One demand per block; None if the question has none, as `find_demands` explains."""
         if not self._known:
             self._demands = find_demands(self.question, self._aim)
             self._known = True
@@ -135,14 +135,14 @@ class Resolved:
 
     @property
     def count_demand(self) -> CountDemand | None:
-        """The demand of a question that is one count over classes."""
+        """The demand of a question that is a single count over classes."""
         demands = self.demands
         if demands is None or len(demands) != 1 or self.patterns[0] is None:
             return None
         return CountDemand(demands[0].block, self.patterns[0], demands[0].tolerance, demands[0].failing)
 
     def relaxed(self) -> Resolved:
-        """Return the same question with demands that anything meets."""
+        """Return the same question with demands that any values meet."""
         relaxed = Resolved(self.question, self._aim)
         relaxed._known = True
         relaxed._demands = tuple(replace(demand, tolerance=math.inf) for demand in self.demands or ())
@@ -150,7 +150,7 @@ class Resolved:
 
     @property
     def patterns(self) -> tuple[CountPattern | None, ...]:
-        """For each demand the classes that its block is a count over."""
+        """The count pattern of each demand's block."""
         if self._patterns is None:
             domain = self.question.query.domain
             self._patterns = tuple([find_pattern(demand.block, domain) for demand in self.demands or ()])
@@ -158,10 +158,10 @@ class Resolved:
 
 
 def find_demands(question: Question, aim: Aim) -> tuple[Demand, ...] | None:
-    """Return one demand a block; None where a column is more than a count or a sum, or where a price is asked for.
+    """Return one demand per block; None if a column is more than a count or a sum, or if a price is given.
 
-    Intervals of averages, quantiles and the like take noises that know nothing of each other, which what follows from
-    one table has not.
+    Intervals of averages, quantiles and the like need independent noises, which values that follow from one table do
+    not have.
     """
     if aim.within is None or not question.derivable:
         return None
@@ -182,7 +182,7 @@ def find_demands(question: Question, aim: Aim) -> tuple[Demand, ...] | None:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """The values of a question, and where they came from."""
+    """The values of a question and their source."""
 
     measured: MeasuredValues | DerivedValues
     source: AnswerSource
@@ -192,7 +192,7 @@ class Found:
     """Whether numbers that were released before are in it."""
 
     def bought(self, receipt: str, price: Price, *, reused: bool) -> Found:
-        """Return the same, paid for just now; numbers that were released before may be in it too."""
+        """Return the same values as just bought; earlier releases may be among them."""
         return Found(self.measured, "measured", receipt, price, reused)
 
 
@@ -205,11 +205,11 @@ class Replay:
 
     @classmethod
     def nothing(cls, question: Resolved) -> Replay:
-        """Return a question of which no block was released."""
+        """Return a question without any released block."""
         return cls(question, (None,) * len(question.demands or ()))
 
     def found(self) -> Found | None:
-        """Return the question's values, if each block was released with noise of its own."""
+        """Return the question's values, if each block was released with independent noise."""
         released = [block for block in self.released if block is not None]
         if not released or len(self.released) != len({id(block) for block in released}):
             return None
@@ -222,9 +222,9 @@ class Replay:
 
 @dataclass(frozen=True, slots=True)
 class Lookup:
-    """Finds free answers of one dataset: what was released before, and what follows from it.
+    """Finds free answers of one dataset: earlier releases, and what follows from them.
 
-    The caller follows the ledger first, once for all questions of a call.
+    The caller reads the ledger first, once for all questions of a call.
     """
 
     releases: ReleasedBlocks
@@ -232,7 +232,7 @@ class Lookup:
     """The declared number of rows."""
 
     def replay(self, asked: Sequence[Resolved]) -> list[Replay]:
-        """Return for each question of counts and sums the releases of its blocks that are accurate enough."""
+        """Return, for each question of counts and sums, the releases of its blocks that are accurate enough."""
         with self.releases.lock:
             return [Replay(one, self._recall(one)) for one in asked]
 
@@ -241,7 +241,7 @@ class Lookup:
         return tuple([None if known is None else _first_accurate(known, demand) for demand, known in recalled])
 
     def replay_planned(self, question: Question, planned: tuple[Noise, ...], request: Request) -> Found | None:
-        """Return the release of a question of any kind, if it is as accurate as what would be measured."""
+        """Return the release of any question, if it is as accurate as the planned measurement."""
         released = self.releases.recall(question.query)
         best = _same_release(released, planned) or _best_per_block(released, planned)
         if best is None:
@@ -253,7 +253,7 @@ class Lookup:
         return Found(MeasuredValues(question, values, old), "replayed", best[0].receipt, reused=True)
 
     def derive(self, replays: Sequence[Replay]) -> list[Found | None]:
-        """Return for each question its values, if the blocks that were not released follow accurately enough."""
+        """Return the values of each question whose unreleased blocks follow accurately enough; else None."""
         blocks = [
             (one.question, place) for one in replays for place, released in enumerate(one.released) if released is None
         ]
@@ -270,12 +270,12 @@ class Lookup:
         return [self._derived(one, following) for one in replays]
 
     def derive_anyhow(self, asked: Resolved) -> Found | None:
-        """Return a question's values if they follow at all, however accurately."""
+        """Return a question's values if they follow at all, whatever their accuracy."""
         relaxed = asked.relaxed()
         return self.derive([Replay.nothing(relaxed)])[0]
 
     def _derived(self, one: Replay, following: Iterator[KnownValues | None]) -> Found | None:
-        """Return the values of a question; blocks that are not known yet may be combined from single answers."""
+        """Return the values of a question; blocks that are still unknown may be combined from single answers."""
         question, demands = one.question.question, one.question.demands or ()
         values: list[Sequence[float] | NDArray[np.float64]] = []
         laws: list[tuple[ErrorLaw, ...]] = []
@@ -285,7 +285,7 @@ class Lookup:
                 values.append(block.values)
                 laws.append((block.noise,))
                 continue
-            # Single answers are combined without the lock, so that replays of others need not wait for it.
+            # Single answers are combined without the lock, so that other replays need not wait.
             follows = self.releases.knowledge.combine(demand.block, demand.met) if block is None else block
             if follows is None:
                 return None
@@ -323,9 +323,9 @@ class Lookup:
 def _same_release(
     released: Sequence[Sequence[ReleasedBlock] | None], planned: Sequence[Noise]
 ) -> list[ReleasedBlock] | None:
-    """Return the blocks of one release with the noise that would be drawn: asked again, the answer stays the same.
+    """Return the blocks of one release with the planned noise: asked again, the answer stays the same.
 
-    Another release may have one of the blocks more accurately; combining them would change the answer without a reason.
+    Another release may have a more accurate block; mixing them would change the answer without a reason.
     """
     for receipt in dict.fromkeys([one.receipt for one in released[0] or ()]):
         blocks: list[ReleasedBlock] = []
@@ -340,10 +340,10 @@ def _same_release(
 def _best_per_block(
     released: Sequence[Sequence[ReleasedBlock] | None], planned: Sequence[Noise]
 ) -> list[ReleasedBlock] | None:
-    """Return the best release of each block, each release once; None where there are not enough.
+    """Return the best release of each block, using each release once; None if there are not enough.
 
-    A question may have one block in several places, each measured with independent noise. Intervals rely on that, so a
-    release does not serve in two places.
+    A question may contain a block several times, each measured with independent noise. Intervals rely on that, so a
+    release is never used twice.
     """
     found: list[ReleasedBlock] = []
     for known, noise in zip(released, planned, strict=True):
@@ -356,14 +356,14 @@ def _best_per_block(
 
 
 def _first_accurate(known: Sequence[ReleasedBlock], demand: Demand) -> ReleasedBlock | None:
-    """Return the first release that is accurate enough: the same question gets the same answer again."""
+    """Return the first release that is accurate enough, so that a repeated question gets the same answer."""
     return next((one for one in known if half_width(one.noise, demand.failing) <= demand.tolerance), None)
 
 
 def read_release(
     released: Release, asked: Sequence[Question], price: Price, noises: Sequence[Noise] | None = None
 ) -> Iterator[Found]:
-    """Yield a release's integers by question; noisy answers are never fractions. Reads the noises if not given."""
+    """Yield a release's integers by question; noisy answers are never fractions. Parses the noises if not given."""
     values = tuple([int(value) for value in released.values])
     noises = noises_from_text(released.mechanism) if noises is None else tuple(noises)
     blocks = _spans(len(question.query.blocks) for question in asked)
@@ -374,7 +374,7 @@ def read_release(
 
 
 def _spans(sizes: Iterable[int]) -> Iterator[tuple[int, int]]:
-    """Return begin and end of parts that stand one after the other.
+    """Return the start and end of consecutive parts.
 
     >>> list(_spans([2, 3]))
     [(0, 2), (2, 5)]

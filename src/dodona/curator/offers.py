@@ -1,4 +1,4 @@
-"""What an offer says beside its price: the accuracy to expect, why it costs that much, and cheaper ways."""
+"""The parts of an offer besides its price: the expected accuracy, the reason for the price, and cheaper ways."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _SHOWN = 10
 
 
 def expect_accuracy(ladder: Ladder, call: Call, order: PurchaseOrder | None) -> Iterator[ExpectedAccuracy]:
-    """Yield what to expect of each column, of the first ten as a range; of several questions, the first ten."""
+    """Yield the expected accuracy of each column, the first ten as ranges; of several questions, the first ten."""
     from dodona.curator.forecast import Forecaster
 
     start = 0
@@ -51,7 +51,7 @@ def expect_accuracy(ladder: Ladder, call: Call, order: PurchaseOrder | None) -> 
 
 
 def explain_price(ladder: Ladder, call: Call, price: Price, left: Fraction) -> list[str]:
-    """Return whether the price fits what is left, in words; where it does not, what becomes of the question."""
+    """Return whether the price fits the remaining budget, in words; if not, how the question is handled."""
     most = call.request.max_price
     exhausted = price.share > left
     best = ladder.affordable(call, min(left, most)) if price.share > most or exhausted else None
@@ -65,7 +65,7 @@ def explain_price(ladder: Ladder, call: Call, price: Price, left: Fraction) -> l
 
 
 def hint_at_cheaper_ways(ladder: Ladder, call: Call, order: PurchaseOrder | None) -> list[str]:
-    """Return what `prepare` would cost, and how likely the question is free after all."""
+    """Return the price of `prepare`, and the probability that the question turns out free."""
     demand = call.missing[0].count_demand if len(call.missing) == 1 and order is not None else None
     if demand is None or order is None:
         return []
@@ -85,13 +85,13 @@ def hint_at_cheaper_ways(ladder: Ladder, call: Call, order: PurchaseOrder | None
 
 
 def _requested_accuracy(asked: Resolved) -> Iterator[ExpectedAccuracy]:
-    """Yield what was asked for: what follows from a bundle is at least that accurate."""
+    """Yield the requested accuracy: answers from a bundle are at least that accurate."""
     for demand, (column, _) in zip(asked.demands or (), asked.question.noisy_columns, strict=True):
         yield ExpectedAccuracy(column.name, demand.tolerance * float(demand.block.unit))
 
 
 def _known_accuracy(evidence: Evidence, request: Request) -> Iterator[ExpectedAccuracy]:
-    """Yield how far off the values of each column are that are known already."""
+    """Yield the accuracy of the columns whose values are already known."""
     for column, _ in evidence.question.noisy_columns:
         if column in evidence.question.columns:
             band = evaluate(column.expression, evidence, to_failure_probability(request.confidence))

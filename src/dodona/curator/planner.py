@@ -1,4 +1,4 @@
-"""Planning: which noise each block of a question gets, from public facts alone."""
+"""Planning: the noise of each block of a question, from public facts alone."""
 
 from __future__ import annotations
 
@@ -41,13 +41,13 @@ from dodona.schema.schema import Unit
 
 MAX_PLANNED_COLUMNS = 100
 """Averages, spreads and expressions that are planned at once, each in a thirtieth of a second."""
-_QUANTILE = 4  # times as much work
+_QUANTILE = 4  # times as much work as another column
 _CACHE_SIZE = 1024
 
 
 @dataclass(frozen=True, slots=True)
 class PlannedMeasurement:
-    """A measurement with its event and the share of the budget that it takes."""
+    """A measurement, its event, and the share of the budget that it takes."""
 
     measurement: Measurement
     event: Event
@@ -56,7 +56,7 @@ class PlannedMeasurement:
 
 @dataclass(frozen=True, slots=True)
 class Planner:
-    """Chooses laws and scales for one dataset."""
+    """Chooses noise laws and scales for one dataset."""
 
     unit: Unit
     delta: Fraction
@@ -69,9 +69,9 @@ class Planner:
     _factors: dict[tuple[NoiseType, Question, float, float], float] = field(default_factory=dict, repr=False)
 
     def plan(self, questions: Iterable[Question], request: Request) -> PlannedMeasurement:
-        """Return the measurement of all questions together that takes the smaller share, by Laplace or by Gaussian.
+        """Return the joint measurement of all questions that takes the smaller budget share, by Laplace or by Gaussian.
 
-        For a price, the one with the smaller error of those that take no more of the budget than the call may.
+        For a price, return the one with the smaller error among those within the maximum price of the call.
         """
         asked = tuple(questions)
         if len(asked) == 1:
@@ -79,7 +79,7 @@ class Planner:
         return self._planned_for(asked, request)
 
     def options(self, questions: Iterable[Question], request: Request) -> tuple[PlannedMeasurement, ...]:
-        """Return the measurement by each law that may be drawn, for an accuracy."""
+        """Return the measurement by each available noise law, for a given accuracy."""
         asked = tuple(questions)
         key = (asked, request)
         known = self._laws.get(key)
@@ -96,7 +96,7 @@ class Planner:
         return (Laplace, Gaussian) if self.delta > 0 else (Laplace,)
 
     def _once(self, question: Question, request: Request) -> PlannedMeasurement:
-        """Return the plan of one question, remembered: a quote is followed by its question."""
+        """Return the plan of one question, cached, because a quote is usually followed by its question."""
         known = self._known.get((question, request))
         if known is None:
             known = self._planned_for((question,), request)
@@ -111,7 +111,7 @@ class Planner:
         if request.epsilon is not None:
             found = [self._for_price(law, asked, query, request) for law in laws]
             fitting = [planned for planned in found if planned.share <= request.max_price]
-            if not fitting:  # refused whichever it is: by the price nearest to what the call may take
+            if not fitting:  # refused either way: report the price nearest to the maximum of the call
                 return min(found, key=lambda planned: planned.share)
             return min(fitting, key=lambda planned: self._error(asked, planned, request))
         tolerances = self._tolerances(asked, request)
@@ -119,10 +119,10 @@ class Planner:
         return min(found, key=lambda planned: planned.share)
 
     def _tolerances(self, asked: tuple[Question, ...], request: Request) -> list[tuple[float, ...] | None]:
-        """Return the tolerance of each block of each question, in steps; None for those of more than counts and sums.
+        """Return the tolerance of each block of each question, in steps; None for more than counts and sums.
 
-        For a single total only its weight and its unit decide, where no tolerance is for a column by name; of many
-        questions most share these, and their tolerance is read once.
+        For a single total only its weight and unit matter, unless tolerances are given by column name; most questions
+        of a batch share these, so their tolerance is computed once.
         """
         within = _requested_tolerance(request)
         known: dict[tuple[int, int], tuple[float, ...]] = {}
@@ -132,7 +132,7 @@ class Planner:
             if block is None or isinstance(within, ColumnTolerances):
                 found.append(self._total_tolerances(question, within))
                 continue
-            same = (id(block.weight), id(block.unit))  # both live as long as the question does
+            same = (id(block.weight), id(block.unit))  # both live as long as the question
             tolerances = known.get(same)
             if tolerances is None:
                 tolerances = known[same] = self._total_tolerances(question, within) or ()
@@ -140,7 +140,7 @@ class Planner:
         return found
 
     def _total_tolerances(self, question: Question, within: Tolerance | ColumnTolerances) -> tuple[float, ...] | None:
-        """Return the tolerance of each block, where each is shown as it is: its error is its noise."""
+        """Return the tolerance of each block, if each is shown unchanged: its error is its noise."""
         columns = question.total_columns
         if columns is None:
             return None
@@ -166,7 +166,7 @@ class Planner:
         return self._planned(Measurement(query, tuple(noises)))
 
     def _noises(self, law: NoiseType, question: Question, request: Request) -> tuple[Noise, ...]:
-        """Return for each block the widest noise with which every column meets the tolerance."""
+        """Return for each block the widest noise with which every column meets its tolerance."""
         scales: Scales = {}
         for column, shape in question.noisy_columns:
             merge_scales(scales, self._scales(law, question, column, shape, request))
@@ -175,7 +175,7 @@ class Planner:
     def _scales(
         self, law: NoiseType, question: Question, column: AnswerColumn, shape: Mapping[int, float], request: Request
     ) -> Scales:
-        """Return the largest multiple of the column's shape that meets the tolerance."""
+        """Return the largest multiple of the column's scales that meets the tolerance."""
         tolerance = resolve_tolerance(question, column, _requested_tolerance(request), size=self.unit.size)
         own = question.column_alone(column, tuple(shape))
         key = (law, own, tolerance, request.confidence)
@@ -204,7 +204,7 @@ class Planner:
     def _for_price(
         self, law: NoiseType, asked: tuple[Question, ...], query: Query, request: Request
     ) -> PlannedMeasurement:
-        """Return noise that costs the price, to which every column adds alike before blocks are shared."""
+        """Return noise at the given price; columns contribute equally before blocks are shared."""
         scales: Scales = {}
         start = 0
         for question in asked:
@@ -222,20 +222,20 @@ class Planner:
         return self._planned(make_measurement(law, scales, query))
 
     def _even(self, law: NoiseType, query: Query, scales: Scales) -> Scales:
-        """Return scales at which the column's own blocks cost one unit."""
+        """Return scales at which the column's blocks cost one unit."""
         measurement = make_measurement(law, dict(enumerate(scales.values())), query.part(*scales))
         price = scale_cost(measurement.event(self.unit))
         return {block: scale * price for block, scale in scales.items()}
 
     def _factor(self, law: NoiseType, event: Event, request: Request) -> float:
-        """Return what all scales are multiplied with, so that the event costs the price."""
+        """Return the common factor of all scales at which the event costs the price."""
         price = request.epsilon or Fraction(0)
         if law is Laplace:
             return float((event.epsilon or Fraction(0)) / price)
         return math.sqrt(float(event.rho()) / float(zcdp_limit(price, self.delta)))
 
     def _error(self, asked: tuple[Question, ...], planned: PlannedMeasurement, request: Request) -> float:
-        """Return the error of the first column, which laws are compared by."""
+        """Return the error of the first column, by which noise laws are compared."""
         column, shape = asked[0].noisy_columns[0]
         noises = tuple(planned.measurement.noises[block] for block in shape)
         own = asked[0].column_alone(column, tuple(shape))
@@ -252,12 +252,12 @@ def _stack_questions(asked: tuple[Question, ...]) -> Query:
 
 @lru_cache(maxsize=1 << 10)
 def predict_error(question: Question, noises: tuple[Noise, ...], *, confidence: float, rows: int) -> float:
-    """Return the half-width that a question for one column would show."""
+    """Return the half-width that a question with one column would show."""
     return predict_half_width(question, question.columns[0], noises, confidence=confidence, rows=rows)
 
 
 def _limit_work(asked: tuple[Question, ...]) -> None:
-    """Refuse more columns than are planned in a few seconds; those that differ in conditions alone are planned once."""
+    """Refuse more columns than can be planned in seconds; those that differ only in conditions are planned once."""
     kinds = {
         (
             renumber_blocks(column.expression, dict.fromkeys(shape, 0)),

@@ -1,7 +1,7 @@
 """Predictions of the model, and the noisy checks that confirm them.
 
 An epoch is a sparse vector run: paid for once, it confirms predictions until the first that fails. The record of past
-predictions says how likely the next one is to fail. All of it is public.
+predictions gives the failure probability of the next one. All of it is public.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ if TYPE_CHECKING:
     from dodona.knowledge.model import PredictionModel
 
 
-# --- Epochs of checks: their noise, their price, and how likely a check fails. All of it is public. ---
+# --- Epochs of checks: their noise, price, and failure probability. All of it is public. ---
 
 
-_RATIOS = (1.0, 1.2, 1.4, 1.6, 1.8, 2.0)  # of the question's noise to that of the threshold
+_RATIOS = (1.0, 1.2, 1.4, 1.6, 1.8, 2.0)  # of the query noise to the threshold noise
 _STEPS = 60
 _WASTED = 0.1
 _LESS = 0.99
@@ -49,13 +49,13 @@ class Epoch:
 
     @property
     def scales(self) -> tuple[float, float]:
-        """The scales of the noise on the threshold and on each question."""
+        """The noise scales of the threshold and of each query."""
         return float(self.mechanism.threshold_scale), float(self.mechanism.question_scale)
 
     def law(self, tolerance: float, failing: float) -> ConfirmedLaw | None:
-        """Return how a count with this tolerance, in steps, is compared; None where the noise leaves no threshold.
+        """Return the comparison law of a count with this tolerance, in steps; None if the noise leaves no threshold.
 
-        The threshold is the largest at which a confirmed prediction is within the room, but with that probability.
+        The threshold is the largest at which a confirmed prediction is within the tolerance, up to that probability.
 
         Theorem: confirmed-answer
         """
@@ -65,17 +65,17 @@ class Epoch:
         return ConfirmedLaw(threshold, first, second) if threshold >= 1 else None
 
     def failing(self, law: ConfirmedLaw, error: float) -> float:
-        """Return how likely a check fails for a prediction that is off by this many steps."""
+        """Return the probability that a check fails for a prediction with this error, in steps."""
         return _tail(law.threshold - error, *self.scales)
 
 
 @lru_cache(maxsize=1 << 12)
 def draft_epoch(tolerance: float, failing: float, unit: Unit) -> Epoch | None:
-    """Return nearly the cheapest epoch for counts of this accuracy; None where the noise would be out of range.
+    """Return nearly the cheapest epoch for counts of this accuracy; None if the noise would be out of range.
 
-    Its noise passes half of the room so rarely that the threshold can be half of the room: no more often than an
-    answer may be wrong. And so rarely that right predictions which are refused, by noise alone, waste no more than a
-    tenth of what a single answer costs, a check. It is found for continuous noise, which is quick.
+    Its noise exceeds half of the tolerance no more often than an answer may be wrong, so the threshold can be the other
+    half; and so rarely that correct predictions rejected by noise alone waste at most a tenth of the price of a single
+    answer per check. It is computed for continuous noise, which is fast.
     """
     sensitivity = score_sensitivity(unit)
     single, rare = unit.rows * math.log(1 / failing) / tolerance, failing
@@ -93,7 +93,7 @@ def draft_epoch(tolerance: float, failing: float, unit: Unit) -> Epoch | None:
 
 @lru_cache(maxsize=1 << 8)
 def design_epoch(tolerance: float, failing: float, unit: Unit) -> Epoch | None:
-    """Return the draft with noise small enough that, by a proved bound, half of the tolerance is left as threshold."""
+    """Return the draft with noise reduced until, by a proved bound, half of the tolerance is left as threshold."""
     found = draft_epoch(tolerance, failing, unit)
     for _ in range(_STEPS):
         law = None if found is None else found.law(tolerance, failing)
@@ -122,7 +122,7 @@ def _threshold_scale(half: float, rare: float, ratio: float) -> float:
 
 
 def _tail(distance: float, first: float, second: float) -> float:
-    """Return how likely the difference of two continuous Laplace draws is above a distance."""
+    """Return the probability that the difference of two continuous Laplace draws exceeds a distance."""
     if distance < 0:
         return 1 - _tail(-distance, first, second)
     if math.isclose(first, second, rel_tol=1e-6):
@@ -131,7 +131,7 @@ def _tail(distance: float, first: float, second: float) -> float:
     return parts / (2 * (first**2 - second**2))
 
 
-# --- The record of the model: how far off its predictions were, judged by later releases and checks. ---
+# --- The model's record: the errors of its predictions, judged by later releases and checks. ---
 
 
 QuestionKind = tuple[int, int]
@@ -141,7 +141,7 @@ _ENOUGH = 4
 
 @dataclass(slots=True)
 class _KindRecord:
-    """What became of predictions of one kind."""
+    """The outcomes of predictions of one kind."""
 
     released: list[tuple[float, float]] = field(default_factory=list)
     """The distance to what was released, and the variance of the noise in that."""
@@ -149,11 +149,11 @@ class _KindRecord:
     failures: int = 0
 
     def later(self) -> list[float]:
-        """Return the later half of the distances to what was released."""
+        """Return the later half of the distances to released values."""
         return [distance for distance, _ in self.released[len(self.released) // 2 :]]
 
     def errors(self) -> list[float]:
-        """Return the later half of the distances, corrected for the variance that the noise adds to them."""
+        """Return the later half of the distances, corrected for the variance of the noise."""
         later = self.released[len(self.released) // 2 :]
         seen = sum(distance**2 for distance, _ in later)
         real = max(seen - sum(variance for _, variance in later), 0.0)
@@ -162,28 +162,28 @@ class _KindRecord:
 
 @dataclass(slots=True)
 class PredictionRecord:
-    """The model's record, by kinds of questions."""
+    """The model's record, by kind of question."""
 
     _records: defaultdict[QuestionKind, _KindRecord] = field(default_factory=lambda: defaultdict(_KindRecord))
     _all: list[float] = field(default_factory=list)
     """The distances of all kinds, in their order."""
 
     def released(self, kind: QuestionKind, distance: float, variance: float) -> None:
-        """Take the distance of a prediction to what was released, and the variance of the noise in that."""
+        """Record the distance of a prediction from a released value, and the noise variance of that value."""
         self._records[kind].released.append((distance, variance))
         self._all.append(distance)
 
     def checked(self, kind: QuestionKind, near: bool) -> None:  # noqa: FBT001  a verdict
-        """Take the verdict of a check on a prediction."""
+        """Record the verdict of a check on a prediction."""
         record = self._records[kind]
         record.checks += 1
         record.failures += not near
 
     def failing(self, kind: QuestionKind, epoch: Epoch, law: ConfirmedLaw) -> float:
-        """Return how likely a check fails, going by earlier errors and by the checks themselves.
+        """Return the estimated failure probability of a check, from earlier errors and checks.
 
-        Each of them counts as one trial, and half a failure is added to all (Krichevsky and Trofimov 1981), so that
-        little experience is no confidence.
+        Each counts as one trial, and half a failure is added (Krichevsky and Trofimov 1981), so that a short record
+        does not look reliable.
         """
         record = self._records[kind]
         errors = record.errors()
@@ -191,10 +191,10 @@ class PredictionRecord:
         return expected / (len(errors) + record.checks + 1)
 
     def deviation(self, kind: QuestionKind) -> float:
-        """Return the typical error of a prediction of this kind; infinite where too few were ever compared.
+        """Return the typical error of a prediction of this kind; infinite if too few were compared.
 
-        Going by the later half of its kind, and where these are few, of all kinds. The distances are to what was
-        released, so its noise is in them: a model is not taken to be exact where noise hides its errors.
+        It uses the later half of its kind or, if there are few, of all kinds. Distances are to released values, so they
+        include noise: a model is not considered exact where noise hides its errors.
         """
         distances = self._records[kind].later()
         if len(distances) < _ENOUGH:
@@ -202,15 +202,15 @@ class PredictionRecord:
         number = len(distances)
         if number < _ENOUGH:
             return math.inf
-        return math.sqrt(sum(distance**2 for distance in distances) / (number - 2))  # as Student's law spreads
+        return math.sqrt(sum(distance**2 for distance in distances) / (number - 2))  # the spread of Student's law
 
 
-# --- The model, kept up to date with the releases. Nothing is fitted before the first use. ---
+# --- The model, kept up to date with the releases. It is fitted lazily. ---
 
 
 @dataclass(slots=True)
 class Prediction:
-    """What the model says of a released count, before it was fitted to it."""
+    """The model's prediction of a released count, made before fitting to it."""
 
     learned: LearnedBlock
     distance: float
@@ -232,7 +232,7 @@ class ModelTracker:
 
     @property
     def model(self) -> PredictionModel:
-        """The model; nothing is fitted at first."""
+        """The model; it is not fitted at first."""
         from dodona.knowledge.model import PredictionModel
 
         if self._model is None:
@@ -241,13 +241,13 @@ class ModelTracker:
 
     @property
     def rows(self) -> float:
-        """The number of rows, as well as it is known."""
+        """The best available number of rows."""
         known = self.memory.knowledge.rows
         return max(1.0, float(self.size) if known is None else known.value)
 
     @property
     def counted(self) -> RowCount | None:
-        """The number of rows, where it is public or was released."""
+        """The number of rows, if it is public or was released."""
         return self.memory.knowledge.rows
 
     def follow(self) -> PredictionModel:
@@ -265,7 +265,7 @@ class ModelTracker:
         return self.model
 
     def kind(self, query: Query) -> QuestionKind:
-        """Return which kind of question it is."""
+        """Return the kind of a question."""
         names = {name for block in query.blocks for name in block.attributes}
         return len(names), min((self.model.known[name] for name in names), default=0).bit_length()
 

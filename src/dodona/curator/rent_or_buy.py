@@ -1,6 +1,6 @@
-"""Decide between a single answer and a bundle: rent, until the rent has cost what the bundle costs.
+"""Choose between a single answer and a bundle: rent until the rent has cost as much as the bundle.
 
-Everything here is decided from public facts and from what was released before.
+All decisions depend on public facts and earlier releases alone.
 """
 
 from __future__ import annotations
@@ -55,13 +55,13 @@ if TYPE_CHECKING:
 
 PriceFunction = Callable[[Event], float]
 """In one account of the budget; infinite where it cannot be paid there."""
-_WORTH = 0.97  # of the price of a table: less is worth the time to draw noise of a scale for each of its rows
-_TOLERANCE_SLACK = 0.99  # of a tolerance: singles that were asked for as accurately count, up to the rounding of scales
+_WORTH = 0.97  # of the price of a table: only a lower price justifies drawing noise of a separate scale for each row
+_TOLERANCE_SLACK = 0.99  # of a tolerance: single answers of equal accuracy count, up to the rounding of scales
 
 
 @dataclass(frozen=True, slots=True)
 class CountDemand:
-    """A count that does not follow from what is known, and how accurate it is to be."""
+    """A count that does not follow from what is known, and its required accuracy."""
 
     block: Block
     pattern: CountPattern
@@ -71,13 +71,13 @@ class CountDemand:
 
     @property
     def kind(self) -> Hashable:
-        """What its accuracy depends on: how many classes of each column are counted, not which ones."""
+        """The determinants of its accuracy: how many classes of each column are counted, not which ones."""
         sets = self.pattern.sets
         counted = self.block if sets is None else tuple([own.bit_count() for own in sets])
         return self.pattern.classes, counted, self.tolerance, self.failing
 
     def met(self, found: KnownValues) -> bool:
-        """Return whether what is known is accurate enough."""
+        """Return whether the known values are accurate enough."""
         return found.within(self.failing) <= self.tolerance
 
 
@@ -88,7 +88,7 @@ def distinct_demands(wanted: Iterable[CountDemand]) -> list[CountDemand]:
 
 @dataclass(frozen=True, slots=True)
 class Bundle:
-    """Something that may be bought instead of a single answer."""
+    """A measurement that may be bought instead of a single answer."""
 
     level: BundleLevel
     plan: Measurement | tuple[ResidualVariance, ...]
@@ -97,7 +97,7 @@ class Bundle:
     price: float
 
     def measurement(self, domain: Domain) -> Measurement | ResidualMeasurement:
-        """Return what is to be measured."""
+        """Return the measurement to make."""
         return (
             self.plan if isinstance(self.plan, Measurement) else ResidualMeasurement(domain, self.plan, self.level.name)
         )
@@ -109,7 +109,7 @@ _CachedBundle = tuple[Targets, object, Bundle | None]
 
 @dataclass(frozen=True, slots=True)
 class RentOrBuyRule:
-    """The rule of rent or buy for one dataset."""
+    """The rent-or-buy rule for one dataset."""
 
     domain: Domain
     unit: Unit
@@ -117,9 +117,9 @@ class RentOrBuyRule:
     _known: dict[BundleLevel, _CachedBundle] = field(default_factory=dict, repr=False)
 
     def choose(self, wanted: CountDemand, single: float, price: PriceFunction, left: float) -> Bundle | None:
-        """Return the bundle to buy now, trying the widest first; None where a single answer is cheaper.
+        """Return the bundle to buy now, trying the widest first; None if a single answer is cheaper.
 
-        One that costs more than what is left of the budget is not, nor is one that does not answer the question.
+        A bundle that exceeds the remaining budget or does not answer the question is skipped.
 
         Theorem: rent-or-buy
         """
@@ -134,14 +134,14 @@ class RentOrBuyRule:
         return None
 
     def _is_the_table(self, bundle: Bundle, wanted: CountDemand) -> bool:
-        """Return whether a bundle is just the table that is asked for, as residuals with noise of many scales."""
+        """Return whether a bundle is just the requested table, as residuals with noise of many scales."""
         alone = set(self.knowledge.asked.seen(wanted.pattern).finest) == set(wanted.pattern.names)
         return wanted.pattern.grouped and alone and bundle.level is BundleLevel.LATTICE
 
     def answers(self, bundle: Bundle, wanted: Iterable[CountDemand]) -> bool:
         """Return whether these counts all follow from a bundle, each within its tolerance.
 
-        How accurate they are is decided by the noise, so it is known before anything is charged.
+        Their accuracy depends only on the noise, so it is known before anything is charged.
 
         Theorem: rent-or-buy
         """
@@ -176,7 +176,7 @@ class RentOrBuyRule:
             yield from self._table(BundleLevel.TABLE, tuple(asked.finest.values()), tightest, price)
 
     def reference(self, wanted: CountDemand, single: float, price: PriceFunction) -> float:
-        """Return what the widest bundle costs, or the answer alone where there is none: accounts are compared by it."""
+        """Return the price of the widest bundle, or of the single answer if there is none, to compare accounts by."""
         widest = (
             own.price for own in self.bundles(wanted, price) if own.level in {BundleLevel.LATTICE, BundleLevel.TABLE}
         )
@@ -185,7 +185,7 @@ class RentOrBuyRule:
     def bundles(
         self, wanted: CountDemand, price: PriceFunction, most: Callable[[BundleLevel], float] = lambda _: math.inf
     ) -> Iterator[Bundle]:
-        """Yield the bundles that could be bought, the widest first, without those that clearly cost too much."""
+        """Yield the possible bundles, the widest first, without those that clearly cost too much."""
         sides = class_sets(wanted.pattern)
         asked = self.knowledge.asked.seen(wanted.pattern)
         if sides is not None:
@@ -211,7 +211,7 @@ class RentOrBuyRule:
         if known is None or known[:2] != (targets, known_as):
             fewer = known is not None and known[0] <= targets and known[1] == known_as
             if fewer and known is not None and known[2] is not None and price(known[2].event) > most(level):
-                return  # fewer targets cost more than that already
+                return  # fewer targets already cost more than that
             found = design_residuals(self.unit, targets, variance, self.knowledge.residuals)
             bundle = None if found is None else Bundle(level, found, residual_event(found, self.unit), math.inf)
             known = self._known[level] = (targets, known_as, bundle)
@@ -234,9 +234,9 @@ class RentOrBuyRule:
             yield best
 
     def _shared(self, bundle: Bundle, wanted: CountDemand, price: PriceFunction, most: float) -> Bundle:
-        """Return a narrow lattice at the variances that the wide one needs, where it has paid for that; else as it is.
+        """Return a narrow lattice at the variances of the wide one, if it has paid for that; else unchanged.
 
-        So what is bought now is not bought again with the wide one.
+        What is bought now then need not be bought again with the wide one.
         """
         sides = class_sets(wanted.pattern)
         if bundle.level is not BundleLevel.SCOPE_LATTICE or sides is None:
@@ -252,9 +252,9 @@ class RentOrBuyRule:
         return Bundle(bundle.level, found, event, price(event)) if price(event) <= most else bundle
 
     def _widened(self, bundle: Bundle, wanted: CountDemand, price: PriceFunction, left: float) -> Bundle:
-        """Return a table with further columns, as long as it costs at most twice as much; other bundles as they are.
+        """Return a table with further columns, as long as it costs at most twice as much; other bundles are unchanged.
 
-        Those that were asked about come first, then the smallest: so fewer tables have to be bought after it.
+        Columns asked about come first, then the smallest, so that fewer tables have to be bought later.
         """
         if bundle.level not in {BundleLevel.SCOPE_TABLE, BundleLevel.TABLE}:
             return bundle
@@ -274,7 +274,7 @@ class RentOrBuyRule:
         return bundle
 
     def _paid(self, level: BundleLevel, wanted: CountDemand, price: PriceFunction) -> float:
-        """Return the rent that was paid for what the bundle would have answered."""
+        """Return the rent paid for answers that the bundle would have given."""
         return sum(
             rent.times * price(rent.event) / rent.blocks
             for rent in self.knowledge.asked.rents
@@ -283,14 +283,14 @@ class RentOrBuyRule:
 
 
 def _representative_product(sides: tuple[ClassSet, ...]) -> tuple[ClassSet, ...]:
-    """Return one product for all those with sets of the same sizes, which have the same variance."""
+    """Return one representative of all products with sets of the same sizes, which have the same variance."""
     return tuple((own, (1 << members.bit_count()) - 1) for own, members in sides)
 
 
 def _closure(asked: SingleAnswers, sides: tuple[ClassSet, ...]) -> Targets:
-    """Return products of all columns that were asked about, in the sizes that were, each with the worst set.
+    """Return products of all columns asked about, in the sizes asked for, each with the worst set.
 
-    The one that is asked now is among them, unless another is as hard in every column.
+    The current one is among them, unless another is as hard in every column.
     """
     ordered = [(asked.finest[name], members) for name, members in sorted(asked.worst.items())]
     if sum(math.comb(len(ordered), size) for size in asked.sizes) > MOST_TARGETS:
@@ -304,7 +304,7 @@ def _closure(asked: SingleAnswers, sides: tuple[ClassSet, ...]) -> Targets:
 
 
 def _would_have_answered(level: BundleLevel, rent: Rent, wanted: CountDemand) -> bool:
-    """Return whether a bundle of this level would have answered what was rented, as accurately as it was."""
+    """Return whether a bundle of this level would have answered the rented questions with the same accuracy."""
     if rent.noise is not None and half_width(rent.noise, wanted.failing) < _TOLERANCE_SLACK * wanted.tolerance - 1:
         return False
     match level:
@@ -325,7 +325,7 @@ def _would_have_answered(level: BundleLevel, rent: Rent, wanted: CountDemand) ->
 
 
 _LOOKED_AT = 256  # rows
-_FIRST, _FURTHER = 512, 4  # questions, and times as many
+_FIRST, _FURTHER = 512, 4  # questions in the first round, and growth factor
 _EXACT = 1 << 24
 
 
@@ -341,12 +341,12 @@ class PurchaseOrder:
 
     @property
     def alone(self) -> Measurement | None:
-        """The measurement of the answers themselves, where nothing else is bought."""
+        """The measurement of the answers themselves, if nothing else is bought."""
         return self.measurement if self.bundle is None and isinstance(self.measurement, Measurement) else None
 
     @property
     def described(self) -> str:
-        """What is bought, in words."""
+        """The purchase in words."""
         if self.bundle is None:
             return self.measurement.mechanism
         table = isinstance(self.measurement, Measurement)
@@ -356,7 +356,7 @@ class PurchaseOrder:
 
 @dataclass(frozen=True, slots=True)
 class Buyer:
-    """Chooses what to measure, for one dataset."""
+    """Chooses what to measure for one dataset."""
 
     planner: Planner
     rule: RentOrBuyRule
@@ -366,7 +366,7 @@ class Buyer:
     def single(self, question: Question, request: Request, wanted: CountDemand | None, left: Fraction) -> PurchaseOrder:
         """Return what to buy for one question: its answer, or a bundle that has paid for itself and still fits.
 
-        Of two accounts that still count, the one is followed in which the widest bundle takes less.
+        Of two active accounts, the one in which the widest bundle takes less decides.
         """
         if wanted is None:
             return self.alone((question,), request)
@@ -391,9 +391,9 @@ class Buyer:
         return _make_order(self.planner.plan(questions, request))
 
     def together(self, questions: Sequence[Question], request: Request, wanted: Sequence[CountDemand]) -> PurchaseOrder:
-        """Return the cheapest way to answer several questions: each by itself, or all from one bundle.
+        """Return the cheapest way to answer several questions: one by one, or all from one bundle.
 
-        `wanted` is empty where some of them are no counts over classes.
+        `wanted` is empty if some of them are not counts over classes.
         """
         best = None
         if wanted:
@@ -410,7 +410,7 @@ class Buyer:
     ) -> bool:
         """Return whether single answers would cost at least as much, judging by the first of them.
 
-        To price very many of them exactly takes long, and where a bundle costs less than this it need not be done.
+        Pricing very many of them exactly is slow, and unnecessary if a bundle costs less than this bound.
         """
         loosest = max(range(len(questions)), key=lambda place: wanted[place].tolerance)
         alone = self.planner.plan((questions[loosest],), request).share
@@ -422,15 +422,15 @@ class Buyer:
         return share <= self._at_least(questions, alone)
 
     def _at_least(self, questions: Sequence[Question], alone: Fraction) -> Fraction:
-        """Return a lower bound of what single answers cost together: some rows are counted in several of them.
+        """Return a lower bound on the joint price of single answers, as some rows are counted in several of them.
 
-        Each of them costs at least what the cheapest does.
+        Each of them costs at least as much as the cheapest.
         """
         members = _membership(self.rule.domain, [question.query.blocks[0] for question in questions])
         counted = members.sum(axis=0)
         if self.rule.unit.neighbours is Neighbours.ADD_REMOVE:
             return alone * int(counted.max())
-        numbers = members.astype(np.float32)  # in which so many whole numbers are exact
+        numbers = members.astype(np.float32)  # whole numbers up to this size are exact
         both = numbers.T @ numbers if len(members) < _EXACT else members.T.astype(np.float64) @ members
         return alone * int((counted[:, None] + counted[None, :] - 2 * both).max())
 
@@ -446,7 +446,7 @@ class Buyer:
         return PurchaseOrder(bundle.measurement(self.rule.domain), bundle.event, self.share(bundle.event), bundle)
 
     def _accounts(self) -> tuple[PriceFunction, PriceFunction]:
-        """Return prices in pure losses and in Rényi costs, each event being looked up once."""
+        """Return price functions in pure loss and in Rényi cost, which cache each event."""
         known: dict[Event, Shares] = {}
 
         def looked_up(event: Event) -> Shares:
@@ -473,7 +473,7 @@ def _membership(domain: Domain, blocks: Sequence[Block]) -> NDArray[np.bool_]:
         own.name: (rows * (2 * place + 3) + rows // (place + 2)) % own.cells
         for place, own in enumerate(domain.attributes)
     }
-    known: dict[Predicate, int] = {}  # of conjunctions, many have their parts in common
+    known: dict[Predicate, int] = {}  # conjunctions often share parts
     held: list[NDArray[np.bool_]] = []
 
     def place(part: Predicate) -> int:

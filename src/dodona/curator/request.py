@@ -1,4 +1,4 @@
-"""Requests: how accurate an answer must be or what it may cost, and the dataset it is asked of.
+"""Requests: the required accuracy or the price of an answer, and the dataset it is asked of.
 
 Tolerances become noise scales here: rounded up where privacy depends on them, down where accuracy does.
 """
@@ -39,26 +39,26 @@ AfterBudget = Literal["refuse", "model"]
 """They are refused, or the model guesses: marked, without a guarantee, and for nothing."""
 
 
-# --- Scales of the noise. ---
+# --- Noise scales. ---
 
 
 Scales = dict[int, float]
 """By the number of a block, in its steps."""
 NoiseType = type[Laplace | Gaussian]
 _NOISE_TYPES: dict[str, NoiseType] = {law.__name__: law for law in (Laplace, Gaussian)}
-_NEAR = 2e-3  # a five-hundredth more noise is not worth finding
+_NEAR = 2e-3  # a gain of 1/500 in noise is not worth searching for
 _STEPS = 40
 _LEAP = 8.0
-_ANY = float(LARGEST_SCALE)  # of a block that no column needs: it costs next to nothing
+_ANY = float(LARGEST_SCALE)  # of a block that no column needs: it costs almost nothing
 
 
 class ToleranceUnreachable(Refused):
-    """No noise that is drawn here is small enough."""
+    """No available noise is small enough."""
 
     code = "unreachable"
 
     def __init__(self, column: str, best: float) -> None:
-        """Name the column and the best that there is."""
+        """State the column and the best reachable tolerance."""
         super().__init__(
             f"{column!r} cannot be answered that precisely; the best is within {best:.3g}. Ask for a wider tolerance."
         )
@@ -67,11 +67,11 @@ class ToleranceUnreachable(Refused):
 def largest_factor(
     error: Callable[[float], float], tolerance: float, *, lower: float, first: float = 1.0
 ) -> float | None:
-    """Return nearly the largest factor whose error is within the tolerance; None where even the lowest is not.
+    """Return nearly the largest factor whose error is within the tolerance; None if even the lowest is not.
 
-    Errors grow about as factors do, so a few steps of proportion come near. Those of quantiles grow in steps, and
-    where two factors have the same error, the middle comes next. Only factors that were tried are returned. A first
-    one that is near saves steps.
+    Errors grow roughly in proportion to factors, so a few proportional steps come close. Those of quantiles grow in
+    jumps; if two factors have the same error, the midpoint is tried next. Only tested factors are returned. A good
+    first guess saves steps.
     """
     below, above, factor, before = lower, math.inf, max(first, lower), -1.0
     for _ in range(_STEPS):
@@ -85,7 +85,7 @@ def largest_factor(
         if above <= below * (1 + _NEAR):
             break
         guess = factor * tolerance / found * (1 - _NEAR / 2) if 0 < found < math.inf else math.nan
-        if found == before or not below < guess < above:  # all comparisons with what is not a number are false
+        if found == before or not below < guess < above:  # all comparisons with NaN are false
             guess = math.sqrt(below * above) if above < math.inf else below * _LEAP
         factor, before = guess, found
     return below if below > lower or error(lower) <= tolerance else None
@@ -98,12 +98,12 @@ def scale_cost(event: Event) -> float:
 
 @lru_cache(maxsize=1 << 10)
 def unit_scale_cost(law: str, sensitivity: Sensitivity) -> float:
-    """Return what noise of scale 1 costs."""
+    """Return the cost of noise with scale 1."""
     return scale_cost(_NOISE_TYPES[law](scale=1).event(sensitivity))
 
 
 def widest_noise(law: NoiseType, tolerance: float, confidence: float) -> Noise:
-    """Return the most noise that is within the room."""
+    """Return the widest noise that is within the tolerance."""
     try:
         return _widest_laplace(tolerance, confidence) if law is Laplace else _widest_gaussian(tolerance, confidence)
     except InvalidArgument:
@@ -121,19 +121,19 @@ def _widest_gaussian(tolerance: float, confidence: float) -> Gaussian:
 
 
 def merge_scales(scales: Scales, other: Mapping[int, float]) -> None:
-    """Take the smaller scale where a block serves two columns."""
+    """Keep the smaller scale if a block serves two columns."""
     for block, scale in other.items():
         scales[block] = min(scale, scales.get(block, math.inf))
 
 
 def make_measurement(law: NoiseType, scales: Scales, query: Query) -> Measurement:
-    """Return the measurement of a query with noise of these scales, rounded up: privacy is kept."""
+    """Return the measurement of a query with noise of these scales, rounded up to preserve privacy."""
     noises = (_noise_above(law.__name__, scales.get(block, _ANY)) for block in range(len(query.blocks)))
     return Measurement(query, tuple(noises))
 
 
 def noises_within(law: NoiseType, scales: Scales, blocks: int) -> tuple[Noise, ...]:
-    """Return the noise of each block, its scale rounded down: accuracy is kept."""
+    """Return the noise of each block, with scales rounded down to preserve accuracy."""
     return tuple(_noise_below(law.__name__, scales.get(block, _ANY)) for block in range(blocks))
 
 
@@ -160,14 +160,14 @@ _ACCEPTED = "write a tolerance such as 50 or '1%', or one for each column, such 
 DEFAULT_MAX_PRICE = Fraction(1, 50)
 """What one call may take of the budget where neither the call nor the dataset says."""
 
-_DEFAULT_COUNT_SHARE = Fraction(1, 500)  # of the budget: what a count takes at the usual tolerance
+_DEFAULT_COUNT_SHARE = Fraction(1, 500)  # of the budget: the price of a count at the default tolerance
 _ROUND_PERCENTAGES = tuple(Fraction(digit) * Fraction(10) ** power for power in range(-4, 2) for digit in (1, 2, 3, 5))
 """Tolerances in percent, the most accurate first; wider than half of all rows says nothing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """One of a tolerance and a price, how sure an interval is to be, and what the call may take of the budget."""
+    """A tolerance or a price, the confidence of intervals, and the maximum share of the budget for the call."""
 
     within: Tolerance | ColumnTolerances | None
     epsilon: Fraction | None
@@ -187,7 +187,7 @@ def make_request(  # noqa: PLR0913  all that a call may say
     fresh: bool = False,
     default: Request,
 ) -> Request:
-    """Return what is asked for; the dataset's default where nothing is said."""
+    """Return the request of a call, with the dataset's defaults for what is not given."""
     if within is not None and epsilon is not None:
         raise InvalidRequest(
             "Both within and epsilon were given. Write within= for an accuracy, or epsilon= for a price, and not both."
@@ -231,7 +231,7 @@ def _validate_tolerance(within: object) -> Tolerance:
 
 @lru_cache(maxsize=64)
 def default_tolerance(unit: Unit, budget: Budget, confidence: float = 0.95) -> str:
-    """Return the tolerance of questions that do not say one, from public facts alone.
+    """Return the default tolerance of questions, from public facts alone.
 
     It is the smallest round percentage at which one count takes at most a five-hundredth of the budget; for small
     tables 50%, which may take more.
@@ -248,20 +248,20 @@ def default_tolerance(unit: Unit, budget: Budget, confidence: float = 0.95) -> s
 
 
 def count_share(unit: Unit, budget: Budget, tolerance: float, confidence: float) -> Fraction:
-    """Return the share of a budget that a count with this tolerance takes; above 1 where no noise is small enough."""
+    """Return the budget share of a count with this tolerance; above 1 if no noise is small enough."""
     moved, whole = row_count_sensitivity(unit), budget.filter()
     found = [Fraction(2)]
     for law in (Gaussian, Laplace) if budget.delta > 0 else (Laplace,):
         try:
             event = widest_noise(law, tolerance, confidence).event(moved)
-        except Refused:  # no noise is that small
+        except Refused:  # no available noise is that small
             continue
         found.append(whole.share(whole.charged(Spending(), event)))
     return min(found)
 
 
 def effective_max_price(max_price: Exact | None, default: Request) -> Fraction:
-    """Return the most that a call may take of the budget: what it says, else what the dataset says."""
+    """Return the maximum share of the budget for a call: its own setting, or else the dataset's."""
     return default.max_price if max_price is None else to_share(max_price, argument="max_price")
 
 
@@ -270,7 +270,7 @@ def effective_max_price(max_price: Exact | None, default: Request) -> Fraction:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dataset:
-    """A schema, its source, and the ledger that questions are charged to."""
+    """A schema, its source, and the ledger to which questions are charged."""
 
     name: str
     """As the ledger knows it."""
@@ -286,10 +286,10 @@ class Dataset:
 
     @property
     def about(self) -> str:
-        """What answers are about, where people are protected; else nothing."""
+        """The protected unit of answers if people are protected; otherwise empty."""
         return " ".join(part for part in (self.schema.unit.about, self.left_out) if part)
 
     def __post_init__(self) -> None:
-        """Refuse what is no choice."""
+        """Raise if an option is invalid."""
         if self.after not in get_args(AfterBudget):
             raise InvalidArgument("after", self.after, 'write "refuse" or "model"')

@@ -32,9 +32,9 @@ _FARTHEST = 1 << 62
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Watch:
-    """Ask as many counts as you like; it says which are above, until the last alert.
+    """A watch: any number of counts may be asked, and it reports which exceed the threshold, until the last alert.
 
-    It ends with this process, unless it was opened with a key: `above` with the same key goes on with what is left.
+    It ends with this process, unless it was opened with a key: `above` with the same key resumes it.
     """
 
     threshold: int
@@ -56,13 +56,13 @@ class Watch:
 
     @property
     def left(self) -> int:
-        """How many alerts it may still tell."""
+        """The number of remaining alerts."""
         return self.alerts.left
 
     def ask(self, question: object, *, threshold: int | None = None) -> Verdict:
         """Return whether the count of a question is above the threshold, both with noise; no further charge.
 
-        A question may have a threshold of its own.
+        A question may override the threshold.
         """
         query = single_count_query(self.read(question))
         level = self.threshold if threshold is None else integer_threshold(threshold)
@@ -71,7 +71,7 @@ class Watch:
 
 
 def integer_threshold(threshold: int) -> int:
-    """Return a threshold that counts can be compared with."""
+    """Return a threshold that is an integer, as counts are."""
     return to_integer(threshold, argument="threshold", lower=-_FARTHEST, upper=_FARTHEST)
 
 
@@ -89,9 +89,9 @@ def open_watch(  # noqa: PLR0913  a watch has this many sides
     most: Fraction,
     key: str | None,
 ) -> Watch:
-    """Return an open watch on counts; `questions` says for how many its accuracy is stated, and more may be asked.
+    """Return an open watch on counts; its accuracy is stated for `questions` counts, but more may be asked.
 
-    Under the key of an earlier one it is that one, opened again, and nothing is charged.
+    With the key of an earlier watch, that watch is reopened and nothing is charged.
     """
     dataset = desk.dataset
     unit, ledger = dataset.schema.unit, dataset.ledger

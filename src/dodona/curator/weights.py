@@ -1,6 +1,6 @@
 """Private multiplicative weights: many counts over a few columns for one charge.
 
-Questions are answered from a public hypothesis, which is updated where a noisy check finds it far off. The whole run is
+Questions are answered from a public hypothesis, which is updated where a noisy check shows it far off. The whole run is
 charged when it is opened, and ends with the process.
 """
 
@@ -50,20 +50,20 @@ if TYPE_CHECKING:
 
 GRID = 1 << 20
 """Weights of questions are whole multiples of one over this, so that counts are exact."""
-_LEAST = 1e-300  # no cell is given up: below this a double would lose it, and the potential would be infinite
+_LEAST = 1e-300  # no cell reaches 0: below this a double would underflow, and the potential would be infinite
 _LARGEST_RATE = 100.0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Distribution:
-    """Shares of all cells, and of `spare` rows that no question counts; they sum to 1."""
+    """Shares of all cells, and of `spare` cells that no question counts; they sum to 1."""
 
     values: NDArray[np.float64]
     spare: float = 0.0
 
     @classmethod
     def uniform(cls, shape: int | tuple[int, ...], *, spare: int = 0) -> Self:
-        """Return the same share for every cell, and for `spare` further cells that no question counts."""
+        """Return equal shares for every cell, and for `spare` further cells that no question counts."""
         cells = math.prod((shape,) if isinstance(shape, int) else shape)
         if cells < 1:
             raise InvalidArgument("universe", shape, "write at least one cell")
@@ -75,13 +75,13 @@ class Distribution:
         return cls(counts / counts.sum())
 
     def expect(self, query: NDArray[np.float64]) -> float:
-        """Return the share of rows that a question counts."""
+        """Return the share of rows that a query counts."""
         if query.shape == self.values.shape:
             return float(np.vdot(query, self.values))
         return float((query * self.values).sum())
 
     def tilted(self, query: NDArray[np.float64], rate: float) -> Self:
-        """Return x ∝ x·exp(rate·query): the cells of the question are raised, or lowered where the rate is below 0."""
+        """Return x ∝ x·exp(rate·query): the cells of the query are raised, or lowered if the rate is negative."""
         if not abs(rate) <= _LARGEST_RATE:
             raise InvalidArgument("rate", rate, f"write a number from -{_LARGEST_RATE:.0f} to {_LARGEST_RATE:.0f}")
         raised = self.values * np.exp(rate * query)
@@ -90,14 +90,14 @@ class Distribution:
         return type(self)(raised, self.spare / total)
 
     def divergence(self, other: Self) -> float:
-        """Return RE(self‖other) = Σ p·ln(p/q), which is 0 only where both are the same."""
+        """Return RE(self‖other) = Σ p·ln(p/q), which is 0 only if both are equal."""
         held = self.values > 0
         total = float(np.sum(self.values[held] * np.log(self.values[held] / other.values[held])))
         return total + (self.spare * math.log(self.spare / other.spare) if self.spare else 0.0)
 
 
 def check_histogram(counts: ArrayLike) -> NDArray[np.int64]:
-    """Return a histogram as whole numbers: how many rows each cell of the universe has."""
+    """Return a histogram as integers: the number of rows in each cell of the universe."""
     found = np.asarray(counts)
     if found.ndim != 1 or found.size == 0 or not np.issubdtype(found.dtype, np.integer):
         raise InvalidArgument("counts", counts, "write a flat list of whole numbers, one for each cell")
@@ -107,19 +107,19 @@ def check_histogram(counts: ArrayLike) -> NDArray[np.int64]:
 
 
 def check_query_weights(query: ArrayLike, cells: int) -> NDArray[np.float64]:
-    """Return what each cell counts for, a number from 0 to 1, rounded to multiples of 2^-20."""
+    """Return the weight of each cell, a number from 0 to 1, rounded to multiples of 2^-20."""
     found = np.asarray(query)
     if found.shape != (cells,) or found.dtype.kind not in "biuf":
         raise InvalidArgument("query", query, f"write one number for each of {cells} cells")
     if found.dtype.kind == "b":
         return found.astype(np.float64)
-    if not ((found >= 0) & (found <= 1)).all():  # also not a number
+    if not ((found >= 0) & (found <= 1)).all():  # also rejects NaN
         raise InvalidArgument("query", query, "write numbers from 0 to 1")
     return np.rint(found * float(GRID)) / GRID
 
 
 def count_weighted_rows(query: NDArray[np.float64], counts: NDArray[np.int64]) -> int:
-    """Return how many rows a question counts, to the nearest whole number: one row still moves it by one at most.
+    """Return the number of rows a query counts, rounded to an integer: one row still changes it by at most one.
 
     Sums of multiples of 2^-20 up to 2^40 rows are exact in integers; rounding is monotone and commutes with adding 1.
     """
@@ -127,7 +127,7 @@ def count_weighted_rows(query: NDArray[np.float64], counts: NDArray[np.int64]) -
     return (steps + GRID // 2) // GRID
 
 
-# --- The mechanism: answers come from the hypothesis, which is updated where a check finds it far off. ---
+# --- The mechanism: answers come from the hypothesis, which is updated where a check shows it far off. ---
 
 
 QueryT = TypeVar("QueryT")
@@ -157,10 +157,10 @@ class WeightsAnswer:
 
 
 class PrivateMultiplicativeWeights(Generic[QueryT]):
-    """Answers as many questions as are asked, and looks at the data through a checker of estimates alone.
+    """Answers any number of queries, and accesses the data only through a checker of estimates.
 
     The hypothesis is a function of released answers, so it may be inspected and sampled from. An update moves towards
-    the fresh answer that was released: no other direction is known.
+    the newly released answer: no other direction is known.
 
     Theorem: private-multiplicative-weights
     """
@@ -173,7 +173,7 @@ class PrivateMultiplicativeWeights(Generic[QueryT]):
         weigh: Callable[[QueryT], NDArray[np.float64]],
         hypothesis: Distribution,
     ) -> None:
-        """Take a checker that was paid for, and what the cells count for in a question."""
+        """Take a checker that was paid for, and a function that returns a query's weight in each cell."""
         self.design = design
         self.hypothesis = hypothesis
         self.updates = 0
@@ -182,11 +182,11 @@ class PrivateMultiplicativeWeights(Generic[QueryT]):
 
     @property
     def left(self) -> int:
-        """How many updates it may still make."""
+        """The number of remaining updates."""
         return self.design.updates - self.updates
 
     def ask(self, query: QueryT) -> WeightsAnswer:
-        """Return an answer within the design's error; UpdatesUsed where one update more would be needed."""
+        """Return an answer within the design's error; raise UpdatesUsed if one more update would be needed."""
         weights = self._weigh(query)
         design = self.design
         with self._lock:
@@ -211,7 +211,7 @@ MOST_CELLS = 1 << 24
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WeightsOffer:
-    """What weights over some columns would cost and promise; nothing is charged."""
+    """The price and guarantee of weights over some columns; nothing is charged."""
 
     columns: tuple[str, ...]
     spare: int
@@ -226,7 +226,7 @@ class WeightsOffer:
 
     @property
     def advice(self) -> str:
-        """Which of the three promises most."""
+        """Which of the three mechanisms has the best guarantee."""
         ways = {
             f"One table of all cells promises about {self.table:.3g}: ask count(*) GROUP BY {', '.join(self.columns)}, "
             "and counts over these columns follow from it for nothing": self.table,
@@ -241,7 +241,7 @@ class WeightsOffer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Weights:
-    """Ask as many counts as you like over the columns; it was paid for. It ends with this process."""
+    """Answers any number of counts over the columns, already paid for. It ends with this process."""
 
     columns: tuple[str, ...]
     price: Price
@@ -258,16 +258,16 @@ class Weights:
 
     @property
     def design(self) -> WeightsDesign:
-        """All numbers, and what is promised of them."""
+        """All parameters, and the guarantee that they give."""
         return self.mechanism.design
 
     @property
     def left(self) -> int:
-        """How many updates it may still make."""
+        """The number of remaining updates."""
         return self.mechanism.left
 
     def ask(self, question: object) -> WeightsAnswer:
-        """Return one count, from the hypothesis or measured anew; no further charge."""
+        """Return one count, from the hypothesis or newly measured; no further charge."""
         query = single_count_query(self.read(question))
         with mark_errors_prepaid():
             return self.mechanism.ask(query)
@@ -276,10 +276,10 @@ class Weights:
 def plan_weights(
     dataset: Dataset, *, questions: int, epsilon: Exact, columns: Iterable[str] | None = None, confidence: float = 0.95
 ) -> WeightsOffer:
-    """Return what weights would cost and promise, from public facts alone.
+    """Return the price and guarantee of weights, from public facts alone.
 
-    Where the number of rows is not public the declared size must be no smaller, or less is promised than told: rows
-    that are missing to it are believed to be in a cell that no question counts. The price does not depend on it.
+    If the number of rows is not public, the declared size must not be smaller, or the stated guarantee is too strong:
+    rows short of it are assumed to be in a cell that no question counts. The price does not depend on it.
     """
     schema, ledger = dataset.schema, dataset.ledger
     names = schema.domain.names if columns is None else tuple(columns)
@@ -361,7 +361,7 @@ def open_weights(  # noqa: PLR0913  weights have this many sides
 
 
 def _independent_noise_error(design: WeightsDesign, epsilon: Exact, delta: Fraction) -> float:
-    """Return what independent noise promises for the same questions."""
+    """Return the error guarantee of independent noise for the same questions."""
     asked, sure = design.questions, design.confidence
     try:
         if delta == 0:
@@ -374,7 +374,7 @@ def _independent_noise_error(design: WeightsDesign, epsilon: Exact, delta: Fract
 def _cell_table_error(
     design: WeightsDesign, schema: Schema, columns: tuple[str, ...], epsilon: Exact, delta: Fraction
 ) -> float:
-    """Return about what a table of all cells promises for as many sums of its counts, as a share of the rows."""
+    """Return the approximate guarantee of a table of all cells for as many sums, as a share of the rows."""
     price = validate_noise_epsilon(epsilon)
     noise: Laplace | Gaussian
     try:
@@ -384,14 +384,14 @@ def _cell_table_error(
             noise = Laplace(scale=round_scale_up(float(moved.l1 / price)))
         else:
             noise = Gaussian(scale=round_scale_up(math.sqrt(moved.l2_squared / (2 * zcdp_limit(price, delta)))))
-    except InvalidArgument:  # more cells than one release holds, or more noise than is drawn
+    except InvalidArgument:  # more cells than one release can hold, or more noise than can be drawn
         return math.inf
     each = 1 - (1 - design.confidence) / design.questions
     return count_law(query.values, query.values, noise, None).accuracy(each).within / design.rows
 
 
 def cell_weights(query: Query, domain: Domain, columns: tuple[str, ...]) -> NDArray[np.float64]:
-    """Return which cells of the columns a count counts, in a shape that broadcasts to their product."""
+    """Return which cells of the columns a count includes, in a shape that broadcasts to their product."""
     if query.values != 1 or len(query.blocks) != 1:
         raise InvalidRequest(f"Weights answer one count at a time; this question has {query.values} answers.")
     block = query.blocks[0]

@@ -33,16 +33,16 @@ from dodona.privacy.events import Event
 from dodona.privacy.sparse_vector import EstimateChecker, SparseVector
 from dodona.schema.schema import Neighbours, Unit
 
-# --- What multiplicative weights refuse. ---
+# --- Errors of multiplicative weights. ---
 
 
 class UpdatesUsed(Refused):
-    """The last update was made, and a further one would be needed."""
+    """The last update was made, and another would be needed."""
 
     code = "updates-used"
 
     def __init__(self, updates: int) -> None:
-        """Say how many there were."""
+        """State how many updates there were."""
         super().__init__(
             f"These weights were opened for {updates} updates and have made them all. Open new ones; what these have "
             "learned is in their hypothesis, without a guarantee."
@@ -50,12 +50,12 @@ class UpdatesUsed(Refused):
 
 
 class UniverseTooLarge(InvalidRequest):
-    """More cells than are kept one by one."""
+    """More cells than can be stored individually."""
 
     code = "universe-too-large"
 
     def __init__(self, cells: int, most: int) -> None:
-        """Say how many cells there are and how many are kept."""
+        """State the number of cells and its limit."""
         super().__init__(
             f"These columns have {cells} cells together, and weights are kept for {most} at most. Name fewer columns, "
             "or ask the curator, which measures each question."
@@ -63,12 +63,12 @@ class UniverseTooLarge(InvalidRequest):
 
 
 class NoUsefulGuarantee(Refused):
-    """So few rows, or so small a price, that nothing is promised."""
+    """So few rows, or so small a price, that there is no useful guarantee."""
 
     code = "hopeless"
 
     def __init__(self, within: float, *, independent: float = math.inf, table: float = math.inf) -> None:
-        """Say what could be promised, and what promises more."""
+        """State the possible guarantee, and which mechanism has a better one."""
         best = min(independent, table)
         way = "ask for one table of all cells by GROUP BY" if table <= independent else "ask them all with ask_many"
         better = f" At the same price within {best:.3g} is promised if you {way}." if best < 1 else ""
@@ -78,18 +78,18 @@ class NoUsefulGuarantee(Refused):
         )
 
 
-# --- How far the noise of an estimate checker can lead it astray. ---
+# --- The effect of noise on an estimate checker. ---
 
 
-_REACH = 60.0  # scales of the threshold's noise that are looked at; beyond, all is taken to fail
+_REACH = 60.0  # scales of the threshold noise that are integrated over; beyond, failure is assumed
 _PARTS = 3000
 _GRID = np.linspace(0, _REACH, _PARTS + 1)
 
 
 def verdict_failure_probability(test: SparseVector, off: int, *, questions: int) -> float:
-    """Return a bound on P(some verdict is off by more than `off`), for questions chosen with knowledge of the verdicts.
+    """Return a bound on P(some verdict is off by more than `off`), for questions chosen adaptively from the verdicts.
 
-    With τ* the largest noise of all thresholds in size, it is E[min(1, k·P(ν > off - τ*))], summed upwards over parts.
+    With τ* the largest absolute noise of all thresholds, it is E[min(1, k·P(ν > off - τ*))], bounded by an upper sum.
     A verdict can be wrong on one side only, as the distance is fixed before its noise is drawn.
 
     Theorem: weights-accuracy
@@ -97,7 +97,7 @@ def verdict_failure_probability(test: SparseVector, off: int, *, questions: int)
     begun = min(test.positives, questions)
     threshold, question = float(test.threshold_scale), float(test.question_scale)
     ends = np.floor(_GRID * threshold)
-    # P(|τ| ≤ t) = 1 - 2r^{t+1}/(1+r), r = e^{-1/b}; of the largest of independent ones, its power.
+    # P(|τ| ≤ t) = 1 - 2r^{t+1}/(1+r), r = e^{-1/b}; for the maximum of independent ones, its power.
     outside = 2 * np.exp(-(ends + 1) / threshold) / (1 + math.exp(-1 / threshold))
     inside = np.exp(begun * np.log1p(-np.minimum(outside, 1 - 1e-16)))
     mass = np.diff(inside, prepend=0.0)
@@ -107,7 +107,7 @@ def verdict_failure_probability(test: SparseVector, off: int, *, questions: int)
 
 
 def verdict_error_bound(test: SparseVector, *, questions: int, failing: float) -> int:
-    """Return the least whole number that no verdict is off by more than, but with probability `failing`.
+    """Return the least integer error that no verdict exceeds, except with probability `failing`.
 
     Theorem: weights-accuracy
     """
@@ -133,12 +133,12 @@ def laplace_bound(scale: Fraction, *, answers: int, failing: float) -> int:
     return max(0, math.ceil(width * math.log(2 * answers / (failing * (1 + ratio)))) - 1)
 
 
-# --- A design: all numbers of private multiplicative weights, fixed before the data are looked at. ---
+# --- A design: all parameters of private multiplicative weights, fixed before the data are touched. ---
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WeightsDesign:
-    """A checker and a step, and what is promised of them: all answers are within α, with the confidence.
+    """A checker, a step size, and their guarantee: all answers are within α, at the confidence.
 
     Theorem: weights-accuracy
     """
@@ -157,7 +157,7 @@ class WeightsDesign:
 
     @property
     def empty(self) -> bool:
-        """Whether nothing is promised: every answer is between no rows and all of them anyway."""
+        """Whether the guarantee is void: every answer is between no rows and all of them anyway."""
         return self.within >= 1
 
     def __str__(self) -> str:
@@ -170,25 +170,25 @@ class WeightsDesign:
 
     @property
     def updates(self) -> int:
-        """The most updates that there are: a further one is refused."""
+        """The maximum number of updates; any further one is refused."""
         return self.checker.updates
 
     def event(self, unit: Unit) -> Event:
-        """Return what it costs, in full, when it is opened."""
+        """Return its full cost, charged when it is opened."""
         return self.checker.event(unit)
 
 
-# --- The two currencies that a design is paid in: zCDP with Gaussian answers, or pure losses with Laplace answers. ---
+# --- The two currencies of a design: zCDP with Gaussian answers, or pure loss with Laplace answers. ---
 
 
 @dataclass(frozen=True, slots=True)
 class ZcdpLimit:
-    """So much zCDP in all."""
+    """A limit on the total zCDP."""
 
     limit: Decimal
 
     def parted(self, rows: int) -> ZcdpLimit:
-        """Return what is left of it for one row, where so many move together."""
+        """Return the limit per row, if this many rows move together."""
         return ZcdpLimit(self.limit / rows**2)
 
     def answer(self, gap: float, *, answers: int, failing: float) -> Gaussian:
@@ -196,27 +196,27 @@ class ZcdpLimit:
         return Gaussian(scale=_rounded_scale(max(gap - 2, 0.5) / math.sqrt(2 * math.log(answers / failing))))
 
     def left(self, answer: Gaussian | Laplace, answers: int) -> float:
-        """Return what is left for tests after the answers."""
+        """Return what the answers leave for tests."""
         return float(self.limit) - answers / (2 * float(answer.scale) ** 2)
 
     def loss(self, price: float) -> float:
-        """Return about the ε with ε·tanh(ε/2) equal to a price."""
+        """Return approximately the ε with ε·tanh(ε/2) equal to a price."""
         least = math.sqrt(2 * price)
         return largest_number(lambda loss: loss * math.tanh(loss / 2) < price, least, least + 2 * price, near=1e-8)
 
     def admits(self, event: Event) -> bool:
-        """Return whether the event costs no more."""
+        """Return whether the event is within the limit."""
         return event.rho() <= self.limit
 
 
 @dataclass(frozen=True, slots=True)
 class PureLimit:
-    """So much pure loss in all."""
+    """A limit on the total pure loss."""
 
     limit: Fraction
 
     def parted(self, rows: int) -> PureLimit:
-        """Return what is left of it for one row, where so many move together."""
+        """Return the limit per row, if this many rows move together."""
         return PureLimit(self.limit / rows)
 
     def answer(self, gap: float, *, answers: int, failing: float) -> Laplace:
@@ -224,15 +224,15 @@ class PureLimit:
         return Laplace(scale=_rounded_scale(max(gap - 2, 0.5) / math.log(answers / failing)))
 
     def left(self, answer: Gaussian | Laplace, answers: int) -> float:
-        """Return what is left for tests after the answers."""
+        """Return what the answers leave for tests."""
         return float(self.limit) - answers / float(answer.scale)
 
     def loss(self, price: float) -> float:
-        """Return the price, which is a loss."""
+        """Return the price, which already is a loss."""
         return price
 
     def admits(self, event: Event) -> bool:
-        """Return whether the event costs no more."""
+        """Return whether the event is within the limit."""
         return event.epsilon is not None and event.epsilon <= self.limit
 
 
@@ -243,12 +243,12 @@ def _rounded_scale(value: float) -> Fraction:
     return round_scale_down(min(max(value, float(SMALLEST_SCALE)), float(LARGEST_SCALE)))
 
 
-# --- The best explicit design: the smallest error that is promised for a price. ---
+# --- The best explicit design: the smallest guaranteed error for a price. ---
 
 
 _MOST_UPDATES = 10**6 - 1
-_MAX_DESIGN_ROWS = 10**11  # noise of more rows is not drawn
-_DIRECTIONS = 1e-3  # the part of β for the signs of updates: precise answers are cheap beside the tests
+_MAX_DESIGN_ROWS = 10**11  # noise for more rows cannot be drawn
+_DIRECTIONS = 1e-3  # the part of β for the signs of updates: accurate answers are cheap compared to the tests
 _POTENTIAL = 1 + 1e-9  # what rounding may add to the potential over all updates
 _SCALE_MARGIN = 1e-6
 
@@ -258,7 +258,7 @@ def guarantee(  # noqa: PLR0913  the sides of the promise
 ) -> float:
     """Return α: all answers are within this share of the rows, at this price, with the confidence.
 
-    A number from 1 up promises nothing.
+    A value of 1 or more guarantees nothing.
 
     >>> round(guarantee(10**6, universe=1024, questions=10**6, epsilon=1, delta="1e-6"), 3)
     0.072
@@ -284,10 +284,10 @@ def best_design(  # noqa: PLR0913  the sides of the promise
     confidence: float = 0.95,
     together: int = 1,
 ) -> WeightsDesign:
-    """Return the design with the smallest promised error: η = 4γ, at most ln|X|/(2γ²) updates.
+    """Return the design with the smallest guaranteed error: η = 4γ, at most ln|X|/(2γ²) updates.
 
-    Answers are Gaussian and prices zCDP; for δ = 0 answers are Laplace and losses pure. `together` is how many rows
-    one person has at most, which move a count together.
+    Answers are Gaussian and prices zCDP; for δ = 0 answers are Laplace and losses pure. `together` is the largest
+    number of rows of one person, which move a count together.
 
     Theorem: weights-accuracy
     """
@@ -318,7 +318,7 @@ def _search_design(  # noqa: PLR0913, PLR0917  the sides of the promise
         answer = currency.answer(gap * rows, answers=answered, failing=failing * _DIRECTIONS)
         return gap + 2 * _split(questions, answered, failing, currency, currency.left(answer, answered))[1] / rows
 
-    # Past one update a question nothing more is paid for, so that there may be a second valley.
+    # Beyond one update per question nothing more is paid, so there may be a second local minimum.
     last = math.log(_MOST_UPDATES)
     middle = min(math.log(questions), last)
     found = [
@@ -344,7 +344,7 @@ def _make_design(  # noqa: PLR0913, PLR0917  all that was chosen
     failing: float,
     admitted: Callable[[EstimateChecker], bool],
 ) -> WeightsDesign:
-    """Return the design in whole rows, with scales that are surely within the limit."""
+    """Return the design in whole rows, with scales that are certainly within the limit."""
     answered = min(updates, questions)
     answer = currency.answer(gap * rows, answers=answered, failing=failing * _DIRECTIONS)
     tolerance = currency.left(answer, answered)
@@ -362,7 +362,7 @@ def _make_design(  # noqa: PLR0913, PLR0917  all that was chosen
             break
         question *= 1 + _SCALE_MARGIN
     off = verdict_error_bound(test, questions=questions, failing=failing * (1 - _DIRECTIONS))
-    # One step of the grid on either side: the estimate, and a count of fractions, are rounded to whole rows.
+    # One grid step on either side: the estimate and a fractional count are rounded to whole rows.
     threshold = math.ceil(gap * rows) + off + 1
     return WeightsDesign(
         rows=rows,
@@ -376,12 +376,12 @@ def _make_design(  # noqa: PLR0913, PLR0917  all that was chosen
 
 
 def _gap(potential: float, updates: int) -> float:
-    """Return γ such that one update more than these would use up more than the potential, at 2γ² each."""
+    """Return γ such that one more update than these would exceed the potential, at 2γ² each."""
     return math.sqrt(potential / (2 * (updates + 1))) * (1 + 1e-12)
 
 
 def _split(questions: int, updates: int, failing: float, currency: LossLimit, tolerance: float) -> tuple[float, float]:
-    """Return the threshold's scale as a share θ of the questions', and about the error in rows.
+    """Return the threshold's scale as a share θ of the questions' scale, and the approximate error in rows.
 
     It is (2 + 1/θ)(ln(k/2β) + θ·ln(c+1) + ln Γ(1-θ))/ε: e^{τ*/b} is averaged over the largest of c + 1 thresholds.
     """
@@ -396,14 +396,14 @@ def _split(questions: int, updates: int, failing: float, currency: LossLimit, to
     return share, max(error(share), 1.0) / currency.loss(tolerance / (updates + 1))
 
 
-# --- What other mechanisms promise for the same questions: independent noise, and a synthetic table. ---
+# --- Guarantees of other mechanisms for the same questions: independent noise, and a synthetic table. ---
 
 
 _MAX_DATABASE_ROWS = 10**9
 
 
 def laplace_noise(*, questions: int, epsilon: Exact) -> Laplace:
-    """Return the noise of each of k counts for pure ε in all: Lap(k/ε).
+    """Return the noise of each of k counts for a total of pure ε: Lap(k/ε).
 
     Theorem: laplace-privacy
     """
@@ -411,7 +411,7 @@ def laplace_noise(*, questions: int, epsilon: Exact) -> Laplace:
 
 
 def gaussian_noise(*, questions: int, epsilon: Exact, delta: Exact) -> Gaussian:
-    """Return the noise of each of k counts for (ε, δ) in all, by zCDP: σ = √(k/2ρ).
+    """Return the noise of each of k counts for a total of (ε, δ), by zCDP: σ = √(k/2ρ).
 
     Theorem: gaussian-rho
     """
@@ -440,7 +440,7 @@ def blr_guarantee(rows: int, *, universe: int, questions: int, epsilon: Exact, c
     """Return the error of the mechanism of Blum, Ligett and Roth: the exponential mechanism over tables of m rows.
 
     Some table is within a = √(ln(2k)/2m), and the choice is worse by at most (2/(nε))·(ln of the number of tables +
-    ln(1/β)); m is chosen. Tables are multisets of cells. It cannot be run but for the smallest universes.
+    ln(1/β)); m is optimised. Tables are multisets of cells. It is feasible only for the smallest universes.
 
     Theorem: synthetic-table
     """
@@ -473,7 +473,7 @@ def blr_theorem(rows: int, *, universe: int, questions: int, epsilon: Exact, con
 
 
 def log_multisets(cells: int, size: int) -> float:
-    """Return the logarithm of how many tables of so many rows there are, whatever their order: C(|X| + m - 1, m).
+    """Return the logarithm of the number of unordered tables with this many rows: C(|X| + m - 1, m).
 
     >>> round(math.exp(log_multisets(3, 2)))
     6

@@ -1,1 +1,1 @@
-"""What has been learned: releases, and everything that follows from them without touching data."""
+"""Everything learned from releases, and all that follows from it without touching data."""

@@ -1,6 +1,6 @@
 """Bounds on an answer that follow from releases and public facts, by linear programming with exact certificates.
 
-No data are touched. The multipliers of the program are rounded to fractions, so that the bound is proved exactly.
+No data are touched. The program's multipliers are rounded to fractions, so each bound is proved exactly.
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 MOST_CELLS = 1 << 14
-_FINEST = (10**3, 10**9)  # the largest denominators of multipliers: few are more than small fractions
+_FINEST = (10**3, 10**9)  # largest denominators of multipliers, tried in turn: small fractions usually suffice
 _UNBOUNDED = 3
 
 
 @dataclass(frozen=True, slots=True)
 class KnownRange:
-    """A block whose answers are known to lie in intervals, both ends included, in steps."""
+    """A block whose answers are known to lie in closed intervals, in steps."""
 
     block: Block
     low: tuple[Fraction, ...]
     high: tuple[Fraction, ...]
 
     def __post_init__(self) -> None:
-        """Refuse intervals of another number, and empty ones."""
+        """Raise if the number of intervals does not match the block or an interval is empty."""
         if not len(self.low) == len(self.high) == self.block.values:
             raise InvalidArgument("low", len(self.low), f"write one interval for each of {self.block.values} answers")
         for low, high in zip(self.low, self.high, strict=True):
@@ -47,14 +47,14 @@ class KnownRange:
 
 @dataclass(frozen=True, slots=True)
 class AnswerBounds:
-    """The least and the largest that an answer can be, in steps; None where nothing bounds it."""
+    """The least and greatest possible values of an answer, in steps; None where it is unbounded."""
 
     low: Fraction | None
     high: Fraction | None
 
 
 def ranges_within_noise(releases: Sequence[BlockMeasurement], *, confidence: float) -> tuple[KnownRange, ...]:
-    """Return the intervals that all released numbers are in together, with at least this probability.
+    """Return intervals that contain all released values simultaneously with at least this probability.
 
     Theorem: public-bounds
     """
@@ -73,7 +73,7 @@ def ranges_within_noise(releases: Sequence[BlockMeasurement], *, confidence: flo
 def bound_answers(
     query: Query, told: Iterable[KnownRange], *, total: int | None = None, limit: int = MOST_CELLS
 ) -> tuple[AnswerBounds, ...]:
-    """Return for each answer of a query the range that it must be in: no table with these facts is outside it.
+    """Return the range of each answer of a query: no table consistent with these facts lies outside it.
 
     >>> from dodona.schema.attributes import Boolean
     >>> from dodona.query.predicate import among
@@ -91,7 +91,7 @@ def bound_answers(
     if total is not None:
         facts.append(KnownRange(Block(), (Fraction(total),), (Fraction(total),)))
     blocks = [one.block for one in facts]
-    Query(query.domain, (*query.blocks, *blocks))  # refuses blocks of another domain
+    Query(query.domain, (*query.blocks, *blocks))  # raises if a block belongs to another domain
     codes = _codes(query.domain, (*query.blocks, *blocks), limit)
     empty = np.zeros((0, math.prod(map(len, codes.values()))), dtype=object)
     rows = np.concatenate([empty, *(_lines(block, codes) for block in blocks)])
@@ -113,10 +113,10 @@ class _Program:
     high: Sequence[Fraction]
 
     def most(self, wanted: NDArray[Any]) -> Fraction | None:
-        """Return a number that wanted·x is never above, the least one up to rounding; None where there is none.
+        """Return an upper bound on wanted·x, the least one up to rounding; None if there is none.
 
         For any multipliers y with wanted ≤ y·rows in every cell, wanted·x ≤ y·rows·x, which is at most the sum of
-        y·high where y > 0 and of y·low where not.
+        y·high where y > 0 and of y·low elsewhere.
         """
         if len(self.rows) == 0:
             return Fraction(0) if max(wanted.tolist()) <= 0 else None
@@ -129,7 +129,7 @@ class _Program:
         return min((found for found in held if found is not None), default=None)
 
     def _held(self, wanted: NDArray[Any], numbers: list[Fraction]) -> Fraction | None:
-        """Return the bound of multipliers, once a row that every cell counts in makes up for what rounding left."""
+        """Return the bound that multipliers prove, after a row that counts every cell absorbs their rounding error."""
         short = wanted - np.array(numbers, dtype=object) @ self.rows
         missing = max(*short.tolist(), Fraction(0))
         if missing > 0:
@@ -143,7 +143,7 @@ class _Program:
         )
 
     def _multipliers(self, wanted: NDArray[Any]) -> NDArray[np.float64] | None:
-        """Return about the best multipliers, by the dual program in doubles."""
+        """Return nearly optimal multipliers, from the dual program in doubles."""
         from scipy.optimize import linprog
 
         rows = self.rows.astype(np.float64)
@@ -159,7 +159,7 @@ class _Program:
 
 
 def _codes(domain: Domain, blocks: Sequence[Block], limit: int) -> AxisCodes:
-    """Return one code of each class of codes that no block tells apart."""
+    """Return one representative code for each class of codes that no block distinguishes."""
     found = {}
     for name, trait in attribute_uses(Stack((), tuple(blocks))).items():
         _, firsts = np.unique(atom_labels(domain[name].cells, trait), return_index=True)
@@ -172,7 +172,7 @@ def _codes(domain: Domain, blocks: Sequence[Block], limit: int) -> AxisCodes:
 
 
 def _lines(block: Block, codes: AxisCodes) -> NDArray[Any]:
-    """Return what each cell counts for in each group."""
+    """Return the weight of each cell in each group."""
     axes, shape = broadcast_codes(codes), tuple(map(len, codes.values()))
     weights = np.broadcast_to(block_weights(block, axes), shape).reshape(-1)
     groups = np.broadcast_to(group_numbers(block.keys, axes), shape).reshape(-1)

@@ -1,6 +1,6 @@
 """Beliefs over the cells of a domain: support, hypothesis protocol, marginals and blocks on a support.
 
-A belief is a public probability law, learned from releases alone.
+A belief is a public probability distribution, learned from releases alone.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from dodona.query.predicate import Axes, unpack_bits
 from dodona.query.query import Block, ConstantWeight, Query, block_weights, group_numbers
 from dodona.schema.schema import Domain
 
-# --- What is said about a belief that cannot be held, moved or used. ---
+# --- Errors of beliefs that cannot be stored, updated or used. ---
 
 
 class TooManyCells(InvalidRequest):
@@ -28,7 +28,7 @@ class TooManyCells(InvalidRequest):
     code = "too-many-cells"
 
     def __init__(self, what: str, *, cells: int, limit: int, instead: str) -> None:
-        """Say how large it would be, how large it may be, and what to use instead."""
+        """State the size, the limit, and what to use instead."""
         self.cells = cells
         self.limit = limit
         super().__init__(
@@ -37,18 +37,18 @@ class TooManyCells(InvalidRequest):
 
 
 class Contradiction(InvalidRequest):
-    """No law that the belief can move to has the value that was asked for."""
+    """No distribution that the belief can be updated to has the requested value."""
 
     code = "contradiction"
 
 
 class SpentBelief(InvalidRequest):
-    """A belief was used after it had been moved."""
+    """A belief was used after it had been updated."""
 
     code = "spent-belief"
 
     def __init__(self) -> None:
-        """Say which one to use."""
+        """State which belief to use instead."""
         super().__init__(
             "This belief was moved: its weights are in the belief that `updated` or `tilted` returned. "
             "Use that one, or take a `copied()` before the step."
@@ -56,7 +56,7 @@ class SpentBelief(InvalidRequest):
 
 
 def format_cells(cells: int) -> str:
-    """Return a number of cells as people say it.
+    """Return a number of cells in readable form.
 
     >>> format_cells(1 << 27), format_cells(1_000_000), format_cells(10**20 + 7)
     ('2^27', '1,000,000', 'about 10^20.0')
@@ -69,15 +69,15 @@ def format_cells(cells: int) -> str:
     return f"about 10^{len(str(cells)) - len(digits) + math.log10(int(digits)):.1f}"
 
 
-# --- The support of a belief: the codes of each attribute that may have weight, and the product that they make. ---
+# --- The support of a belief: the codes of each attribute that may have weight, and their product. ---
 
 
 @dataclass(frozen=True, slots=True)
 class Support:
-    """A product of codes, in the domain's order of attributes; the last attribute runs fastest.
+    """A product of code sets, in the domain's order of attributes; the last attribute varies fastest.
 
-    `Support.of(domain)` has every cell. `Support.values(domain)` leaves `<missing>` and `<outside>` out, so that `d`
-    booleans make 2^d cells; a belief on it holds that no row is there.
+    `Support.of(domain)` has every cell. `Support.values(domain)` leaves out `<missing>` and `<outside>`, so that `d`
+    booleans make 2^d cells; a belief on it assumes that no row is missing or outside.
     """
 
     domain: Domain
@@ -90,7 +90,7 @@ class Support:
     shape: tuple[int, ...] = field(init=False, repr=False, compare=False, hash=False)
 
     def __post_init__(self) -> None:
-        """Refuse attributes without a code, and codes that an attribute does not have."""
+        """Raise if an attribute has no code, or a code that does not exist."""
         codes, axes = {}, {}
         if len(self.masks) != len(self.domain.attributes):
             raise InvalidArgument("masks", len(self.masks), f"write one for each of {len(self.domain.names)} columns")
@@ -118,22 +118,22 @@ class Support:
 
     @property
     def size(self) -> int:
-        """How many cells it has."""
+        """The number of cells."""
         return math.prod(self.shape)
 
     def project(self, names: Iterable[str]) -> Self:
-        """Return the support of some attributes, in this one's order."""
+        """Return the support restricted to some attributes, in the same order."""
         domain = self.domain.project(names)
         masks = dict(zip(self.domain.names, self.masks, strict=True))
         return type(self)(domain, tuple(masks[name] for name in domain.names))
 
     def places(self, names: Iterable[str]) -> tuple[int, ...]:
-        """Return the numbers of attributes, rising."""
+        """Return the positions of attributes, in ascending order."""
         wanted = set(names)
         return tuple(place for place, name in enumerate(self.domain.names) if name in wanted)
 
 
-# --- What is passed to a belief and drawn from it. ---
+# --- Inputs of a belief, and the source of randomness for samples. ---
 
 
 Numbers: TypeAlias = float | Sequence[float] | NDArray[np.float64]
@@ -141,13 +141,13 @@ Numbers: TypeAlias = float | Sequence[float] | NDArray[np.float64]
 
 
 class RandomSource(Protocol):
-    """Where made-up rows take their chance from: NumPy's generators are such."""
+    """The source of randomness for synthetic rows; NumPy's generators satisfy it."""
 
     def random(self, size: int, /) -> NDArray[np.float64]:
-        """Return uniform numbers from 0, below 1."""
+        """Return uniform numbers in [0, 1)."""
 
 
-# --- Marginals of one array, many at once: what they share is summed once. ---
+# --- Many marginals of one array at once; partial sums that they share are computed once. ---
 
 
 Places = tuple[int, ...]
@@ -156,7 +156,7 @@ _FEW = 8
 
 
 class _Node(NamedTuple):
-    """What is done with (codes kept so far) × (cells of the attributes that are left)."""
+    """A step of the plan on an array of (codes kept so far) × (cells of the remaining attributes)."""
 
     ends: Places | None
     """The set that is complete when all that is left is summed away; None where more is to be kept."""
@@ -173,9 +173,9 @@ class _Node(NamedTuple):
 def compute_marginals(
     weights: NDArray[np.float64], shape: tuple[int, ...], wanted: Collection[Places]
 ) -> dict[Places, NDArray[np.float64]]:
-    """Return the sums of an array over all axes but the wanted ones, for each set of them.
+    """Return, for each set of axes, the sums of an array over all other axes.
 
-    Where a set has all axes, what is returned is the array itself.
+    For a set of all axes, the array itself is returned.
     """
     found: dict[Places, NDArray[np.float64]] = {}
     if not wanted:
@@ -197,11 +197,11 @@ def compute_marginals(
 
 @lru_cache(maxsize=32)
 def _plan(shape: tuple[int, ...], wanted: tuple[Places, ...]) -> _Node:
-    """Return the order of keeping and summing that serves all sets."""
+    """Return the order of keeping and summing axes that serves all sets."""
     after = [math.prod(shape[place:]) for place in range(len(shape) + 1)]
 
     def planned(axis: int, kept: int, sets: list[Places]) -> _Node:
-        if all(len(places) == kept for places in sets):  # they agree so far and end here: it is one set
+        if all(len(places) == kept for places in sets):  # all sets agree up to here and end here: they are one set
             return _Node(sets[0])
         first = min(places[kept] for places in sets if len(places) > kept)
         keeping = [places for places in sets if len(places) > kept and places[kept] == first]
@@ -218,7 +218,7 @@ def _plan(shape: tuple[int, ...], wanted: tuple[Places, ...]) -> _Node:
 
 
 def _sum_middle(array: NDArray[np.float64], length: int, rest: int) -> NDArray[np.float64]:
-    """Return the sum over the middle of (kept, length, rest)."""
+    """Return the sum over the middle axis of (kept, length, rest)."""
     parts = array.reshape(-1, length, rest)
     if length > _FEW:
         total: NDArray[np.float64] = parts.sum(axis=1)
@@ -229,25 +229,25 @@ def _sum_middle(array: NDArray[np.float64], length: int, rest: int) -> NDArray[n
     return total
 
 
-# --- What is asked of a belief: blocks, told apart into simple counts and all others, and read on small tables. ---
+# --- Blocks on a support: simple counts are recognised, all other blocks are evaluated on small tables. ---
 
 
 @dataclass(frozen=True, slots=True)
 class BlockOnSupport:
-    """A block that is asked of a belief over a support."""
+    """A block evaluated on the support of a belief."""
 
     block: Block
     support: Support
 
     @property
     def count(self) -> int | None:
-        """What each row that is meant counts for, where that is all the block asks; None else."""
+        """The weight of each selected row, if the block is one plain count; else None."""
         weight = self.block.weight
         return weight.number if type(weight) is ConstantWeight and weight.number and not self.block.keys else None
 
     @property
     def places(self) -> Places:
-        """The numbers of the attributes that the block looks at."""
+        """The positions of the attributes that the block depends on."""
         return self.support.places(self.block.attributes)
 
     @property
@@ -261,19 +261,19 @@ class BlockOnSupport:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """How many codes each of those attributes has."""
+        """The number of codes of each of those attributes."""
         return tuple(self.support.shape[place] for place in self.places)
 
     def weights(self) -> NDArray[np.float64]:
-        """Return what each cell of the product counts for; 0 where it is not meant."""
+        """Return the weight of each cell of the product; 0 where it is not selected."""
         return np.broadcast_to(block_weights(self.block, self.axes), self.shape).astype(np.float64)
 
     def groups(self) -> NDArray[np.int64]:
-        """Return the number of the answer that each cell of the product counts in."""
+        """Return the index of the answer that each cell of the product contributes to."""
         return np.broadcast_to(group_numbers(self.block.keys, self.axes), self.shape)
 
     def values(self, law: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return the answers, from the law of the attributes that the block looks at."""
+        """Return the answers, from the marginal of the attributes that the block depends on."""
         weights = (self.weights() * law).reshape(-1)
         if not self.block.keys:
             return np.array([weights.sum()])
@@ -291,7 +291,7 @@ def blocks_on_support(query: Query, support: Support) -> tuple[BlockOnSupport, .
 
 
 def single_block(query: Query, support: Support) -> BlockOnSupport:
-    """Return the one block of a query that moves a belief."""
+    """Return the single block of a query that updates a belief."""
     found = blocks_on_support(query, support)
     if len(found) != 1:
         raise InvalidArgument("query", f"{len(found)} blocks", "move a belief by one block at a time")
@@ -299,7 +299,7 @@ def single_block(query: Query, support: Support) -> BlockOnSupport:
 
 
 def validate_numbers(given: Numbers, count: int, *, argument: str) -> NDArray[np.float64]:
-    """Return finite numbers, one for each answer."""
+    """Return finite numbers, one per answer."""
     found = np.asarray(given, dtype=np.float64).reshape(-1)
     if found.size != count:
         raise InvalidArgument(argument, f"{found.size} numbers", f"write {count}, one for each answer")

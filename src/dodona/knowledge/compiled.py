@@ -1,4 +1,4 @@
-"""The numba kernel for weights: sums and scales regions at the speed of memory. Needs the `fast` extra."""
+"""The numba kernel for weights: sums and scales regions at memory speed. Needs the `fast` extra."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-_FREE = {"reassoc", "nsz"}  # the order of additions may change, so that a row is summed in many lanes at once
+_FREE = {"reassoc", "nsz"}  # additions may be reordered, so that a row is summed in many SIMD lanes at once
 
 
 def inside(weights: NDArray[np.float64], region: Region) -> float:
@@ -34,7 +34,7 @@ def scale(weights: NDArray[np.float64], region: Region, factor: float) -> None:
 def _sum(weights, starts, width):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     total = 0.0
     for place in range(starts.size):
-        row = weights[starts[place] : starts[place] + width]  # indices into a slice are known not to wrap around
+        row = weights[starts[place] : starts[place] + width]  # indices into a slice cannot wrap around
         own = 0.0
         for cell in range(row.size):
             own += row[cell]
@@ -49,7 +49,7 @@ def _sum_masked(weights, starts, mask):  # type: ignore[no-untyped-def]  # noqa:
         row = weights[starts[place] : starts[place] + mask.size]
         own = 0.0
         for cell in range(mask.size):
-            own += row[cell] if mask[cell] else 0.0  # a choice and not a branch: lanes stay together
+            own += row[cell] if mask[cell] else 0.0  # a select instead of a branch, so that the loop vectorises
         total += own
     return total
 

@@ -35,15 +35,15 @@ USUAL_LIMIT = 1 << 24
 
 
 class ComponentBelief:
-    """Independent dense beliefs, one for each group of attributes that questions have tied.
+    """Independent dense beliefs, one for each group of attributes that updates have joined.
 
-    It holds no number of its own: its parts change as dense beliefs do, and a step hands all of them on.
+    It stores no weights itself: its components are updated as dense beliefs are, and an update passes all of them on.
     """
 
     __slots__ = ("_limit", "_owner", "_parts", "_support")
 
     def __init__(self, support: Support, parts: Sequence[DenseBelief], *, limit: int = USUAL_LIMIT) -> None:
-        """Take beliefs that together have each attribute of the support once; they are taken over, not copied."""
+        """Take over, without a copy, beliefs that together cover each attribute of the support exactly once."""
         if not 1 <= limit <= MOST_DENSE_CELLS:
             raise InvalidArgument("limit", limit, "write a number of cells from 1 to 2^27")
         names = [name for part in parts for name in part.support.domain.names]
@@ -58,7 +58,7 @@ class ComponentBelief:
 
     @classmethod
     def uniform(cls, over: Domain | Support, *, limit: int = USUAL_LIMIT) -> Self:
-        """Return the belief that knows nothing: the same weight on every cell."""
+        """Return the uninformed belief: the same weight on every cell."""
         support = Support.of(over) if isinstance(over, Domain) else over
         return cls(
             support, [DenseBelief.uniform(support.project([name])) for name in support.domain.names], limit=limit
@@ -71,18 +71,18 @@ class ComponentBelief:
 
     @property
     def parts(self) -> tuple[DenseBelief, ...]:
-        """The dense beliefs whose product it is. They are its own: look, and take copies to move them."""
+        """The dense beliefs whose product this is. They are not copies: copy one before updating it."""
         if self._parts is None:
             raise SpentBelief
         return self._parts
 
     @property
     def limit(self) -> int:
-        """How many cells a component may have."""
+        """The maximum number of cells of a component."""
         return self._limit
 
     def expect(self, query: Query) -> NDArray[np.float64]:
-        """Return the mean weight of a row for every answer of a query. Nothing is tied by looking."""
+        """Return the expected weight of a row for every answer of a query. No components are joined."""
         questions = blocks_on_support(query, self._support)
         laws = self._laws([one.places for one in questions if one.count is None])
         found: list[NDArray[np.float64]] = []
@@ -95,7 +95,7 @@ class ComponentBelief:
         return np.concatenate(found)
 
     def updated(self, query: Query, *, target: Numbers) -> Self:
-        """Return the nearest law whose answers are the targets; this one is spent.
+        """Return the nearest distribution whose answers are the targets; this belief is spent.
 
         Theorem: kl-projection
         """
@@ -104,26 +104,26 @@ class ComponentBelief:
         return self._moved(parts)
 
     def tilted(self, query: Query, *, exponents: Numbers) -> Self:
-        """Return the law with each cell times e^(exponent·weight); this one is spent."""
+        """Return the distribution with each cell multiplied by e^(exponent·weight); this belief is spent."""
         number, parts, within = self._tied_for(query)
         parts[number] = parts[number].tilted(within, exponents=exponents)
         return self._moved(parts)
 
     def sample(self, rows: int, rng: RandomSource) -> dict[str, NDArray[np.int64]]:
-        """Return made-up rows: for each attribute the codes, drawn independently from the law."""
+        """Return synthetic rows: the codes of each attribute, drawn independently from the distribution."""
         drawn = {name: codes for part in self.parts for name, codes in part.sample(rows, rng).items()}
         return {name: drawn[name] for name in self._support.domain.names}
 
     def copied(self) -> Self:
-        """Return a belief with weights of its own."""
+        """Return a belief with its own copy of the weights."""
         return type(self)(self._support, [part.copied() for part in self.parts], limit=self._limit)
 
     def tied(self, names: Iterable[str]) -> Self:
-        """Return the same law with some attributes in one component; this one is spent."""
+        """Return the same distribution with some attributes joined into one component; this belief is spent."""
         return self._moved(self._joined(frozenset(names))[1])
 
     def _share(self, one: BlockOnSupport) -> float:
-        """Return the probability of a predicate: a product where it is a conjunction."""
+        """Return the probability of a predicate, as a product if it is a conjunction."""
         where, parts = one.block.where, self.parts
         sets = as_box(where)
         if sets is not None:
@@ -141,7 +141,7 @@ class ComponentBelief:
         return float(law[np.broadcast_to(evaluate_predicate(where, one.axes), law.shape)].sum())
 
     def _laws(self, wanted: Iterable[Places]) -> dict[Places, NDArray[np.float64]]:
-        """Return the laws of sets of attributes: products of what the components have of them."""
+        """Return the marginals of sets of attributes, as products of the components' marginals."""
         names = self._support.domain.names
         pieces: dict[Places, dict[int, Places]] = {}
         needed: dict[int, set[Places]] = {}
@@ -165,14 +165,14 @@ class ComponentBelief:
         return found
 
     def _tied_for(self, query: Query) -> tuple[int, list[DenseBelief], Query]:
-        """Return the component that a question is about, all of them, and the question within it."""
+        """Return the index of the component that a query concerns, all components, and the query restricted to it."""
         one = single_block(query, self._support)
-        names = one.block.attributes or frozenset(self._support.domain.names[:1])  # of nothing: any will refuse it
+        names = one.block.attributes or frozenset(self._support.domain.names[:1])  # without attributes: any will refuse
         number, parts = self._joined(names)
         return number, parts, Query(parts[number].support.domain, query.blocks)
 
     def _joined(self, names: frozenset[str]) -> tuple[int, list[DenseBelief]]:
-        """Return all components with those of some attributes multiplied out, and the number of that one."""
+        """Return all components after those of some attributes are multiplied out, and the index of the product."""
         parts = self.parts
         owners = sorted({self._owner[self._support.domain[name].name] for name in names})
         if len(owners) <= 1:

@@ -1,7 +1,7 @@
-"""A dense belief: one weight a cell, updated only in the cells that a step is about.
+"""A dense belief: one weight per cell; an update touches only the cells it concerns.
 
 Updates are projections in relative entropy or exponential tilts. Passes over the weights go through a kernel: NumPy
-always, numba on large vectors where it is installed.
+by default, numba for large vectors if it is installed.
 """
 
 from __future__ import annotations
@@ -39,34 +39,34 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-# --- The kernel: who passes over the weights. NumPy always can; numba is faster on large vectors. ---
+# --- The kernel that passes over the weights: NumPy is always available; numba is faster on large vectors. ---
 
 
-_WORTH_COMPILING = 1 << 18  # cells: below, NumPy takes microseconds, and compiling takes seconds
+_WORTH_COMPILING = 1 << 18  # cells: below this, NumPy takes microseconds, while compiling takes seconds
 
 
 class WeightKernel(Protocol):
     """Passes over the cells of a region of a contiguous vector of weights."""
 
     def inside(self, weights: NDArray[np.float64], region: Region) -> float:
-        """Return the weight of a region."""
+        """Return the total weight of a region."""
 
     def scale(self, weights: NDArray[np.float64], region: Region, factor: float) -> None:
         """Multiply the weights of a region by a factor."""
 
 
 def fastest_weight_kernel(cells: int) -> WeightKernel:
-    """Return the kernel that is fastest for so many cells: numba's where it is installed and pays, else NumPy's."""
+    """Return the fastest kernel for this many cells: numba's if it is installed and worth compiling, else NumPy's."""
     if cells >= _WORTH_COMPILING:
         try:
             from dodona.knowledge import compiled
-        except ImportError:  # the `fast` extra is not installed: the other kernel gives the same weights
+        except ImportError:  # the `fast` extra is not installed; the NumPy kernel gives the same weights
             return cast("WeightKernel", vector)
         return cast("WeightKernel", compiled)
     return cast("WeightKernel", vector)
 
 
-# --- Where to move a belief: the nearest law with a given value, and targets that are safe under noise. ---
+# --- Targets of updates: the nearest distribution with a given value, and targets that are safe under noise. ---
 
 
 LEAST_SHARE = 2.0**-50
@@ -78,11 +78,11 @@ _CLOSE = 1e-14
 
 
 def guarded_target(believed: float, *, told: float, margin: float, doubt: float) -> float:
-    """Return the target for a share that keeps the promised drop of relative entropy although `told` is noisy.
+    """Return the target for a share that preserves the guaranteed drop of relative entropy although `told` is noisy.
 
-    `margin` is how far the truth is surely off the belief, `doubt` how far `told` may be off the truth. Told more than
-    believed, the target is max(believed + margin, told - doubt); told less, the mirror image. A told value with more
-    doubt than gap moves the belief by the margin alone.
+    `margin` is the least distance between truth and belief, `doubt` the largest error of `told`. If `told` is above
+    `believed`, the target is max(believed + margin, told - doubt); if below, the mirror image. If `doubt` exceeds the
+    gap, the belief moves by the margin alone.
 
     >>> guarded_target(0.3, told=0.5, margin=0.05, doubt=0.02), guarded_target(0.3, told=0.31, margin=0.05, doubt=0.02)
     (0.48, 0.35)
@@ -107,7 +107,7 @@ def guarded_target(believed: float, *, told: float, margin: float, doubt: float)
 
 
 def bernoulli_divergence(first: float, second: float) -> float:
-    """Return kl(first‖second), the relative entropy of two coins, in nats.
+    """Return kl(first‖second), the relative entropy of two Bernoulli distributions, in nats.
 
     >>> round(bernoulli_divergence(0.5, 0.25), 6), bernoulli_divergence(0.0, 0.0)
     (0.143841, 0.0)
@@ -120,7 +120,7 @@ def bernoulli_divergence(first: float, second: float) -> float:
 
 
 def odds_factor(inside: float, outside: float, target: float) -> float:
-    """Return by what the weights inside are scaled, when those outside stay, so that the target is their share.
+    """Return the factor for the weights inside that makes `target` their share while those outside stay unchanged.
 
     Theorem: kl-projection
     """
@@ -134,7 +134,7 @@ def odds_factor(inside: float, outside: float, target: float) -> float:
 
 
 def validate_share(target: float, *, place: str = "target") -> float:
-    """Return a target that is a share of the rows and leaves some on either side."""
+    """Return a target that is a share strictly between none and all of the rows."""
     if not LEAST_SHARE <= target <= 1 - LEAST_SHARE:
         accepted = "write a share between 0 and 1, both excluded: cells without weight never come back"
         raise InvalidArgument(place, target, accepted)
@@ -142,7 +142,7 @@ def validate_share(target: float, *, place: str = "target") -> float:
 
 
 def solve_exponent(values: NDArray[np.float64], law: NDArray[np.float64], target: float) -> float:
-    """Return t such that the mean of `values` under law·e^(t·values) is the target, by Newton's steps in a bracket.
+    """Return t such that the mean of `values` under law·e^(t·values) is the target, by bracketed Newton steps.
 
     Theorem: kl-projection
     """
@@ -154,7 +154,7 @@ def solve_exponent(values: NDArray[np.float64], law: NDArray[np.float64], target
             f"target = {target:g} cannot be reached: where the belief has weight, a row counts for {low:g} to "
             f"{high:g}. Write a mean between them."
         )
-    scaled = (values - low) / (high - low)  # from 0 to 1, so that the exponents' spread is the exponent
+    scaled = (values - low) / (high - low)  # scaled to [0, 1], so that the spread of the exponents is the exponent
     wanted = (target - low) / (high - low)
     found, least, most = 0.0, -MOST_SPREAD, MOST_SPREAD
     for _ in range(_ROUNDS):
@@ -178,7 +178,7 @@ def solve_exponent(values: NDArray[np.float64], law: NDArray[np.float64], target
     return found / (high - low)
 
 
-# --- Tables of factors: what each cell of a few attributes is multiplied by in a step. ---
+# --- Tables of factors: what an update multiplies each cell of a few attributes by. ---
 
 
 _WHOLE = 1e-9
@@ -187,7 +187,7 @@ _WHOLE = 1e-9
 def projection_factors(
     one: BlockOnSupport, law: NDArray[np.float64], targets: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """Return the factors that lead to the nearest law with these answers.
+    """Return the factors that lead to the nearest distribution with these answers.
 
     Theorem: kl-projection
     """
@@ -219,13 +219,13 @@ def tilt_factors(one: BlockOnSupport, exponents: NDArray[np.float64]) -> NDArray
 
 
 def step_too_large(spread: float) -> InvalidArgument:
-    """Return the error of a step that would make weights vanish."""
+    """Return the error for a step that would make weights vanish."""
     accepted = f"exponent times weight may differ by {MOST_SPREAD:g} between cells; take smaller steps"
     return InvalidArgument("exponents", f"a spread of {spread:.3g}", accepted)
 
 
 def _group_factors(one: BlockOnSupport, law: NDArray[np.float64], targets: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the factors for shares of groups: target/believed in each, and the rest scaled alike."""
+    """Return the factors for shares of groups: target/believed in each, and one common factor for the rest."""
     meant, groups = one.weights() != 0, one.groups()
     believed = np.bincount(groups.reshape(-1), weights=(law * meant).reshape(-1), minlength=targets.size)
     outside = float(law[~meant].sum())
@@ -252,22 +252,22 @@ def _group_factors(one: BlockOnSupport, law: NDArray[np.float64], targets: NDArr
     return found
 
 
-# --- Dense weights: a belief that keeps one number a cell, and changes only the cells that a step is about. ---
+# --- Dense weights: a belief with one number per cell, where an update touches only the cells it concerns. ---
 
 
 MOST_DENSE_CELLS = 1 << 27
 LEAST_PROBABILITY = 1e-100
 """Of a cell that has weight: less is raised to it, so that no cell is lost to rounding. A cell of weight 0 stays so."""
-_STEPS_BETWEEN_SUMS = 64  # after so many steps the total is summed afresh, so that rounding cannot pile up
-_RANGE = 2.0**60  # of the total; beyond, all weights are scaled back
-_DEEPEST = 50.0  # nats that weights may sink between two sums; one more step then stays far inside the doubles
-_NEARLY_ALL = 0.999  # beyond this share the weight outside is summed, not found as a difference
+_STEPS_BETWEEN_SUMS = 64  # the total is recomputed after this many steps, so that rounding errors cannot accumulate
+_RANGE = 2.0**60  # of the total; beyond it, all weights are rescaled
+_DEEPEST = 50.0  # nats that weights may sink between two sums; one more step then stays well within double range
+_NEARLY_ALL = 0.999  # above this share the outside weight is summed, as a difference would lose precision
 _LANE = 64
 _SAMPLE_CHUNK = 1 << 16
 
 
 class _LastRead(NamedTuple):
-    """What was last seen of the weights: those inside a predicate's region, and all others."""
+    """The weights last read: inside a predicate's region, and outside."""
 
     where: Predicate
     region: Region | None
@@ -276,18 +276,18 @@ class _LastRead(NamedTuple):
 
 
 class DenseBelief:
-    """Weights over a product of up to 2^27 cells. The probability of a cell is its weight over the total.
+    """Weights over a product of up to 2^27 cells. The probability of a cell is its weight divided by the total.
 
-    The total is kept beside the weights and is the only normalisation, so that a step on some cells leaves all others
-    alone. `updated` and `tilted` work in place: they hand the vector on to the belief that they return, and the one
-    before is spent (`SpentBelief`). A vector of 2^27 weights is a gigabyte, and a copy at each step would be slower
-    than the step; `copied` gives a belief with weights of its own.
+    The total is stored next to the weights and is the only normalisation; an update of some cells leaves all others
+    untouched. `updated` and `tilted` work in place: they pass the vector on to the belief that they return, and the
+    old one is spent (`SpentBelief`). A vector of 2^27 weights is a gigabyte; copying it at each step would be slower
+    than the step; `copied` returns a belief with its own weights.
     """
 
     __slots__ = ("_depth", "_kernel", "_known", "_regions", "_steps", "_support", "_total", "_weights")
 
     def __init__(self, support: Support, weights: NDArray[np.float64], *, kernel: WeightKernel | None = None) -> None:
-        """Take weights for the cells of the support, from 0, not all 0. The array is taken over, not copied."""
+        """Take over, without a copy, nonnegative weights for the cells of the support, not all 0."""
         validate_cell_count(support.size)
         taken = np.ascontiguousarray(weights, dtype=np.float64).reshape(-1)
         if taken.size != support.size:
@@ -307,7 +307,7 @@ class DenseBelief:
 
     @classmethod
     def uniform(cls, over: Domain | Support, *, kernel: WeightKernel | None = None) -> Self:
-        """Return the belief that knows nothing: the same weight on every cell."""
+        """Return the uninformed belief: the same weight on every cell."""
         support = Support.of(over) if isinstance(over, Domain) else over
         validate_cell_count(support.size)
         return cls(support, np.ones(support.size), kernel=kernel)
@@ -318,12 +318,12 @@ class DenseBelief:
         return self._support
 
     def probabilities(self) -> NDArray[np.float64]:
-        """Return a copy of the law, in the shape of the support."""
+        """Return a copy of the distribution, in the shape of the support."""
         found: NDArray[np.float64] = (self._own() / self._total).reshape(self._support.shape)
         return found
 
     def expect(self, query: Query) -> NDArray[np.float64]:
-        """Return the mean weight of a row for every answer of a query."""
+        """Return the expected weight of a row for every answer of a query."""
         questions = blocks_on_support(query, self._support)
         wanted = {one.places for one in questions if one.count is None}
         tables = self.laws(wanted) if wanted else {}
@@ -334,7 +334,7 @@ class DenseBelief:
         return np.concatenate(found)
 
     def marginals(self, ways: int) -> dict[tuple[str, ...], NDArray[np.float64]]:
-        """Return the laws of all sets of so many attributes, by their names."""
+        """Return the marginals of all sets of this many attributes, by their names."""
         names = self._support.domain.names
         if not 0 <= ways <= len(names):
             raise InvalidArgument("ways", ways, f"write a number from 0 to {len(names)}")
@@ -342,22 +342,22 @@ class DenseBelief:
         return {tuple(names[place] for place in places): table for places, table in found.items()}
 
     def share(self, where: Predicate) -> float:
-        """Return the probability that a row is meant."""
+        """Return the probability that a row is selected."""
         inside, outside = self._parts(where)
         return inside / (inside + outside)
 
     def laws(self, wanted: Iterable[Places]) -> dict[Places, NDArray[np.float64]]:
-        """Return the laws of sets of attributes, by their numbers in the support's order."""
+        """Return the marginals of sets of attributes, by their positions in the support's order."""
         found = compute_marginals(self._own(), self._support.shape, list(wanted))
         return {places: table / self._total for places, table in found.items()}
 
     def marginal(self, names: Iterable[str]) -> NDArray[np.float64]:
-        """Return the law of some attributes, in the support's order."""
+        """Return the marginal of some attributes, in the support's order."""
         places = self._support.places(names)
         return self.laws([places])[places]
 
     def updated(self, query: Query, *, target: Numbers) -> Self:
-        """Return the nearest law whose answers are the targets; this one is spent.
+        """Return the nearest distribution whose answers are the targets; this belief is spent.
 
         Theorem: kl-projection
         """
@@ -370,7 +370,7 @@ class DenseBelief:
         return self._scaled(one.block.where, odds_factor(*self._parts(one.block.where), float(wanted[0]) / count))
 
     def tilted(self, query: Query, *, exponents: Numbers) -> Self:
-        """Return the law with each cell times e^(exponent·weight); this one is spent."""
+        """Return the distribution with each cell multiplied by e^(exponent·weight); this belief is spent."""
         one = single_block(query, self._support)
         given = validate_numbers(exponents, one.block.values, argument="exponents")
         count = one.count
@@ -382,7 +382,7 @@ class DenseBelief:
         return self._scaled(one.block.where, math.exp(power))
 
     def sample(self, rows: int, rng: RandomSource) -> dict[str, NDArray[np.int64]]:
-        """Return made-up rows: for each attribute the codes, drawn independently from the law."""
+        """Return synthetic rows: the codes of each attribute, drawn independently from the distribution."""
         if rows < 0:
             raise InvalidArgument("rows", rows, "write a whole number from 0")
         edges = np.cumsum(self._own())
@@ -393,7 +393,7 @@ class DenseBelief:
         return {name: codes[name][own] for name, own in zip(codes, places, strict=True)}
 
     def copied(self) -> Self:
-        """Return a belief with weights of its own."""
+        """Return a belief with its own copy of the weights."""
         return type(self)(self._support, self._own().copy(), kernel=self._kernel)
 
     def _own(self) -> NDArray[np.float64]:
@@ -407,7 +407,7 @@ class DenseBelief:
         return known.inside, known.outside
 
     def _look(self, where: Predicate) -> _LastRead:
-        """Return what is known about a predicate; the last one is remembered, as a step mostly follows a look."""
+        """Return the weights of a predicate; the last result is cached, as an update usually follows a read."""
         weights = self._own()
         if self._known is not None and (self._known.where is where or self._known.where == where):
             return self._known
@@ -421,7 +421,7 @@ class DenseBelief:
         return self._known
 
     def _scaled(self, where: Predicate, factor: float) -> Self:
-        """Multiply the cells inside. What is outside stays, and the total follows."""
+        """Multiply the cells inside and adjust the total; cells outside are unchanged."""
         known = self._look(where)
         if known.region is not None:
             self._kernel.scale(self._own(), known.region, factor)
@@ -430,7 +430,7 @@ class DenseBelief:
         return self._stepped(math.log(factor), known=known._replace(inside=inside))
 
     def _multiplied(self, one: BlockOnSupport, law: NDArray[np.float64], table: NDArray[np.float64]) -> Self:
-        """Multiply every cell by the number that a table has for its codes of some attributes."""
+        """Multiply every cell by the table entry for its codes of some attributes."""
         shape, places = self._support.shape, one.places
         cut = len(shape)
         while cut > 0 and math.prod(shape[cut:]) < _LANE:  # short rows would cost more than their cells
@@ -443,7 +443,7 @@ class DenseBelief:
         return self._stepped(float(np.abs(np.log(table)).max()), known=None)
 
     def _stepped(self, depth: float, *, known: _LastRead | None) -> Self:
-        """Return the belief after a step of so many nats; sum afresh now and then, and before weights could vanish."""
+        """Return the belief after a step of `depth` nats; recompute the total regularly and before weights vanish."""
         self._steps += 1
         self._depth += abs(depth)
         self._known = known
@@ -453,7 +453,7 @@ class DenseBelief:
         return self._moved()
 
     def _moved(self) -> Self:
-        """Return a belief with these weights; this one has them no more."""
+        """Return a belief that takes over these weights; this one is spent."""
         self._own()
         moved = object.__new__(type(self))
         for name in self.__slots__:
@@ -462,7 +462,7 @@ class DenseBelief:
         return moved
 
     def _settle(self) -> None:
-        """Sum the weights afresh, bring the total near 1 and raise what has nearly sunk to 0."""
+        """Recompute the total, rescale it to about 1, and raise weights that have nearly vanished."""
         weights = self._own()
         factor = 1.0 if 1 / _RANGE < self._total < _RANGE else 1 / self._total
         least = LEAST_PROBABILITY * self._total * factor
@@ -478,7 +478,7 @@ class DenseBelief:
 
 
 def validate_cell_count(cells: int) -> None:
-    """Refuse more cells than a vector of weights may have."""
+    """Raise if a vector of weights would have too many cells."""
     if cells > MOST_DENSE_CELLS:
         instead = (
             "Use `Components`, which keeps attributes apart until a question ties them, or fewer or coarser columns."

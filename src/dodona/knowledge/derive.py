@@ -1,6 +1,6 @@
 """Answers that follow from earlier releases by exact linear algebra. No data is touched, and it is free.
 
-Membership in the span is proved in integers; the combination is the unbiased one of least variance.
+Membership in the span is proved in integers; the combination is the unbiased one with the least variance.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-# --- The span of integer vectors, exactly: whether a vector is a combination of others, and which one. ---
+# --- The exact span of integer vectors: whether a vector is a combination of others, and which one. ---
 
 
 PRIME = 2**31 - 1
@@ -40,37 +40,37 @@ IntegerVector = Mapping[int, int]
 
 
 class Span:
-    """Independent integer vectors, one added after the other, with what combines them, modulo a prime."""
+    """Independent integer vectors, added one at a time, with their reduced combinations modulo a prime."""
 
     def __init__(self) -> None:
-        """Begin with nothing."""
+        """Start with no vectors."""
         self.basis: list[IntegerVector] = []
         """The independent vectors."""
-        self._reduced = np.zeros((8, 8), dtype=np.int64)  # each with 1 at its pivot and 0 at those before it
-        self._combined = np.zeros((8, 8), dtype=np.int64)  # how it is made of the vectors
+        self._reduced = np.zeros((8, 8), dtype=np.int64)  # each with 1 at its pivot and 0 at earlier pivots
+        self._combined = np.zeros((8, 8), dtype=np.int64)  # coefficients of each reduced row in the vectors
         self._pivots = np.zeros(8, dtype=np.int64)
         self.work = 0
         """How many numbers were multiplied to take the vectors in."""
 
     @property
     def rank(self) -> int:
-        """How many independent vectors there are."""
+        """The number of independent vectors."""
         return len(self.basis)
 
     @property
     def pivots(self) -> NDArray[np.int64]:
-        """Columns that tell all vectors of the span apart."""
+        """Columns that distinguish all vectors of the span."""
         return self._pivots[: self.rank]
 
     def add(self, vector: IntegerVector) -> bool:
-        """Take a vector; return whether it is independent of those before it, modulo the prime."""
+        """Add a vector; return whether it is independent of the earlier ones, modulo the prime."""
         self._grow(max(vector, default=0) + 1)
         left, combination = self._reduce(vector)
         self.work += int(np.count_nonzero(combination)) * (len(left) + len(combination))
         places = np.flatnonzero(left)
         if len(places) == 0:
             return False
-        pivot = int(places[-1])  # later columns are newer, so that fewer vectors have them
+        pivot = int(places[-1])  # later columns are newer, so fewer vectors have them
         inverse = pow(int(left[pivot]), -1, PRIME)
         rank = self.rank
         combination[rank] = 1
@@ -81,7 +81,7 @@ class Span:
         return True
 
     def combination(self, target: IntegerVector) -> list[Fraction] | None:
-        """Return the numbers with Σ number·vector = target exactly; None where there are none.
+        """Return the coefficients with Σ coefficient·vector = target exactly; None if there are none.
 
         Theorem: derivation
         """
@@ -103,7 +103,7 @@ class Span:
         return None
 
     def _solved(self, target: IntegerVector) -> dict[int, int] | None:
-        """Return the combination modulo the prime, as numbers nearest to 0."""
+        """Return the combination modulo the prime, with representatives nearest to 0."""
         left, combination = self._reduce(target)
         if left.any():
             return None
@@ -126,7 +126,7 @@ class Span:
         return not self._less({column: common * value for column, value in target.items()}, whole)
 
     def _reduce(self, vector: IntegerVector) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return what is left of a vector after all that the span has of it, and minus the combination it has."""
+        """Return the remainder of a vector after reduction by the span, and its negated combination."""
         left = np.zeros(self._reduced.shape[1], dtype=np.int64)
         for column, value in vector.items():
             left[column] = value % PRIME
@@ -153,7 +153,7 @@ class Span:
 
 
 def _fractions(found: Sequence[int], power: int) -> list[Fraction] | None:
-    """Return fractions of small terms that are these numbers modulo the power, with one common denominator."""
+    """Return fractions with small terms and one common denominator that equal these numbers modulo the power."""
     bound = math.isqrt(power // 2)
     common = 1
     for number in found:
@@ -171,7 +171,7 @@ def _fractions(found: Sequence[int], power: int) -> list[Fraction] | None:
 
 
 def _denominator(number: int, power: int, bound: int) -> int:
-    """Return the least denominator of a fraction that is this number modulo the power, by Euclid's algorithm."""
+    """Return the least denominator of a fraction congruent to this number modulo the power, by Euclid's algorithm."""
     before, after, first, second = power, number, 0, 1
     while after > bound:
         quotient = before // after
@@ -180,7 +180,7 @@ def _denominator(number: int, power: int, bound: int) -> int:
     return abs(second) or 1
 
 
-# --- A system of noisy linear measurements: the best unbiased combination that is a given question. ---
+# --- A system of noisy linear measurements: the best unbiased combination for a given query. ---
 
 
 _GRID = 1 << 40
@@ -189,14 +189,14 @@ MOST_ENTRIES = 1 << 22
 """Of a table of all vectors over all their columns."""
 MOST_WORK = 1 << 27
 """Numbers that are multiplied to take vectors in: beyond that, no more are taken."""
-_REFINED = 2  # times that a solution in doubles is held to its equations
+_REFINED = 2  # rounds of iterative refinement of a solution in doubles
 
 
 class MeasurementSystem:
-    """Measurements of vectors, each with a variance. It grows one by one."""
+    """Measurements of vectors, each with a variance, added one at a time."""
 
     def __init__(self) -> None:
-        """Begin with nothing."""
+        """Start with no measurements."""
         self._columns: dict[StepProduct, int] = {}
         self._rows: list[IntegerVector] = []
         self._variances: list[float] = []
@@ -209,13 +209,13 @@ class MeasurementSystem:
         return len(self._rows)
 
     def fits(self, vectors: Sequence[StepVector]) -> bool:
-        """Return whether so much can be taken in: what is stored and what was worked for so far is bounded."""
+        """Return whether these vectors still fit: storage and total work are bounded."""
         new = {column for vector in vectors for column in vector if column not in self._columns}
         entries = (len(self._columns) + len(new)) * (len(self._rows) + len(vectors))
         return entries <= MOST_ENTRIES and self._span.work <= MOST_WORK
 
     def add(self, vector: StepVector, variance: float) -> None:
-        """Take a measurement of a vector."""
+        """Add a measurement of a vector."""
         row = {self._columns.setdefault(column, len(self._columns)): value for column, value in vector.items()}
         (self._independent if self._span.add(row) else self._dependent).append(len(self._rows))
         self._rows.append(row)
@@ -223,7 +223,7 @@ class MeasurementSystem:
         self._solver = None
 
     def combination(self, vector: StepVector) -> dict[int, Fraction] | None:
-        """Return the coefficients, by the number of the measurement, of the best combination; None where there is none.
+        """Return the coefficients of the best combination, by index of measurement; None if there is none.
 
         Theorem: derivation
         """
@@ -243,16 +243,16 @@ class MeasurementSystem:
         return sum(float(number) ** 2 * self._variances[place] for place, number in numbers.items() if number)
 
     def _best(self, target: IntegerVector) -> dict[int, Fraction] | None:
-        """Return the combination of least variance: generalised least squares for what depends on the rest.
+        """Return the combination with the least variance: generalised least squares over the dependent measurements.
 
-        The coefficients of dependent measurements may be anything, so they are rounded; the others then follow exactly.
-        The variance is flat around its least value, so the rounding changes it by less than a double shows.
+        The coefficients of dependent measurements are free, so they are rounded; the others then follow exactly.
+        The variance is flat around its minimum, so rounding changes it by less than double precision.
         """
         if self._solver is None:
             self._solver = _Solver.of(self._rows, self._span.pivots, self._variances)
         about = self._solver.coefficients(target)
         if not np.isfinite(about).all():
-            return None  # too far apart for doubles: some combination is exact, though not the best
+            return None  # too ill-conditioned for doubles: an exact combination exists, though not the best one
         chosen = {place: round(float(about[place]) * _GRID) for place in self._dependent}
         rest = {column: _GRID * value for column, value in target.items()}
         for place, number in chosen.items():
@@ -268,7 +268,7 @@ class MeasurementSystem:
 
 @dataclass(frozen=True, slots=True)
 class _Solver:
-    """Generalised least squares in doubles, over columns that tell all vectors of the span apart."""
+    """Generalised least squares in doubles, over columns that distinguish all vectors of the span."""
 
     pivots: tuple[int, ...]
     scales: NDArray[np.float64]
@@ -280,7 +280,7 @@ class _Solver:
 
     @classmethod
     def of(cls, rows: Sequence[IntegerVector], pivots: NDArray[np.int64], variances: Sequence[float]) -> Self:
-        """Return it for vectors with these variances."""
+        """Return the solver for vectors with these variances."""
         place = {int(column): number for number, column in enumerate(pivots)}
         table = np.zeros((len(rows), len(place)))
         for own, row in zip(table, rows, strict=True):
@@ -294,7 +294,7 @@ class _Solver:
         return cls(tuple(place), scales, table, _invert(table.T @ table), deviations)
 
     def coefficients(self, target: IntegerVector) -> NDArray[np.float64]:
-        """Return those of the combination of least variance: in deviations, the shortest that is the target."""
+        """Return the coefficients with the least variance: measured in standard deviations, the shortest solution."""
         wanted = np.array([target.get(column, 0) for column in self.pivots], dtype=np.float64) / self.scales
         multipliers = self.inverse @ wanted
         for _ in range(_REFINED):
@@ -311,7 +311,7 @@ def _invert(products: NDArray[np.float64]) -> NDArray[np.float64]:
     return found
 
 
-# --- Derivation: questions whose answers follow from what was told before. No data is touched, and it is free. ---
+# --- Derivation: queries whose answers follow from earlier releases. No data is touched, and it is free. ---
 
 
 MOST_VALUES = 1024
@@ -321,7 +321,7 @@ _MOST_ROWS = 1 << 62
 
 @dataclass(frozen=True, slots=True)
 class ReleasedTerm:
-    """A number that was told, and how often it counts."""
+    """A released value and its coefficient."""
 
     coefficient: Fraction
     release: int
@@ -333,7 +333,7 @@ class ReleasedTerm:
 
 @dataclass(frozen=True, slots=True)
 class BestCombination:
-    """The best unbiased combination of what was told before, in steps of the block."""
+    """The best unbiased combination of released values, in steps of the block."""
 
     terms: tuple[ReleasedTerm, ...]
     constant: Fraction
@@ -342,11 +342,11 @@ class BestCombination:
 
     @property
     def value(self) -> Fraction:
-        """The estimate, exact as a combination of released integers."""
+        """The estimate, an exact combination of released integers."""
         return self.constant + sum((term.coefficient * term.value for term in self.terms), Fraction(0))
 
     def within(self, confidence: float) -> float:
-        """Return how far off the estimate may be, in steps, with this probability.
+        """Return the half-width of the estimate's interval at this confidence, in steps.
 
         Theorem: sum-of-noises
         """
@@ -356,26 +356,26 @@ class BestCombination:
 
 
 class Derivation:
-    """All that was told of one table, ready to be combined. It grows with each release, and threads may share it.
+    """All releases of one table, ready to be combined. It grows with each release and is thread-safe.
 
-    What was taken in stays as it is, whatever comes later; a release is only taken in when a question is asked.
+    What was added never changes; a release is processed only when a query needs it.
     """
 
     def __init__(self, domain: Domain, *, total: int | None = None) -> None:
-        """Take the number of rows where it is exact and public, as it is where rows are replaced."""
+        """Take the number of rows if it is exact and public, as it is when rows are replaced."""
         self._domain = domain
         self._total = None if total is None else to_integer(total, argument="total", lower=0, upper=_MOST_ROWS)
         self._released: list[BlockMeasurement] = []
-        self._again: set[int] = set()  # releases that came before: their noise is not drawn anew
+        self._again: set[int] = set()  # repeated releases: their noise is not a new draw
         self._known: set[int | BlockMeasurement] = set()
         self._system = MeasurementSystem()
-        self._places: list[tuple[int, int, int]] = []  # release, group, and how often it has the number of rows
+        self._places: list[tuple[int, int, int]] = []  # release, group, and coefficient of the number of rows
         self._taken = 0
         self._lock = threading.Lock()
 
     def add(self, released: BlockMeasurement) -> None:
-        """Take a release; one that was taken before, by its receipt or as the same object, tells nothing more."""
-        Query(self._domain, (released.block,))  # refuses a block of another domain
+        """Add a release; one added before, by receipt or as the same object, adds no information."""
+        Query(self._domain, (released.block,))  # raises if the block belongs to another domain
         known = id(released) if released.origin is None else released
         if known in self._known:
             self._again.add(len(self._released))
@@ -383,7 +383,7 @@ class Derivation:
         self._released.append(released)
 
     def derive(self, query: Query) -> tuple[BestCombination, ...] | None:
-        """Return for each answer of a query its best unbiased combination; None where one does not follow.
+        """Return the best unbiased combination for each answer of a query; None if one does not follow.
 
         Theorem: derivation
         """
@@ -420,11 +420,11 @@ class Derivation:
         return BestCombination(tuple(terms), constant * (self._total or 0), variance)
 
     def _varying(self, vector: StepVector) -> StepVector:
-        """Return the part of a question that is not public."""
+        """Return the part of a query that is not public."""
         return vector if self._total is None else {column: value for column, value in vector.items() if column}
 
     def _take(self, release: int) -> None:
-        """Take a release in, unless it is too large to be written out or all of them would be too much work."""
+        """Process a release, unless it is too large to expand or the total work would exceed its limit."""
         known = None if release in self._again else block_vectors(self._released[release].block, self._domain)
         if known is None or len(self._system) + len(known) > MOST_VALUES:
             return
@@ -432,7 +432,7 @@ class Derivation:
         if not self._system.fits(varying):
             return
         variance = noise_variance(self._released[release].noise)
-        for group in sorted(range(len(known)), key=lambda one: len(known[one])):  # short ones make others short
+        for group in sorted(range(len(known)), key=lambda one: len(known[one])):  # short vectors shorten others
             self._system.add(varying[group], variance)
             self._places.append((release, group, known[group].get((), 0)))
 
@@ -440,7 +440,7 @@ class Derivation:
 def derive(
     query: Query, releases: Iterable[BlockMeasurement], *, total: int | None = None
 ) -> tuple[BestCombination, ...] | None:
-    """Return for each answer of a query the best unbiased combination of releases; None where one does not follow.
+    """Return the best unbiased combination of releases for each answer of a query; None if one does not follow.
 
     >>> from dodona.schema.attributes import Boolean
     >>> from dodona.privacy.additive_noise import Laplace

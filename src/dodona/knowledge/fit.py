@@ -5,8 +5,8 @@ with anchor·variance·multiplier = observed - answer for every answer. Blocks a
 one block have a closed form up to one number, the change of the normalisation: iterative proportional fitting that
 allows for noise. A fit has converged when a whole sweep moves no answer by more than a thousandth of its deviation.
 
-`DenseBelief.updated` is the limit without noise, for one block and for sums too: the projection that the theorem
-kl-projection is about. It needs no sweeps, so it shares nothing with this module but the tilt.
+`DenseBelief.updated` is the noiseless limit for one block, including sums: the projection of the theorem
+kl-projection. It needs no sweeps, so it shares only the tilt with this module.
 """
 
 from __future__ import annotations
@@ -37,15 +37,15 @@ TOLERANCE = 1e-3
 RELATIVE_ANCHOR = 0.5
 """How far one nat of a multiplier may pull the most accurate answers, in deviations of their noise."""
 _LEAST = 1e-290
-_MOST = 100.0  # nats of a multiplier: e^-100 of a cell is nothing
+_MOST = 100.0  # nats of a multiplier: a cell scaled by e^-100 is negligible
 _CLOSE = 1e-11
-_SOME = 0.1  # of the rows: with less, noise and not missing values may have taken the others
+_SOME = 0.1  # of the rows: below this, noise rather than missing values may explain the rest
 _ROUNDS = 100
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ObservedBlock:
-    """The noisy counts of one block, all of its measurements together, and the multipliers fitted to them."""
+    """The noisy counts of one block, pooled over its measurements, and the multipliers fitted to them."""
 
     block: Block
     values: NDArray[np.float64]
@@ -56,18 +56,18 @@ class ObservedBlock:
 
     @classmethod
     def of(cls, block: Block, counts: Sequence[int], noise: Noise, *, size: int) -> Self:
-        """Return what noisy counts of a table of so many rows say."""
+        """Return the observation from noisy counts of a table with `size` rows."""
         return cls.of_shares(
             block, np.array([float(one) for one in counts]) / size, max(noise_variance(noise), 1e-12) / size**2
         )
 
     @classmethod
     def of_shares(cls, block: Block, shares: NDArray[np.float64], variance: float) -> Self:
-        """Return noisy shares of the rows, not fitted yet."""
+        """Return the observation from noisy shares of the rows, not fitted yet."""
         return cls(block, shares, variance, np.zeros(shares.size))
 
     def joined(self, other: Self) -> Self:
-        """Return two measurements of one block as one, weighed by their precision; the multipliers are kept."""
+        """Return two measurements of one block pooled by precision; the multipliers are kept."""
         own, others = 1 / self.variance, 1 / other.variance
         values = (self.values * own + other.values * others) / (own + others)
         return replace(self, values=values, variance=1 / (own + others))
@@ -75,7 +75,7 @@ class ObservedBlock:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FitState:
-    """A belief and all that it was fitted to. A later state takes its weights over."""
+    """A belief and all observations it was fitted to. A later state takes over its weights."""
 
     belief: Belief
     seen: tuple[ObservedBlock, ...] = ()
@@ -83,16 +83,16 @@ class FitState:
     """How far the last sweep moved an answer at most, in deviations of its noise."""
 
     def joined(self, more: Iterable[ObservedBlock]) -> Self:
-        """Return the same belief with more to fit; another measurement of a block is joined to the first."""
+        """Return the same belief with more observations; repeated measurements of a block are pooled."""
         blocks = {one.block: one for one in self.seen}
         for one in more:
             blocks[one.block] = blocks[one.block].joined(one) if one.block in blocks else one
         return replace(self, seen=tuple(blocks.values()))
 
     def swept(self, times: int, *, tolerance: float = TOLERANCE, first: Block | None = None) -> Self:
-        """Return the belief after so many visits of every block, or fewer where it has converged.
+        """Return the belief after at most `times` sweeps over all blocks, fewer if it has converged.
 
-        A block that is named first is visited once more, before all others.
+        A block passed as `first` gets an extra visit before all others.
         """
         if not self.seen:
             return self
@@ -107,9 +107,9 @@ class FitState:
 def fit_blocks(
     belief: _AnyBelief, seen: list[ObservedBlock], *, anchor: float, sweeps: int, tolerance: float = TOLERANCE
 ) -> tuple[_AnyBelief, float]:
-    """Return the belief after so many sweeps, or fewer where it has converged, and the gap of the last one.
+    """Return the belief after the given number of sweeps, fewer if it converged, and the gap of the last sweep.
 
-    The multipliers in the list are brought up to date; the belief given is spent.
+    The multipliers in the list are updated in place; the belief passed in is spent.
     """
     gap = 0.0
     for _ in range(sweeps):
@@ -123,9 +123,9 @@ def fit_blocks(
 
 
 def fit_block(belief: _AnyBelief, one: ObservedBlock, anchor: float) -> tuple[_AnyBelief, ObservedBlock, float]:
-    """Return the belief, which is spent, with the best multipliers of one block, and how far its answers moved.
+    """Return the belief with the best multipliers of one block, and how far its answers moved; the old one is spent.
 
-    The distance is that of the answer that moved farthest, in deviations of its noise.
+    The distance is that of the answer that moved farthest, in standard deviations of its noise.
     """
     query = Query(belief.support.domain, (one.block,))
     answers = belief.expect(query)
@@ -134,7 +134,7 @@ def fit_block(belief: _AnyBelief, one: ObservedBlock, anchor: float) -> tuple[_A
         moved = float(np.abs(reached - answers).max())
     else:
         share = float(answers[0])
-        if not LEAST_SHARE < share < 1 - LEAST_SHARE:  # all rows or none: no multiplier changes that
+        if not LEAST_SHARE < share < 1 - LEAST_SHARE:  # all rows or none: no multiplier can change that
             return belief, one, 0.0
         best, count = solve_multipliers(
             math.log(share) - float(one.multipliers[0]), float(one.values[0]), anchor * one.variance, 1.0 - share
@@ -147,13 +147,13 @@ def fit_block(belief: _AnyBelief, one: ObservedBlock, anchor: float) -> tuple[_A
 def _fit_groups(
     answers: NDArray[np.float64], one: ObservedBlock, anchor: float
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return the best multipliers and answers of counts in groups; groups that no row can be in stay empty."""
+    """Return the best multipliers and answers of grouped counts; groups that no row can be in stay empty."""
     alive = answers > 0
     values = one.values[alive]
     outside = max(0.0, 1.0 - float(answers.sum()))
-    if outside < _CLOSE:  # all rows that are believed in are in some group: the shares add up to 1
+    if outside < _CLOSE:  # all believed rows are in some group: the shares sum to 1
         total = float(values.sum())
-        if not alive.all() and total > _SOME:  # rows in cells without weight, missing values, count for nothing
+        if not alive.all() and total > _SOME:  # rows in cells without weight (missing values) are not counted
             values = values / total
         values = values + (1.0 - values.sum()) / values.size
         outside = 0.0
@@ -167,7 +167,7 @@ def _fit_groups(
 def solve_multipliers(logs: _Numbers, values: _Numbers, ridge: float, outside: float) -> tuple[_Numbers, _Numbers]:
     """Return multipliers t and answers π with π = e^(logs+t-λ) = values - ridge·t and Σ π + outside·e^-λ = 1.
 
-    The sum falls in λ and is convex, so that Newton's steps from its left end do not pass the root. A single count is
+    The sum is decreasing and convex in λ, so Newton steps from the left end never pass the root. A single count is
     passed as floats, which is ten times as fast as arrays of one number.
     """
     from scipy.special import wrightomega

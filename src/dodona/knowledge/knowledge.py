@@ -1,7 +1,7 @@
 """Knowledge: everything released so far, indexed for lookup. It is free and touches no data.
 
 Residuals and tables answer all counts over their classes; a limited number of single answers is combined by exact
-linear algebra. It also tracks what was bought, for the rent-or-buy rule.
+linear algebra. Purchases are tracked too, for the rent-or-buy rule.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from dodona.schema.schema import Domain
 
 
-# --- What was learned from releases, in their order: what a model is fitted to. ---
+# --- Learned releases, in order: the input of the prediction model. ---
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ class LearnedBlock:
 
     @property
     def single(self) -> bool:
-        """Whether it is one count."""
+        """Whether it is a single count."""
         return not self.block.keys
 
 
@@ -65,7 +65,7 @@ class LearnedMarginal:
     classes: tuple[Classes, ...]
 
 
-# --- Purchases: what was bought so far, as the rule of renting or buying sees it. ---
+# --- Purchases so far, as the rent-or-buy rule sees them. ---
 
 
 ClassSet = tuple[Classes, int]
@@ -73,7 +73,7 @@ ClassSet = tuple[Classes, int]
 
 
 class BundleLevel(Enum):
-    """What a bundle is: residuals or a table of counts, for one set of attributes or for all that were asked about."""
+    """The kind of a bundle: residuals or a table of counts, for one set of attributes or for all asked about so far."""
 
     SCOPE_LATTICE = "the residuals of its columns"
     LATTICE = "the residuals of all columns that were asked about"
@@ -83,7 +83,7 @@ class BundleLevel(Enum):
 
 @dataclass(slots=True)
 class Rent:
-    """Answers that were bought by themselves, over the same classes and with the same noise: rent, paid by question."""
+    """Rent: single answers bought one by one, over the same classes and with the same noise."""
 
     pattern: CountPattern
     """Of the first of them."""
@@ -99,7 +99,7 @@ class Rent:
 
 @dataclass(slots=True)
 class SingleAnswers:
-    """What single answers were about so far: the facts that bundles are made from."""
+    """What single answers have covered so far: the facts from which bundles are designed."""
 
     rents: list[Rent] = field(default_factory=list)
     finest: dict[str, Classes] = field(default_factory=dict)
@@ -111,7 +111,7 @@ class SingleAnswers:
     _open: dict[tuple[object, ...], Rent] = field(default_factory=dict)
 
     def pay(self, pattern: CountPattern, noise: Noise, event: Event, blocks: int) -> None:
-        """Take a single answer."""
+        """Record a single answer."""
         key = (pattern.classes, pattern.sets is None, noise, event, blocks)
         known = self._open.get(key)
         if known is not None:
@@ -122,7 +122,7 @@ class SingleAnswers:
         self.see(pattern)
 
     def see(self, pattern: CountPattern) -> None:
-        """Take note of what was asked about."""
+        """Record the columns and classes that were asked about."""
         sides = class_sets(pattern)
         for own in pattern.classes:
             before = self.finest.get(own.attribute)
@@ -138,13 +138,13 @@ class SingleAnswers:
                     self.worst[own.attribute] = members
 
     def seen(self, pattern: CountPattern) -> SingleAnswers:
-        """Return what would be known after one more question, without the rents."""
+        """Return the record after one more question, without the rents."""
         found = SingleAnswers(finest=dict(self.finest), worst=dict(self.worst), sizes=set(self.sizes))
         found.see(pattern)
         return found
 
     def bought(self, purchase: Purchase, pattern: CountPattern | None, event: Event) -> None:
-        """Count the rent that was paid for what now follows as used; what is narrow is rent itself for what is wide."""
+        """Mark the rent for what now follows as used; a narrow bundle itself counts as rent for a wide one."""
         for rent in self.rents:
             if purchase.helped(rent):
                 rent.used |= purchase.levels
@@ -156,7 +156,7 @@ class SingleAnswers:
 
 @dataclass(frozen=True, slots=True)
 class Purchase:
-    """A bundle that was bought, with the columns that it is about."""
+    """A purchased bundle and its columns."""
 
     level: BundleLevel
     names: frozenset[str]
@@ -165,20 +165,20 @@ class Purchase:
 
     @classmethod
     def of_residuals(cls, measured: ResidualMeasurement, purpose: str) -> Self:
-        """Return the purchase of some residuals; what their receipt is for says at which level."""
+        """Return the purchase of residuals; the purpose of their receipt gives the level."""
         sets = frozenset(frozenset(residual.attributes) for residual, _ in measured.parts)
         wide = purpose.endswith(f" {BundleLevel.LATTICE.name}")
         return cls(BundleLevel.LATTICE if wide else BundleLevel.SCOPE_LATTICE, frozenset().union(*sets), sets)
 
     @classmethod
     def of_table(cls, pattern: CountPattern, asked: frozenset[str]) -> Self:
-        """Return the purchase of a table, given all columns that were asked about before."""
+        """Return the purchase of a table, given all columns asked about before."""
         names = frozenset(pattern.names)
         return cls(BundleLevel.TABLE if asked <= names else BundleLevel.SCOPE_TABLE, names, frozenset((names,)))
 
     @property
     def levels(self) -> frozenset[BundleLevel]:
-        """The levels at which it uses rent: what is wide answers what a narrow bundle would have, too."""
+        """The levels at which it uses up rent: a wide bundle also answers what a narrow one would have."""
         match self.level:
             case BundleLevel.LATTICE:
                 return frozenset((BundleLevel.LATTICE, BundleLevel.SCOPE_LATTICE))
@@ -190,22 +190,22 @@ class Purchase:
                 assert_never(self.level)
 
     def helped(self, rent: Rent) -> bool:
-        """Return whether what was rented would have followed from it; of a wide lattice, with what was known before."""
+        """Return whether the rented answers would have followed from it; for a wide lattice, with prior knowledge."""
         product = class_sets(rent.pattern) is not None or self.level in {BundleLevel.SCOPE_TABLE, BundleLevel.TABLE}
         return product and (self.level is BundleLevel.LATTICE or set(rent.pattern.names) <= self.names)
 
 
 def class_sets(pattern: CountPattern) -> tuple[ClassSet, ...] | None:
-    """Return a product, or one cell of a marginal, by attribute; None for what is neither."""
+    """Return a product, or one cell of a marginal, by attribute; None for any other pattern."""
     if pattern.grouped:
         return tuple((own, 1) for own in pattern.classes)
     return None if pattern.sets is None else tuple(zip(pattern.classes, pattern.sets, strict=True))
 
 
 def at_least_as_hard(classes: Classes, members: int, other: int) -> bool:
-    """Return whether a set of classes is at least as hard to tell as another: as near to half of them, and as large.
+    """Return whether a set of classes is at least as hard to estimate as another: as near to half, and as large.
 
-    Both add to the variance of a product, for any noise.
+    Both increase the variance of a product, for any noise.
     """
     mine, theirs = _hardness(classes, members), _hardness(classes, other)
     return mine[0] >= theirs[0] and mine[1] >= theirs[1]
@@ -217,15 +217,15 @@ def _hardness(classes: Classes, members: int) -> tuple[int, int]:
     return number * (classes.number - number), number
 
 
-# --- Knowledge: the one store of all that was released. ---
+# --- Knowledge: the single store of everything released. ---
 
 
-_MOST_SINGLE = 256  # released blocks that are combined exactly; others are only repeated as they are
-_MOST_VALUES = 256  # of one of them
+_MOST_SINGLE = 256  # released blocks that are combined exactly; further ones are only replayed
+_MOST_VALUES = 256  # values per block
 
 
 class BlockDemand(Protocol):
-    """A block, and what is accurate enough for it."""
+    """A block and its accuracy requirement."""
 
     @property
     def block(self) -> Block:
@@ -233,13 +233,13 @@ class BlockDemand(Protocol):
         ...
 
     def met(self, found: KnownValues) -> bool:
-        """Return whether what is known is accurate enough."""
+        """Return whether the known values are accurate enough."""
         ...
 
 
 @dataclass(slots=True)
 class Knowledge:
-    """What follows from the releases of one dataset and version together."""
+    """Everything that follows from all releases of one version of a dataset."""
 
     domain: Domain
     rows: RowCount | None = None
@@ -253,24 +253,24 @@ class Knowledge:
     _combined: int = 0
 
     def __post_init__(self) -> None:
-        """Begin with nothing."""
+        """Start with no releases."""
         self.begin(None)
 
     def begin(self, total: int | None) -> None:
-        """Take the number of rows where it is public, before the first release."""
+        """Set the number of rows if it is public, before the first release."""
         self.rows = None if total is None else RowCount(float(total))
         self.residuals = ResidualStore(total=total)
         self._derivation = Derivation(self.domain, total=total)
 
     def learn(self, receipt: Receipt, measured: Measurement, values: Sequence[int]) -> None:
-        """Take a release."""
+        """Add a release."""
         start = 0
         for block, noise in zip(measured.query.blocks, measured.noises, strict=True):
             self._learn_block(receipt, measured, block, noise, values[start : start + block.values])
             start += block.values
 
     def learn_residuals(self, receipt: Receipt, measured: ResidualMeasurement, values: Sequence[int]) -> None:
-        """Take a release of residuals."""
+        """Add a release of residuals."""
         start = 0
         for residual, variance in measured.parts:
             self.residuals.add(residual, values[start : start + residual.number], float(variance))
@@ -282,19 +282,19 @@ class Knowledge:
 
     @property
     def combines(self) -> bool:
-        """Whether there are single answers to be put together."""
+        """Whether there are single answers to combine."""
         return self._combined > 0
 
     def pattern(self, block: Block) -> CountPattern | None:
-        """Return the classes that a block is a count over."""
+        """Return the count pattern of a block."""
         return find_pattern(block, self.domain)
 
     def lookup_all(
         self, wanted: Sequence[BlockDemand], patterns: Sequence[CountPattern | None]
     ) -> list[KnownValues | None]:
-        """Return what `lookup` returns for each block; residuals are looked up for all products together."""
+        """Return the result of `lookup` for each block; residuals are looked up for all products together."""
         found: list[KnownValues | None] = [None] * len(wanted)
-        some = len(self.residuals) > 1  # more than the number of rows
+        some = len(self.residuals) > 1  # more than just the number of rows
         if not some and not self.tables:
             for place, (own, pattern) in enumerate(zip(wanted, patterns, strict=True)):
                 if pattern is None or not pattern.sets:
@@ -319,11 +319,11 @@ class Knowledge:
         *,
         beside_residuals: bool = False,
     ) -> KnownValues | None:
-        """Return a block's values as they follow from what was released by classes, if that is accurate enough.
+        """Return a block's values as they follow from released tables and residuals, if accurate enough.
 
-        With `beside_residuals` residuals are left out: they were looked up before.
+        With `beside_residuals`, residuals are skipped because they were already looked up.
         """
-        if isinstance(block.weight, PeopleWeight):  # how many people a cell has does not add up over cells
+        if isinstance(block.weight, PeopleWeight):  # numbers of people do not add up over cells
             return None
         ways = [self._exactly, self._from_residuals, self._from_tables, self._as_released]
         if beside_residuals:
@@ -331,9 +331,9 @@ class Knowledge:
         return next((found for way in ways for found in way(block, pattern) if enough(found)), None)
 
     def combine(self, block: Block, enough: Callable[[KnownValues], bool]) -> KnownValues | None:
-        """Return a block's values as a combination of single answers, if that is accurate enough.
+        """Return a block's values as a combination of single answers, if accurate enough.
 
-        It is the slow way, and the only one that may be gone while another thread adds to what is known.
+        This is the slow path, and the only one that may run while another thread adds releases.
         """
         if isinstance(block.weight, PeopleWeight) or not self.combines or block.values > _MOST_VALUES:
             return None
@@ -347,9 +347,9 @@ class Knowledge:
         return found if enough(found) else None
 
     def expecting(self, measured: Measurement | Sequence[ResidualVariance], *, fixed: bool) -> Knowledge:
-        """Return what would be known after a table or residuals, their numbers aside: laws of errors need none of them.
+        """Return the knowledge after a table or residuals whose values are unknown: error laws do not depend on them.
 
-        Where the number of rows is public (`fixed`), it counts as known before it was read.
+        If the number of rows is public (`fixed`), it counts as known even before it is read.
         """
         found = Knowledge(self.domain)
         found.rows = RowCount(0.0) if self.rows is None and fixed else self.rows
@@ -366,7 +366,7 @@ class Knowledge:
         return found
 
     def exact(self, block: Block) -> KnownValues | None:
-        """Return a block that no row can change: one without rows, or one that every row of a public number counts in.
+        """Return the values of a block that no row can change: it selects no rows, or counts all of a public number.
 
         Theorem: public-rows
         """
@@ -403,7 +403,7 @@ class Knowledge:
             yield known
 
     def _from_tables(self, block: Block, pattern: CountPattern | None) -> Iterator[KnownValues]:
-        """Yield what each table says, the one with the least variance first: of two laws another may have less tail."""
+        """Yield the estimate from each table, least variance first; a later one may have a lighter tail."""
         known = []
         for table in self.tables:
             product = None if pattern is None else table.product(pattern, self.rows)
@@ -411,7 +411,7 @@ class Knowledge:
         yield from sorted((one for one in known if one is not None), key=_largest_variance)
 
     def _as_released(self, block: Block, pattern: CountPattern | None) -> Iterator[KnownValues]:
-        """Yield a table that was released, its columns in another order: its law is that of one draw, exactly."""
+        """Yield a released table with its columns reordered: its error law is exactly that of one draw."""
         if pattern is None or not pattern.grouped:
             return
         alike = [own for own in self.tables if set(own.classes) == set(pattern.classes)]
@@ -448,14 +448,14 @@ class Knowledge:
 
 
 def has_constant_weight(block: Block) -> bool:
-    """Return whether every row counts for the same in a block, whatever its cell is."""
+    """Return whether every row has the same weight in a block, whatever its cell."""
     return block.where == EVERYTHING and isinstance(block.weight, ConstantWeight) and not block.keys
 
 
 def may_be_exact(block: Block) -> bool:
-    """Return whether no row can change a block where the number of rows is public."""
+    """Return whether no row can change a block, given a public number of rows."""
     where, weight = block.where, block.weight
-    if type(where) is And and type(weight) is ConstantWeight and weight.number:  # nearly all, and seen at once
+    if type(where) is And and type(weight) is ConstantWeight and weight.number:  # fast path for nearly all blocks
         return not where.parts and not block.keys
     return has_constant_weight(block) or _adds_nothing(block)
 
@@ -468,12 +468,12 @@ def _adds_nothing(block: Block) -> bool:
 
 
 def _counts_all(block: Block) -> bool:
-    """Return whether a block is the number of rows."""
+    """Return whether a block counts all rows."""
     return has_constant_weight(block) and block.weight == ONE
 
 
 def _maximal_sets(sets: Sequence[tuple[Classes, ...]]) -> list[tuple[Classes, ...]]:
-    """Return the sets that no other one holds."""
+    """Return the sets that are not contained in another one."""
     held = {part for own in sets if own for part in combinations(own, len(own) - 1)}
     return [own for own in sets if own not in held]
 

@@ -1,4 +1,4 @@
-"""Releases as linear measurements: noisy values, their variance, and the vector each is about.
+"""Releases as linear measurements: noisy values, their variance, and the vector each one measures.
 
 Vectors are written in products of steps "the code is at least t", which are linearly independent; equal vectors mean
 equal queries.
@@ -42,9 +42,9 @@ MOST_STEPS = 1 << 12
 """So long is a vector at most."""
 _WRITTEN_OUT = 256
 """Values of an attribute with more cells are added up as polynomials: no released block tells all of them apart."""
-_LARGEST = 1 << 40  # sums of weights up to this stay far from 2^63
-_LEAST = 1e-300  # of noise that is as good as none
-_SUMMED = 4.0  # from this scale on the variance of a discrete Gaussian is σ² to every digit of a double
+_LARGEST = 1 << 40  # sums of weights up to this cannot overflow 2^63
+_LEAST = 1e-300  # variance of noise that is negligible
+_SUMMED = 4.0  # from this scale on, the variance of a discrete Gaussian is σ² to double precision
 
 CodeStep = tuple[str, int, int]
 """Of an attribute: from which code on, and the power of the code that is added up from there."""
@@ -56,14 +56,14 @@ StepVector = dict[StepProduct, int]
 
 @dataclass(frozen=True, slots=True)
 class KnownValues:
-    """What is known about the values of one block, in steps: estimates, and the laws of their errors."""
+    """Estimates of the values of one block, in steps, and the laws of their errors."""
 
     values: Sequence[float] | NDArray[np.float64]
     laws: tuple[ErrorLaw, ...]
     """One for each value, or one for all."""
 
     def within(self, failing: float) -> float:
-        """Return how far off any one of them may be, each with this probability."""
+        """Return the largest half-width of the estimates, each at this failure probability."""
         if len(self.laws) == 1:
             return half_width(self.laws[0], failing)
         return max(half_width(law, failing) for law in dict.fromkeys(self.laws))
@@ -71,7 +71,7 @@ class KnownValues:
 
 @dataclass(frozen=True, slots=True)
 class BlockMeasurement:
-    """The noisy integers of one block, in steps, and the noise that is in each of them."""
+    """The noisy integers of one block, in steps, and the noise of each."""
 
     block: Block
     values: tuple[int, ...]
@@ -80,7 +80,7 @@ class BlockMeasurement:
     """The receipt that it was told under, where that is known: what comes twice under one is one release."""
 
     def __post_init__(self) -> None:
-        """Refuse values of another block, and numbers that no release has."""
+        """Raise if the values do not match the block or cannot come from a release."""
         if len(self.values) != self.block.values:
             raise InvalidArgument("values", len(self.values), f"the block has {self.block.values}")
         for value in self.values:
@@ -90,7 +90,7 @@ class BlockMeasurement:
 
 @lru_cache(maxsize=4096)
 def noise_variance(noise: Noise) -> float:
-    """Return the variance of the discrete law itself.
+    """Return the variance of the discrete noise law.
 
     >>> round(noise_variance(Laplace(scale=10)), 6), noise_variance(Gaussian(scale=10))
     (199.833417, 100.0)
@@ -111,7 +111,7 @@ def noise_variance(noise: Noise) -> float:
 
 
 def block_vectors(block: Block, domain: Domain) -> list[StepVector] | None:
-    """Return the questions of a block, one for each group; None where it is too large, or no sum over rows.
+    """Return the vectors of a block, one for each group; None if it is too large or not a sum over rows.
 
     >>> from dodona.schema.attributes import Integer
     >>> from dodona.query.predicate import among
@@ -146,12 +146,12 @@ def block_vectors(block: Block, domain: Domain) -> list[StepVector] | None:
 
 
 def _conjunction_steps(block: Block) -> list[list[tuple[CodeStep | None, int]]] | None:
-    """Return for each set of a conjunction the steps up and down where it begins and ends; None for other blocks."""
+    """Return the steps up and down where each set of a conjunction begins and ends; None for other blocks."""
     parts = block.where.parts if type(block.where) is And else (block.where,)
     sets = [part for part in parts if type(part) is Among]
     if type(block.weight) is not ConstantWeight or block.keys or len(sets) < len(parts):
         return None
-    if any(before.attribute >= after.attribute for before, after in pairwise(sets)):  # written by hand, not by `both`
+    if any(before.attribute >= after.attribute for before, after in pairwise(sets)):  # not from `conjunction`
         return None
     found: list[list[tuple[CodeStep | None, int]]] = [[(None, block.weight.number)] if block.weight.number else []]
     for own in sets:
@@ -213,7 +213,7 @@ def _pieces(weight: Weight, axes: Axes, sizes: Mapping[str, int]) -> dict[Powers
 def _jumps(
     table: NDArray[Any], codes: Mapping[str, NDArray[np.int64]], powers: Mapping[str, int]
 ) -> Iterator[tuple[int, StepProduct, int]]:
-    """Yield by how much the coefficients of each group jump at each product of steps, where they do."""
+    """Yield the jump of each group's coefficients at each product of steps, where it is not zero."""
     largest = max(abs(int(table.min())), abs(int(table.max())))
     if table.dtype != object and largest << len(codes) > _LARGEST:
         table = table.astype(object)

@@ -1,6 +1,6 @@
-"""The prediction model: a law over the columns asked about, fitted to all releases. It touches no data.
+"""The prediction model: a distribution over the columns asked about, fitted to all releases. It touches no data.
 
-Of each column it keeps the classes that questions have distinguished; a class that is split is split as in the prior.
+For each column it keeps the classes that questions have distinguished; a split class is divided as in the prior.
 """
 
 from __future__ import annotations
@@ -32,16 +32,16 @@ if TYPE_CHECKING:
     from dodona.knowledge.residuals import ResidualStore
 
 MOST_MODEL_CELLS = 1 << 20
-_RARE = 1e-3  # of a value's prior weight: `<missing>` and `<outside>`, until releases say more
-_ANCHOR = 50.0  # rows: what the prior weighs, beside noise that is weighed by its variance
-_GROWN = 32  # all is fitted again when there is a thirty-second part more of it
+_RARE = 1e-3  # prior weight of `<missing>` and `<outside>` relative to a value, until releases say more
+_ANCHOR = 50.0  # rows: the weight of the prior, relative to noise weighted by its variance
+_GROWN = 32  # everything is refitted when it has grown by one part in this many
 _SWEEPS = 2
 _PAIR = 2
 
 
 @dataclass(slots=True)
 class PredictionModel:
-    """A law over the classes of the columns that were asked about; it is off where these are too many."""
+    """A distribution over the classes of the columns asked about; disabled if there are too many."""
 
     domain: Domain
     known: Counter[str] = field(default_factory=Counter)
@@ -54,7 +54,7 @@ class PredictionModel:
     _fitted: int = 0
 
     def predict(self, query: Query, rows: float) -> NDArray[np.float64] | None:
-        """Return what the answers of a query would be, in steps, on a table of so many rows; None where it is off."""
+        """Return the predicted answers of a query, in steps, for a table of `rows` rows; None if disabled."""
         belief = self._covering(query.blocks)
         if belief is None:
             return None
@@ -62,11 +62,11 @@ class PredictionModel:
         return found
 
     def take(self, block: Block, share: float, deviation: float) -> None:
-        """Fit the law to the share of the rows that a count is, too."""
+        """Fit the distribution to a count as well, given as a share of the rows."""
         self._take([ObservedBlock.of_shares(block, np.clip([share], 0.0, 1.0), deviation**2)])
 
     def take_table(self, learned: LearnedBlock | LearnedMarginal, residuals: ResidualStore, rows: float) -> None:
-        """Fit the law to counts in groups too."""
+        """Fit the distribution to grouped counts as well."""
         self._take(_fit_terms(learned, residuals, self.domain, rows))
 
     def _take(self, terms: Iterable[ObservedBlock]) -> None:
@@ -82,7 +82,7 @@ class PredictionModel:
             self._belief, _ = fit_blocks(self._belief, self._terms, anchor=_ANCHOR, sweeps=_SWEEPS)
 
     def _covering(self, blocks: Sequence[Block]) -> DenseBelief | None:
-        """Return the law over classes that no block tells apart."""
+        """Return the distribution over classes that no block splits."""
         if self.off:
             return None
         finer = dict(self._labels)
@@ -95,14 +95,14 @@ class PredictionModel:
             known.partitions |= trait.partitions
             known.values |= trait.values
             finer[name] = atom_labels(self.domain[name].cells, known)
-        if not finer:  # a question about all rows: any column will do
+        if not finer:  # a query about all rows: any column will do
             finer[self.domain.names[0]] = np.zeros(self.domain.attributes[0].cells, dtype=np.int64)
         if self._belief is None or any(finer[name] is not self._labels.get(name) for name in finer):
             self._part(finer)
         return self._belief
 
     def _part(self, finer: dict[str, NDArray[np.int64]]) -> None:
-        """Part the classes that are told apart now; the weight of each is shared as the prior has it."""
+        """Split the classes that are now distinguished; the weight of each is divided as in the prior."""
         ordered = {name: finer[name] for name in self.domain.names if name in finer}
         if math.prod(int(own.max()) + 1 for own in ordered.values()) > MOST_MODEL_CELLS:
             self.off, self._belief = True, None
@@ -134,7 +134,7 @@ class PredictionModel:
 def _fit_terms(
     learned: LearnedBlock | LearnedMarginal, residuals: ResidualStore, domain: Domain, rows: float
 ) -> Iterator[ObservedBlock]:
-    """Yield what a release says of shares of the rows."""
+    """Yield what a release implies about shares of the rows."""
     if isinstance(learned, LearnedMarginal):
         known = residuals.cells(CountPattern(learned.classes, None, grouped=True))
         if known is not None and isinstance(known.laws[0], GaussianSumBound):
@@ -145,7 +145,7 @@ def _fit_terms(
     deviation = math.sqrt(noise_variance(learned.noise))
     if learned.classes is None or rows / values.size >= deviation:
         yield from _group_terms(block, values, deviation, rows)
-    else:  # more noise than rows in a cell: what the cells add up to says more
+    else:  # more noise than rows per cell: marginal sums are more informative
         table = values.reshape([own.number for own in learned.classes])
         for places in combinations(range(table.ndim), min(_PAIR, table.ndim)):
             others = tuple(place for place in range(table.ndim) if place not in places)
@@ -156,7 +156,7 @@ def _fit_terms(
 
 
 def _group_terms(block: Block, values: NDArray[np.float64], deviation: float, rows: float) -> Iterator[ObservedBlock]:
-    """Yield counts in groups as shares of the rows, where they are not lost in noise."""
+    """Yield grouped counts as shares of the rows, where noise does not dominate them."""
     if rows / values.size >= deviation:
         yield ObservedBlock.of_shares(block, values / rows, (deviation / rows) ** 2)
 
@@ -167,7 +167,7 @@ def _first_codes(own: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 def _prior(domain: Domain, name: str) -> NDArray[np.float64]:
-    """Return the prior weight of each code: values alike, all else rare."""
+    """Return the prior weight of each code: equal for values, small for all else."""
     attribute = domain[name]
     found = np.full(attribute.cells, _RARE)
     found[: attribute.size] = 1.0

@@ -1,7 +1,7 @@
 """Count patterns: a block as the combinations of classes it counts.
 
-Each attribute is seen in the coarsest classes that the block does not split. Patterns depend on the schema alone, so
-equivalent questions get the same pattern.
+Each attribute is divided into the coarsest classes that the block does not split. Patterns depend on the schema alone,
+so equivalent questions get the same pattern.
 """
 
 from __future__ import annotations
@@ -52,13 +52,13 @@ class CountPattern:
 
     @property
     def size(self) -> int:
-        """How many combinations of classes there are."""
+        """The number of combinations of classes."""
         return math.prod(own.number for own in self.classes)
 
 
 @lru_cache(maxsize=1 << 12)
 def list_classings(attribute: Attribute) -> tuple[Classes, ...]:
-    """Return how an attribute may be classed, the coarsest way first."""
+    """Return the possible classings of an attribute, the coarsest first."""
     found = []
     declared = Partition.of(attribute)
     if not declared.single and declared.groups > 1 and declared.groups * declared.cells <= MOST_BITS:
@@ -69,7 +69,7 @@ def list_classings(attribute: Attribute) -> tuple[Classes, ...]:
 
 
 def find_pattern(block: Block, domain: Domain) -> CountPattern | None:
-    """Return the classes that a count is over; None for what is no count, and where a class is told apart.
+    """Return the count pattern of a block; None if it is not a count, or if it splits a class.
 
     >>> from dodona.schema.attributes import Boolean
     >>> from dodona.query.predicate import among
@@ -84,7 +84,7 @@ def find_pattern(block: Block, domain: Domain) -> CountPattern | None:
     where = block.where
     parts = where.parts if type(where) is And else (where,)
     sets = [part for part in parts if type(part) is Among]
-    # `both` names each attribute once and in order; who writes And by hand may not.
+    # `conjunction` names each attribute once and in order; an And written by hand may not.
     if len(sets) == len(parts) and all(before.attribute < after.attribute for before, after in pairwise(sets)):
         return _product_pattern(sets, domain)
     if type(where) is Jointly:
@@ -99,7 +99,7 @@ def find_pattern(block: Block, domain: Domain) -> CountPattern | None:
 
 
 def _product_pattern(parts: Sequence[Among], domain: Domain) -> CountPattern | None:
-    """Return a conjunction of sets, one an attribute; None where one of them tells a class apart."""
+    """Return the pattern of a conjunction of sets, one per attribute; None if a set splits a class."""
     classes, sets = [], []
     for part in parts:
         seen = _coarsest_set(domain[part.attribute], part.codes)
@@ -112,7 +112,7 @@ def _product_pattern(parts: Sequence[Among], domain: Domain) -> CountPattern | N
 
 @lru_cache(maxsize=1 << 14)
 def _coarsest_set(attribute: Attribute, codes: int) -> tuple[Classes, int] | None:
-    """Return the way that tells no cells of a set apart, and the set in its classes."""
+    """Return the coarsest classing that a set does not split, and the set in its classes."""
     for way in list_classings(attribute):
         chosen = [place for place, mask in enumerate(way.masks) if mask & codes]
         if sum(way.masks[place] for place in chosen) == codes:
@@ -121,7 +121,7 @@ def _coarsest_set(attribute: Attribute, codes: int) -> tuple[Classes, int] | Non
 
 
 def _coarsest(attribute: Attribute, labelled: NDArray[np.int64] | tuple[int, ...]) -> Classes | None:
-    """Return the coarsest way in which every class has one label."""
+    """Return the coarsest classing in which every class has a single label."""
     for way in list_classings(attribute):
         if way.number == way.cells:
             return way
@@ -133,7 +133,7 @@ def _coarsest(attribute: Attribute, labelled: NDArray[np.int64] | tuple[int, ...
 
 
 def _marginal_pattern(block: Block, domain: Domain) -> CountPattern | None:
-    """Return a marginal: all rows, grouped by the classes of some attributes."""
+    """Return the pattern of a marginal: all rows, grouped by the classes of some attributes."""
     if block.where != And(()):
         return None
     found = [_key_classes(key, domain) for key in block.keys]
@@ -145,7 +145,7 @@ def _marginal_pattern(block: Block, domain: Domain) -> CountPattern | None:
 
 
 def _key_classes(key: Key, domain: Domain) -> Classes | None:
-    """Return the way whose classes are the groups of a key; none is built to see that there is none."""
+    """Return the classing whose classes are the groups of a key; no classing is built just to rule it out."""
     if not isinstance(key, Partition):
         return None
     return next(
@@ -159,7 +159,7 @@ def _same(classes: Classes, key: Partition) -> bool:
 
 
 def refine_pattern(pattern: CountPattern, domain: Domain) -> CountPattern | None:
-    """Return a product in the finest ways of its attributes; None where it is in these already."""
+    """Return a product in the finest classings of its attributes; None if it already is."""
     if pattern.sets is None:
         return None
     finest = tuple(list_classings(domain[own.attribute])[-1] for own in pattern.classes)
@@ -173,9 +173,9 @@ def refine_pattern(pattern: CountPattern, domain: Domain) -> CountPattern | None
 
 
 def member_classes(block: Block, classes: tuple[Classes, ...]) -> NDArray[np.bool_] | None:
-    """Return which combinations of classes a set of combinations of cells counts; None for what is no such count.
+    """Return which combinations of classes a set of cells counts; None for other counts.
 
-    These are its bits, where all of its attributes are classed cell by cell.
+    If every attribute is classed cell by cell, these are the bits of the set.
     """
     where = block.where
     if type(where) is not Jointly or block.weight != ONE or block.keys:
@@ -192,7 +192,7 @@ def member_classes(block: Block, classes: tuple[Classes, ...]) -> NDArray[np.boo
 
 @dataclass(frozen=True, slots=True)
 class ClassWeights:
-    """What each combination of classes counts for, and the group that it counts in."""
+    """The weight and the group of each combination of classes."""
 
     weights: NDArray[np.int64]
     groups: NDArray[np.int64]
@@ -201,9 +201,9 @@ class ClassWeights:
 
 
 def weigh_classes(block: Block, classes: tuple[Classes, ...]) -> ClassWeights | None:
-    """Return how a block counts combinations of classes; None where a class is told apart.
+    """Return how a block counts combinations of classes; None if it splits a class.
 
-    Attributes that the block does not look at are there, and make no difference.
+    Attributes that the block does not depend on are allowed and make no difference.
     """
     if not block.attributes <= {own.attribute for own in classes}:
         return None
@@ -222,7 +222,7 @@ def weigh_classes(block: Block, classes: tuple[Classes, ...]) -> ClassWeights | 
 
 @lru_cache(maxsize=1 << 10)
 def _single(classes: Classes) -> bool:
-    """Return whether each cell is a class of its own, in the order of the codes."""
+    """Return whether each cell is its own class, in the order of the codes."""
     return all(mask == 1 << code for code, mask in enumerate(classes.masks))
 
 
@@ -233,7 +233,7 @@ def _first_codes(classes: Classes) -> NDArray[np.int64]:
 
 
 def _respects(block: Block, classes: tuple[Classes, ...]) -> bool:
-    """Return whether a block tells no class apart."""
+    """Return whether a block splits no class."""
     seen = attribute_uses(Stack((), (block,)))
     for own in classes:
         trait = seen.get(own.attribute)
@@ -245,5 +245,5 @@ def _respects(block: Block, classes: tuple[Classes, ...]) -> bool:
 
 
 def class_mask(classes: Classes, members: int) -> NDArray[np.bool_]:
-    """Return which classes are in a set of bits."""
+    """Return the mask of the classes in a bit set."""
     return unpack_bits(members, classes.number)

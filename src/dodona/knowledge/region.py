@@ -16,13 +16,13 @@ if TYPE_CHECKING:
 
 USUAL_CACHE_SIZE = 1 << 27
 """Bytes: an eighth of the largest vector of weights."""
-_NOT_KEPT = "not kept"  # None is a region without cells
-_SHORTEST = 64  # cells of a row
-_JUMP = 2400  # cells that are passed along slow memory in the time that one jump ahead takes (measured)
-_SHORT_JUMP = 100  # the same where all weights are in fast memory
-_FAST = 1 << 18  # cells that fast memory holds
-_ROW = 16  # cells that are passed in the time that beginning a row takes
-_LONGEST_MASK = 1 << 12  # cells: a mask should stay in the fastest memory
+_NOT_KEPT = "not kept"  # a marker, because None is a region without cells
+_SHORTEST = 64  # cells per row
+_JUMP = 2400  # cells passed along slow memory in the time of one jump ahead (measured)
+_SHORT_JUMP = 100  # the same if all weights are in cache
+_FAST = 1 << 18  # cells that fit in cache
+_ROW = 16  # cells passed in the time it takes to start a row
+_LONGEST_MASK = 1 << 12  # cells: a mask should stay in the fastest cache
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -44,18 +44,18 @@ class Region:
 
     @property
     def held(self) -> int:
-        """How many bytes it keeps."""
+        """The size in bytes."""
         return 256 + (0 if self.mask is None else self.mask.nbytes) + 8 * math.prod(map(len, self.leading))
 
     @property
     def cells(self) -> int:
-        """How many cells are meant."""
+        """The number of selected cells."""
         within = self.width if self.mask is None else int(np.count_nonzero(self.mask))
         return within * math.prod(map(len, self.leading))
 
     def starts(self) -> NDArray[np.int64]:
-        """Return the first cell of each row that is meant, rising."""
-        if not self._starts:  # made on first use: one of the two kernels does without them
+        """Return the first cell of each selected row, in ascending order."""
+        if not self._starts:  # computed on first use: only one of the two kernels needs them
             found = np.zeros(1, dtype=np.int64)
             for length, places in zip(self.lengths, self.leading, strict=True):
                 found = np.add.outer(found * length, places).reshape(-1)
@@ -64,7 +64,7 @@ class Region:
 
 
 def find_region(predicate: Predicate, support: Support) -> Region | None:
-    """Return the cells that a predicate means; None where there are none."""
+    """Return the cells that a predicate selects; None if there are none."""
     sets = as_box(predicate)
     if sets is None:
         mask = np.broadcast_to(evaluate_predicate(predicate, support.axes), support.shape).reshape(-1)
@@ -84,16 +84,16 @@ def find_region(predicate: Predicate, support: Support) -> Region | None:
 
 
 def _cut(shape: tuple[int, ...], chosen: list[NDArray[np.bool_]], jump: int) -> int:
-    """Return the number of leading attributes with which a pass over the rows is fastest."""
+    """Return the number of leading attributes that makes a pass over the rows fastest."""
     best, fewest = 0, math.inf
     counts = [int(np.count_nonzero(own)) for own in chosen]
     rows, pitch, width = math.prod(counts), 1, 1
     for cut in range(len(shape) - 1, -1, -1):
         rows //= counts[cut]
-        # From the first cell that is meant to the last: whole stretches of the attributes cut before, and their ends.
+        # From the first selected cell to the last: whole stretches of the trailing attributes, and their ends.
         width += (shape[cut] - 1 - int(chosen[cut][::-1].argmax()) - int(chosen[cut].argmax())) * pitch
         pitch *= shape[cut]
-        runs = rows  # stretches of neighbouring rows
+        runs = rows  # runs of adjacent rows
         for place in range(cut - 1, -1, -1):
             if counts[place] < shape[place]:
                 break
@@ -107,7 +107,7 @@ def _cut(shape: tuple[int, ...], chosen: list[NDArray[np.bool_]], jump: int) -> 
 def _trim(
     lengths: tuple[int, ...], leading: tuple[NDArray[np.int64], ...], mask: NDArray[np.bool_], jump: int
 ) -> Region | None:
-    """Return the region without the ends of a row that are not meant, where that saves more than a jump costs."""
+    """Return the region without the unselected ends of its rows, if that saves more than a jump costs."""
     if not mask.any():
         return None
     first, last = int(mask.argmax()), len(mask) - int(mask[::-1].argmax())
@@ -121,7 +121,7 @@ def _trim(
 
 
 def _slice(places: NDArray[np.int64]) -> slice | None:
-    """Return places that are evenly spaced as a slice."""
+    """Return evenly spaced positions as a slice."""
     step = int(places[1] - places[0]) if len(places) > 1 else 1
     if len(places) > 1 and (np.diff(places) != step).any():
         return None
@@ -129,26 +129,26 @@ def _slice(places: NDArray[np.int64]) -> slice | None:
 
 
 class RegionCache:
-    """The regions of one support that were used last, by predicate. It holds what it saves work with, nothing else."""
+    """A cache of the most recently used regions of one support, by predicate."""
 
     __slots__ = ("_held", "_kept", "_room", "_support")
 
     def __init__(self, support: Support, *, room: int = USUAL_CACHE_SIZE) -> None:
-        """Take the support, and how many bytes may be kept."""
+        """Take the support and the capacity in bytes."""
         self._support = support
         self._room = room
         self._kept: dict[Predicate, Region | None] = {}
         self._held = 0
 
     def of(self, predicate: Predicate = EVERYTHING) -> Region | None:
-        """Return the region of a predicate, kept or made."""
+        """Return the region of a predicate, cached or computed."""
         kept = self._kept.get(predicate, _NOT_KEPT)
         if not isinstance(kept, str):
             return kept
         found = find_region(predicate, self._support)
         self._held += _region_size(found)
         self._kept[predicate] = found
-        while self._held > self._room and len(self._kept) > 1:  # the oldest go first
+        while self._held > self._room and len(self._kept) > 1:  # evict the oldest first
             self._held -= _region_size(self._kept.pop(next(iter(self._kept))))
         return found
 

@@ -1,4 +1,4 @@
-"""Released blocks by digest, read from the ledger, so that repeating an answer is free."""
+"""Released blocks by digest, read from the ledger, so that replaying an answer is free."""
 
 from __future__ import annotations
 
@@ -29,18 +29,18 @@ class ReleasedBlock:
 
 
 class ReleasedBlocks:
-    """All released blocks of one dataset and version. It follows the ledger."""
+    """All released blocks of one version of a dataset, kept up to date with the ledger."""
 
     def __init__(
         self, ledger: Ledger, domain: Domain, *, dataset: str, version: str, rows: Callable[[], int | None]
     ) -> None:
-        """Read what there is when it is first needed; the number of rows, if it is public, with the first release."""
+        """Read lazily; the number of rows, if it is public, is read with the first release."""
         self.knowledge = Knowledge(domain)
         self._rows: Callable[[], int | None] | None = rows
         self._ledger, self._domain = ledger, domain
         self._of = (dataset, version)
         self._blocks: defaultdict[str, list[ReleasedBlock]] = defaultdict(list)
-        self._place: dict[str, int] = {}  # of a receipt, among the releases
+        self._place: dict[str, int] = {}  # index of the release of each receipt
         self._waiting: defaultdict[bool, list[tuple[Block, ReleasedBlock, str | None]]] = defaultdict(list)
         self._expected: dict[str, Measurement | ResidualMeasurement] = {}
         self.seen = 0
@@ -51,7 +51,7 @@ class ReleasedBlocks:
 
     @property
     def draws(self) -> DrawCounts:
-        """How many numbers were told so far, those among them that were released just now and not yet read."""
+        """The number of values released so far, including new releases that are not yet read back."""
         with self.lock:
             found = self._draws
             for measured in self._expected.values():
@@ -60,21 +60,21 @@ class ReleasedBlocks:
 
     @property
     def tells(self) -> bool:
-        """Whether any block was released as it was asked for."""
+        """Whether any block was released in the form it was asked for."""
         return bool(self._waiting or self._blocks)
 
     def recall(self, query: Query) -> list[list[ReleasedBlock] | None]:
-        """Return for each block all its releases, the first one first; None where it was never released."""
+        """Return all releases of each block, oldest first; None for a block that was never released."""
         with self.lock:
             if not self.tells:
                 return [None] * len(query.blocks)
-            # A count may have been asked as a sum of cases. Sums of values take long to name: counts leave them alone.
+            # A count may have been asked as a sum of cases. Digests of sums are slow, so counts leave them out.
             for kind in (True,) if all(map(_counts, query.blocks)) else (True, False):
                 self._name(kind)
             return [self._blocks.get(digest) for digest in block_digests(query)]
 
     def _name(self, kind: bool) -> None:  # noqa: FBT001  a key
-        """Put the blocks of a kind where their digests find them."""
+        """Index the blocks of one kind by digest."""
         for block, told, known in self._waiting.pop(kind, ()):
             same = self._blocks[known or block_digest(block, self._domain)]
             same.append(told)
@@ -82,12 +82,12 @@ class ReleasedBlocks:
                 same.sort(key=lambda one: self._place[one.receipt])
 
     def expect(self, receipt: str, measured: Measurement | ResidualMeasurement) -> None:
-        """Take what was just released, so that it need not be read back from its spelling."""
+        """Take a new release, so that it need not be parsed from the ledger."""
         with self.lock:
             self._expected[receipt] = measured
 
     def follow(self) -> Knowledge:
-        """Return what is known, after all releases so far were read."""
+        """Return the knowledge after reading all releases so far."""
         with self.lock:
             self._follow()
             return self.knowledge
@@ -95,7 +95,7 @@ class ReleasedBlocks:
     def _follow(self) -> None:
         for receipt, release in self._ledger.releases(after=self.seen):
             if (receipt.dataset, receipt.version) == self._of and release.question is not None:
-                self.begin()  # before it counts as read: the table may fail here
+                self.begin()  # before the release counts as read: reading the table may fail
             self.seen += 1
             measured = self._expected.pop(receipt.id, None)
             if (receipt.dataset, receipt.version) != self._of or release.question is None:
@@ -103,7 +103,7 @@ class ReleasedBlocks:
             try:
                 measured = self._read_back(release) if measured is None else measured
             except InvalidRequest:
-                continue  # a choice, or a question about columns that are no longer declared
+                continue  # a selection, or a question about columns that are no longer declared
             values = tuple(int(value) for value in release.values)
             self._draws = _count_draws(measured, self._draws)
             if isinstance(measured, ResidualMeasurement):
@@ -111,7 +111,7 @@ class ReleasedBlocks:
                 continue
             self._place[receipt.id] = self.seen
             start, blocks = 0, measured.query.blocks
-            # What a receipt was for is the digest of its query, which is that of its block where there is just one.
+            # The purpose of a receipt is the digest of its query, which equals that of its block if there is just one.
             known = receipt.purpose if len(blocks) == 1 else None
             for block, noise in zip(blocks, measured.noises, strict=True):
                 told = ReleasedBlock(values[start : start + block.values], noise, receipt.id)
@@ -121,11 +121,11 @@ class ReleasedBlocks:
 
     @property
     def begun(self) -> bool:
-        """Whether the number of rows was read, or found to be no public one."""
+        """Whether the number of rows was read, or is known not to be public."""
         return self._rows is None
 
     def begin(self) -> None:
-        """Read the number of rows, once, where it is public: before the first release, and for those who ask for it."""
+        """Read the number of rows once, if it is public: before the first release, or when it is asked for."""
         if self._rows is not None:
             try:
                 self.knowledge.begin(self._rows())
@@ -140,7 +140,7 @@ class ReleasedBlocks:
 
 
 def _counts(block: Block) -> bool:
-    """Return whether a block is a count, or may have the meaning of one: a sum of zeros and ones has it."""
+    """Return whether a block is a count or may be equivalent to one, as a sum of zeros and ones is."""
     weight = block.weight
     return isinstance(weight, ConstantWeight | CaseWeight) or (
         isinstance(weight, ValueWeight) and weight_range(weight) == (0, 1)
@@ -148,7 +148,7 @@ def _counts(block: Block) -> bool:
 
 
 def _count_draws(measured: Measurement | ResidualMeasurement, before: DrawCounts) -> DrawCounts:
-    """Return the draws of a release and those before."""
+    """Return the number of draws including those of a release."""
     if isinstance(measured, ResidualMeasurement):
         drawn = sum([residual.number for residual, _ in measured.parts])
         return DrawCounts(before.laplace, before.gaussian + drawn)

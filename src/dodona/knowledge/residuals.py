@@ -35,12 +35,12 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-# --- Product queries, and the share that each residual has in their variance. ---
+# --- Product queries, and the share of each residual in their variance. ---
 
 
 @dataclass(frozen=True, slots=True)
 class Factor:
-    """What a row counts for by the class of one attribute."""
+    """The weight of a row by the class of one attribute."""
 
     classes: Classes
     weights: tuple[int, ...]
@@ -52,7 +52,7 @@ class Factor:
 
     @property
     def spread(self) -> Fraction:
-        """The squared length of the weights less their mean."""
+        """The squared norm of the weights after subtracting their mean."""
         return sum(weight * weight for weight in self.weights) - self.classes.number * self.mean**2
 
     def coefficients(self) -> NDArray[Any]:
@@ -68,7 +68,7 @@ Product = tuple[Factor, ...]
 
 
 def variance_shares(product: Product) -> dict[Residual, Fraction]:
-    """Return how much of each residual's σ² the variance of a product query has.
+    """Return the coefficient of each residual's σ² in the variance of a product query.
 
     Theorem: residual-reconstruction
     """
@@ -76,7 +76,7 @@ def variance_shares(product: Product) -> dict[Residual, Fraction]:
 
 
 def residuals_below(product: Product) -> Iterator[tuple[Residual, Fraction, tuple[Factor, ...]]]:
-    """Yield each residual below a product: its share of the variance, and the factors that it has."""
+    """Yield each residual below a product: its share of the variance, and its factors."""
     ordered = sorted(product, key=lambda factor: factor.classes.attribute)
     for size in range(len(ordered) + 1):
         for parts in combinations(ordered, size):
@@ -90,38 +90,38 @@ def mean_of_others(product: Product, parts: tuple[Factor, ...]) -> Fraction:
     return math.prod((factor.mean for factor in product if factor.classes not in kept), start=Fraction(1))
 
 
-# --- Allotment: how much noise each residual gets, so that targets are met at the least price. ---
+# --- Allotment: the noise of each residual that meets the targets at the least price. ---
 
 
 MOST_ENTRIES = 1 << 19
 """Patterns times residuals. Beyond, residuals that look alike share a variance."""
 MOST_KINDS = 1 << 23
 """Patterns times kinds of residuals. Beyond, each residual is allotted by its own farthest move."""
-_BITS = 24  # of a variance: rounded down, so that targets are kept
+_BITS = 24  # of a variance: rounded down, so that targets are met
 _TURNS = 2000
 _GAP = 1e-3
 
 
 @dataclass(frozen=True, slots=True)
 class VarianceTarget:
-    """A product query, and the variance that its estimate may have."""
+    """A product query and the largest variance its estimate may have."""
 
     product: Product
     variance: Fraction
 
     def __post_init__(self) -> None:
-        """Refuse variances that are none."""
+        """Raise if the variance is not positive."""
         value: object = self.variance
         if not isinstance(value, Fraction | int) or isinstance(value, bool) or value <= 0:
             raise InvalidArgument("variance", value, "write a fraction above 0")
 
 
 def allot_variances(targets: Sequence[VarianceTarget], unit: Unit) -> tuple[ResidualVariance, ...]:
-    """Return the residuals that meet all targets, each with the variance that makes them together cost least.
+    """Return the residuals that meet all targets, with the variances that minimise their total price.
 
-    For one target, where rows are added or removed, it is the closed form σ_A² = T·√(p_A/v_A)/Σ_B √(p_B·v_B), p_A being
-    the price of a residual of variance 1 and v_A its share. Else it is within a thousandth of the least price, as long
-    as patterns times residuals are at most 2^19. Where the number of rows is public, it is no part of it.
+    For one target, if rows are added or removed, it is the closed form σ_A² = T·√(p_A/v_A)/Σ_B √(p_B·v_B), where p_A is
+    the price of a residual of variance 1 and v_A its share. Otherwise it is within a thousandth of the least price, if
+    patterns times residuals are at most 2^19. A public number of rows is not measured.
 
     Theorem: residual-allotment
     """
@@ -146,7 +146,7 @@ def allot_variances(targets: Sequence[VarianceTarget], unit: Unit) -> tuple[Resi
 
 
 def _kinds(residuals: Sequence[Residual], table: NDArray[np.float64], unit: Unit) -> list[int]:
-    """Return a number for each residual: of many, those that look alike share one, and so a variance."""
+    """Return an index for each residual: among many, similar ones share an index and so a variance."""
     if (
         unit.neighbours is Neighbours.ADD_REMOVE
         or DifferencePatterns.of(residuals).size * len(residuals) <= MOST_ENTRIES
@@ -161,7 +161,7 @@ def _kinds(residuals: Sequence[Residual], table: NDArray[np.float64], unit: Unit
 
 
 def _prices(residuals: Sequence[Residual], kinds: Sequence[int], unit: Unit) -> NDArray[np.float64]:
-    """Return what the residuals of each kind cost at variance 1, one row a pattern."""
+    """Return the price of each kind of residuals at variance 1, one row per pattern."""
     alone = np.zeros((1, max(kinds) + 1))
     np.add.at(alone[0], list(kinds), [float(squared_move_added(residual)) for residual in residuals])
     if unit.neighbours is Neighbours.ADD_REMOVE:
@@ -179,7 +179,7 @@ def _prices(residuals: Sequence[Residual], kinds: Sequence[int], unit: Unit) -> 
     for residual, kind in zip(residuals, kinds, strict=True):
         table[..., kind] += np.array([float(case) for case in squared_moves(residual)])[differences.places(residual)]
     flat = table.reshape(-1, number)
-    if not unit.fixed:  # a row may also come, or go, where people are replaced
+    if not unit.fixed:  # a row may also be added or removed when people are replaced
         flat = np.concatenate([flat, alone])
     return np.unique(flat[flat.any(axis=1)].round(12), axis=0)
 
@@ -187,8 +187,8 @@ def _prices(residuals: Sequence[Residual], kinds: Sequence[int], unit: Unit) -> 
 def _balance_variances(prices: NDArray[np.float64], targets: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return variances s with max(prices/s)·max(targets·s) within a thousandth of the least.
 
-    The least is max (Σ_A √((u·prices)_A·(w·targets)_A))² over weights u of patterns and w of targets that sum to 1: a
-    concave function, which grows when each weight is multiplied by its own derivative. At weights u, w the variances
+    The minimum is max (Σ_A √((u·prices)_A·(w·targets)_A))² over weights u of patterns and w of targets that sum to 1: a
+    concave function, which grows when each weight is multiplied by its derivative. At weights u, w the variances
     √(u·prices/w·targets) have the largest price and the largest error of that weight, or more.
     """
     share = np.full(len(prices), 1 / len(prices))
@@ -213,7 +213,7 @@ def _variance(shares: Mapping[Residual, Fraction], spread: Mapping[Residual, Fra
 
 
 def _down(value: Fraction) -> Fraction:
-    """Return a fraction of few bits that is at most this one, and hardly less."""
+    """Return a fraction with few bits that is at most this one, and nearly equal."""
     unit = Fraction(2) ** (value.numerator.bit_length() - value.denominator.bit_length() - _BITS)
     return (value // unit) * unit
 
@@ -221,14 +221,14 @@ def _down(value: Fraction) -> Fraction:
 # --- The store of measured residuals: every product query over their attributes follows from them. ---
 
 
-_SEVERAL = 4  # products over the same classes: fewer are quicker one by one
+_SEVERAL = 4  # products over the same classes: fewer are faster one by one
 _MOST_AT_ONCE = 1 << 20  # numbers
-_SLACK = 1 + 1e-9  # scales were rounded up, by less than this
+_SLACK = 1 + 1e-9  # scales were rounded up by less than this
 
 
 @dataclass(frozen=True, slots=True)
 class _Side:
-    """What one attribute adds to a product query."""
+    """The contribution of one attribute to a product query."""
 
     coefficients: NDArray[np.float64]
     """Of each Helmert row."""
@@ -240,10 +240,10 @@ class _Side:
 
 
 class ResidualStore:
-    """Residuals with their variances. It grows, and what is measured again is weighed with what was known."""
+    """Residuals and their variances. It grows; repeated measurements are averaged by precision."""
 
     def __init__(self, *, total: int | None) -> None:
-        """Take the number of rows where it is exact and public."""
+        """Take the number of rows if it is exact and public."""
         self._rows: dict[tuple[Classes, ...], tuple[NDArray[np.float64], float]] = {}
         self.version = 0
         """Grows with each measurement."""
@@ -254,12 +254,12 @@ class ResidualStore:
         return len(self._rows)
 
     def variance(self, residual: Residual) -> float:
-        """Return how well a residual is known; infinite where it was never measured."""
+        """Return the variance of a residual; infinite if it was never measured."""
         found = self._rows.get(residual.classes)
         return math.inf if found is None else found[1]
 
     def add(self, residual: Residual, values: Sequence[int] | NDArray[np.int64], variance: float) -> None:
-        """Take the Helmert rows of a residual, in the order of its rows; a second measurement is weighed in.
+        """Add the Helmert rows of a residual, in order; a repeated measurement is averaged by precision.
 
         Theorem: residual-reconstruction
         """
@@ -274,9 +274,9 @@ class ResidualStore:
         self.version += 1
 
     def expecting(self, parts: Iterable[tuple[Residual, Fraction]], *, fixed: bool) -> ResidualStore:
-        """Return the store after more residuals, whose numbers are not known yet: variances need none of them.
+        """Return the store after residuals whose values are unknown: variances do not depend on them.
 
-        Where the number of rows is public (`fixed`), it counts as known before it was read.
+        If the number of rows is public (`fixed`), it counts as known even before it is read.
         """
         found = ResidualStore(total=0 if fixed else None)
         found._rows |= self._rows
@@ -285,7 +285,7 @@ class ResidualStore:
         return found
 
     def lookup(self, pattern: CountPattern) -> KnownValues | None:
-        """Return the answer to a product query; None where a residual that it needs was not measured.
+        """Return the answer to a product query; None if a residual it needs was not measured.
 
         Theorem: residual-reconstruction
         """
@@ -305,7 +305,7 @@ class ResidualStore:
                     continue
                 own *= side.spread
                 largest *= side.largest
-                if rows.size > 1:  # the first axis goes, one attribute after the other
+                if rows.size > 1:  # contract the first axis, one attribute at a time
                     rows = side.coefficients @ rows.reshape(len(side.coefficients), -1)
                 else:
                     factor *= side.first
@@ -317,7 +317,7 @@ class ResidualStore:
         return KnownValues((value,), _residual_laws(variance, reach))
 
     def lookup_all(self, patterns: Sequence[CountPattern]) -> list[KnownValues | None]:
-        """Return the answers to many product queries, those over the same classes in one pass."""
+        """Return the answers to many product queries, with one pass for those over the same classes."""
         found: list[KnownValues | None] = [None] * len(patterns)
         alike: defaultdict[tuple[Classes, ...], list[int]] = defaultdict(list)
         for place, pattern in enumerate(patterns):
@@ -337,7 +337,7 @@ class ResidualStore:
         return found
 
     def _lookup_alike(self, classes: tuple[Classes, ...], sets: Sequence[tuple[int, ...]]) -> Iterator[KnownValues]:
-        """Yield what `lookup` returns for each product, up to the rounding of its value; nothing where that is None.
+        """Yield the result of `lookup` for each product, up to rounding; yield nothing where it is None.
 
         Theorem: residual-reconstruction
         """
@@ -365,7 +365,7 @@ class ResidualStore:
             yield KnownValues((one,), _residual_laws(spread, farthest))
 
     def cells(self, pattern: CountPattern) -> KnownValues | None:
-        """Return all cells of a marginal in row-major order, and the law that is one for all of them."""
+        """Return all cells of a marginal in row-major order, and their common error law."""
         total: NDArray[np.float64] = np.zeros([own.number for own in pattern.classes])
         variance = reach = 0.0
         for inner in _subsets(len(pattern.classes)):
@@ -390,15 +390,15 @@ class ResidualStore:
 
 @lru_cache(maxsize=1 << 12)
 def _residual_laws(variance: float, reach: float) -> tuple[ErrorLaw]:
-    """Return the law of an estimate of this variance, in which no released number counts more than `reach` times.
+    """Return the law of an estimate with this variance, where no released value has a coefficient above `reach`.
 
-    Many products share few laws.
+    Cached, as many products share few laws.
     """
     return (NoiseSum(()) if variance == 0 else GaussianSumBound(variance * _SLACK, reach),)
 
 
 def _contract(rows: NDArray[np.float64], coefficients: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
-    """Return for each line of coefficients, an attribute after the other, the rows summed with their products."""
+    """Return, for each line of coefficients, the rows contracted with their products, one attribute at a time."""
     found = rows.reshape(1, -1)
     for own in coefficients:
         number = own.shape[1]
@@ -418,7 +418,7 @@ def _index_subsets(number: int) -> Iterator[tuple[int, ...]]:
 
 @lru_cache(maxsize=256)
 def _lifted(number: int) -> NDArray[np.float64]:
-    """Return the Helmert rows over their squared lengths."""
+    """Return the Helmert rows divided by their squared norms."""
     steps = np.arange(1, number)
     return helmert_matrix(number) / (steps * (steps + 1))[:, None]
 

@@ -35,13 +35,13 @@ class RowCount:
 
     @property
     def variance(self) -> float:
-        """0 where it is exact."""
+        """Its variance; 0 if it is exact."""
         return 0.0 if self.noise is None else noise_variance(self.noise)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CountTable:
-    """Released counts of all combinations of classes, with independent noise of one law in each."""
+    """Released counts of all combinations of classes, with independent noise of the same law."""
 
     classes: tuple[Classes, ...]
     """In the order of the axes."""
@@ -51,17 +51,17 @@ class CountTable:
     _sum: float = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        """Add them up once."""
+        """Compute the total once."""
         object.__setattr__(self, "values", self.values.reshape([own.number for own in self.classes]))
         object.__setattr__(self, "_sum", float(self.values.sum()))
 
     @property
     def size(self) -> int:
-        """How many counts there are."""
+        """The number of counts."""
         return self.values.size
 
     def product(self, pattern: CountPattern, rows: RowCount | None) -> KnownValues | None:
-        """Return a product of sets of classes, with its law; None where it is seen in other classes.
+        """Return a product of sets of classes, with its error law; None if it uses other classes.
 
         Theorem: table-of-counts
         """
@@ -71,14 +71,14 @@ class CountTable:
         if not sets.keys() <= set(self.classes):
             return None
         table, number = self.values, 1
-        for own in self.classes:  # the first axis goes, one attribute after the other
+        for own in self.classes:  # contract the first axis, one attribute at a time
             members = sets.get(own)
             table = table.sum(axis=0) if members is None else table[class_mask(own, members)].sum(axis=0)
             number *= own.number if members is None else members.bit_count()
         return self._counted([float(table)], [number], rows)
 
     def lookup(self, block: Block, rows: RowCount | None) -> KnownValues | None:
-        """Return each answer of a block with its law; None where the block distinguishes cells within a class.
+        """Return each answer of a block with its error law; None if the block splits a class.
 
         Theorem: table-of-counts
         """
@@ -101,12 +101,12 @@ class CountTable:
         return KnownValues(values, tuple(laws))
 
     def _law_of_sum(self, weights: NDArray[np.int64], share: float, rows: RowCount | None) -> NoiseSum:
-        """Return the law of a sum of some counts, each times its weight."""
+        """Return the error law of a weighted sum of counts."""
         others = NoiseTerm.of(share, self.noise, self.size - len(weights))
         return _with_rows(NoiseSum((*NoiseSum.of(weights - share, self.noise).terms, others)), share, rows)
 
     def _counted(self, sums: Sequence[float], numbers: Sequence[int], rows: RowCount | None) -> KnownValues:
-        """Return sums of so many of all counts each, sharpened by the number of rows, with their laws."""
+        """Return sums of `numbers` counts each, adjusted by the number of rows, with their error laws."""
         variance = noise_variance(self.noise)
         values = [
             self._sharpened(own, _share(self.size, number, variance, rows), rows)
@@ -115,19 +115,19 @@ class CountTable:
         return KnownValues(values, tuple(count_law(self.size, number, self.noise, rows) for number in numbers))
 
     def _sharpened(self, value: float, share: float, rows: RowCount | None) -> float:
-        """Return a sum less the share of what all counts together are off the number of rows."""
+        """Return a sum minus its share of the difference between the total and the number of rows."""
         return value if rows is None else value + share * (rows.value - self._sum)
 
 
 def _sum_members(values: NDArray[np.float64], members: NDArray[np.bool_]) -> float:
-    """Return the sum of some values; memory for a large copy would take longer than the sum."""
+    """Return the sum of selected values; copying them would take longer than the sum."""
     spans = (slice(start, start + _AT_ONCE) for start in range(0, len(values), _AT_ONCE))
     return sum([float(members[span].astype(np.float64) @ values[span]) for span in spans])
 
 
 @lru_cache(maxsize=1 << 14)
 def count_law(size: int, number: int, noise: Noise, rows: RowCount | None) -> NoiseSum:
-    """Return the law of the sum of some of all counts, the number of rows being known or not.
+    """Return the error law of the sum of `number` counts, given the number of rows if it is known.
 
     Theorem: table-of-counts
     """
@@ -137,7 +137,7 @@ def count_law(size: int, number: int, noise: Noise, rows: RowCount | None) -> No
 
 
 def _share(size: int, total: float, variance: float, rows: RowCount | None) -> float:
-    """Return the λ with the least variance Σ(w - λ)²·v + λ²·v₀: it is v·Σw/(N·v + v₀)."""
+    """Return the λ that minimises the variance Σ(w - λ)²·v + λ²·v₀: it is v·Σw/(N·v + v₀)."""
     if rows is None:
         return 0.0
     return variance * total / (size * variance + rows.variance)

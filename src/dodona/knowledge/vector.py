@@ -1,4 +1,4 @@
-"""The NumPy kernel: sums and scales regions of a weight vector in place, where numba is not installed."""
+"""The NumPy kernel: sums and scales regions of a weight vector in place if numba is not installed."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from dodona.knowledge.region import Region
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-_KERNEL_CHUNK = 1 << 13  # cells that stay in the fastest memory
+_KERNEL_CHUNK = 1 << 13  # cells that stay in the fastest cache
 
 
 def inside(weights: NDArray[np.float64], region: Region) -> float:
-    """Return the weight of a region."""
+    """Return the total weight of a region."""
     view = _view(weights, region)
     mask = region.mask
     if mask is None:
@@ -43,7 +43,7 @@ def scale(weights: NDArray[np.float64], region: Region, factor: float) -> None:
 
 
 def _view(weights: NDArray[np.float64], region: Region) -> NDArray[np.float64]:
-    """Return the rows that are meant: a view, or a copy where they are no slices."""
+    """Return the selected rows: a view, or a copy if they do not form slices."""
     columns = slice(region.first, region.first + region.width)
     if region.index is None:
         return weights.reshape(-1, region.pitch)[region.starts() // region.pitch, columns]
