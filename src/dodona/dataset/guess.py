@@ -212,7 +212,7 @@ def plain_name(text: str) -> str:
     """
     kept = re.sub(r"\W+", "_", unicodedata.normalize("NFKC", text)).strip("_")
     kept = kept if kept[:1].isidentifier() else f"c_{kept}".strip("_")
-    while not is_name(kept):  # too long, or with letters that turn into others
+    while not is_name(kept):  # too long, or changed by NFKC normalization
         kept = kept[:-1] or "c"
     return kept
 

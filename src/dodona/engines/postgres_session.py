@@ -36,7 +36,7 @@ ResultT = TypeVar("ResultT")
 
 _SETTINGS = {
     "default_transaction_read_only": "on",
-    "search_path": "pg_catalog, pg_temp",  # temporary tables come first unless listed
+    "search_path": "pg_catalog, pg_temp",  # unless listed, temporary tables come first
     "standard_conforming_strings": "on",
     "client_encoding": "UTF8",
     "TimeZone": "UTC",

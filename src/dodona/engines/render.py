@@ -324,7 +324,7 @@ def check_statement(table: Table, rows: int) -> Statement:
 
 
 def unread_statement(table: Table) -> Statement:
-    """Return the statement that counts, for each column with `<outside>`, rows with and without a declared value.
+    """Return the statement that counts, for each column with `<outside>`, rows with a declared and an undeclared value.
 
     Columns without `<outside>` are omitted: they do not distinguish the two.
     """

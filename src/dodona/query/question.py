@@ -220,8 +220,8 @@ def _operands(condition: Expression) -> Iterator[Expression]:
 
 
 ReadAs = Literal["value", "number", "boolean", "date", "year", "quarter", "month", "week", "day"]
-"""The first value of a group in its column's own type, or the text of a CASE; a number, truth or date that was
-extracted or written in a CASE; or the first day of the year, quarter, month or week that a date was cut to."""
+"""How a program reads a group: its first value in the column's type, or the text of a CASE; a number, boolean or date
+that was extracted or written in a CASE; or the first day of the year, quarter, month or week of a truncated date."""
 
 
 @dataclass(frozen=True, slots=True)

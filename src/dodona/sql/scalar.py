@@ -112,7 +112,7 @@ def if_then_else(guard: Predicate, then: Predicate, otherwise: Predicate) -> Pre
 
 
 def build_case(branches: list[tuple[Predicate, Scalar]], otherwise: Scalar) -> Scalar:
-    """Return the scalar of the first branch that holds, otherwise the last one."""
+    """Return the scalar of the first branch that holds, or `otherwise` if none does."""
     found: list[tuple[Predicate, Leaf]] = []
     for guard, scalar in branches:
         found.extend((conjunction(guard, inner), leaf) for inner, leaf in scalar.branches)
