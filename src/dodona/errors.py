@@ -33,7 +33,7 @@ class DodonaError(Exception):
 
 
 class InvalidRequest(DodonaError):
-    """The request is wrong; the message says what to write instead."""
+    """The request is wrong but can be fixed; the message says what to write instead."""
 
     code = "invalid-request"
     exit_code = 2
@@ -51,7 +51,7 @@ class Refused(DodonaError):
 
 
 class Unavailable(DodonaError):
-    """The server failed. The text is constant, so that a failure cannot carry data."""
+    """The failure is on our side. The text is constant, so that a failure cannot carry data."""
 
     code = "unavailable"
     exit_code = 4
@@ -69,7 +69,7 @@ class InvariantBroken(DodonaError):
 
 
 class InvalidArgument(InvalidRequest):
-    """An argument is outside the accepted range; no noise was drawn."""
+    """An argument has a value that is not accepted; no noise was drawn."""
 
     code = "invalid-argument"
 
