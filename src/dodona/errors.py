@@ -1,4 +1,4 @@
-"""The four families of errors. A message is a function of public facts only and says whether anything was charged."""
+"""The four families of errors. A message depends on public facts only and says whether anything was charged."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from typing import ClassVar, Self
 
 
 class DodonaError(Exception):
-    """The root of every error that Dodona raises on purpose.
+    """The base class of every error that Dodona raises deliberately.
 
-    The class fields are the one table that maps an error to the command line, HTTP and SQL.
+    The class fields are the only table that maps an error to the command line, HTTP and SQL.
     """
 
     code: ClassVar[str] = "error"
@@ -18,14 +18,14 @@ class DodonaError(Exception):
     sqlstate: ClassVar[str] = "XX000"
 
     def __init__(self, message: str, *, charged: bool = False) -> None:
-        """Keep the message and say after it whether the budget was touched."""
+        """Store the message, followed by whether the budget was charged."""
         message = printable(message)
         self.message = message
         self.charged = charged
         super().__init__(f"{message} {'The charge stands.' if charged else 'Nothing was charged.'}")
 
     def after_charge(self) -> Self:
-        """Return the same error of somebody who was charged before it: whoever raised it did not know."""
+        """Return the same error marked as charged, for a charge that the code raising it did not know about."""
         told = type(self).__new__(type(self))
         told.__dict__.update(self.__dict__)
         DodonaError.__init__(told, self.message, charged=True)
@@ -33,7 +33,7 @@ class DodonaError(Exception):
 
 
 class InvalidRequest(DodonaError):
-    """You can fix it: the request is wrong and the message says what to write instead."""
+    """The request is wrong but can be fixed; the message says what to write instead."""
 
     code = "invalid-request"
     exit_code = 2
@@ -42,7 +42,7 @@ class InvalidRequest(DodonaError):
 
 
 class Refused(DodonaError):
-    """The request is valid and the policy says no."""
+    """The request is valid, but the policy forbids it."""
 
     code = "refused"
     exit_code = 3
@@ -51,7 +51,7 @@ class Refused(DodonaError):
 
 
 class Unavailable(DodonaError):
-    """Our side failed. The text is constant, so that a failure cannot carry data."""
+    """The failure is on our side. The text is constant, so that a failure cannot carry data."""
 
     code = "unavailable"
     exit_code = 4
@@ -60,7 +60,7 @@ class Unavailable(DodonaError):
 
 
 class InvariantBroken(DodonaError):
-    """A bug: serving stops."""
+    """An internal bug: serving stops."""
 
     code = "invariant-broken"
     exit_code = 70
@@ -69,12 +69,12 @@ class InvariantBroken(DodonaError):
 
 
 class InvalidArgument(InvalidRequest):
-    """An argument is outside what is accepted; nothing was drawn."""
+    """An argument has a value that is not accepted; no noise was drawn."""
 
     code = "invalid-argument"
 
     def __init__(self, argument: str, value: object, accepted: str) -> None:
-        """Name the argument, the value that came and what may be written instead."""
+        """Name the argument, the value received and what is accepted instead."""
         self.argument = argument
         self.value = value
         self.accepted = accepted
@@ -82,29 +82,29 @@ class InvalidArgument(InvalidRequest):
 
 
 class Halted(Refused):
-    """A sparse vector has told its last positive."""
+    """A sparse vector has released its last positive."""
 
     code = "halted"
 
     def __init__(self, positives: int) -> None:
-        """Say how many positives it was opened for."""
+        """State how many positives the sparse vector was opened for."""
         super().__init__(f"This threshold was opened for {positives} positives and has told them all. Open a new one.")
 
 
 class EntropyFailed(Unavailable):
-    """The source of randomness failed, so no noise was drawn and no answer left."""
+    """The source of randomness failed, so no noise was drawn and no answer was released."""
 
     code = "entropy-failed"
 
     def __init__(self, *, charged: bool = False) -> None:
-        """Say it in constant words."""
+        """Use a constant message."""
         super().__init__("The source of randomness failed. Nothing was answered.", charged=charged)
 
 
 def printable(text: str) -> str:
-    r"""Return a text that another wrote as it may be shown on a terminal or a page: what steers either is spelled out.
+    r"""Escape untrusted text for display on a terminal or a page.
 
-    That is escape sequences, other control characters, and marks that turn the direction of writing or hide.
+    Escapes control characters, escape sequences, and invisible or direction-changing marks.
 
     >>> printable("count\x1b[31m, \u202eevil"), printable("naïve, two\nlines")
     ('count\\x1b[31m, \\u202eevil', 'naïve, two\nlines')
@@ -115,7 +115,7 @@ def printable(text: str) -> str:
 
 
 def printable_json(text: str) -> str:
-    r"""Return JSON text that means the same, with whatever steers a terminal escaped.
+    r"""Return equivalent JSON text with terminal control characters escaped.
 
     >>> printable_json('"\u202eevil"')
     '"\\u202eevil"'
@@ -139,7 +139,7 @@ def _spelled(character: str) -> str:
 
 
 def _shown(value: object, longest: int = 60) -> str:
-    """Return a short repr, whatever the value is: a repr may raise, as it does for integers of thousands of digits."""
+    """Return a short repr of any value; a repr may raise, as it does for integers of thousands of digits."""
     try:
         text = repr(value)
     except Exception:  # noqa: BLE001  the error at hand must not be lost for another one

@@ -1,4 +1,4 @@
-"""Exact numbers: parse what a proof rests on into integers and fractions, and format them for people; searches.
+"""Exact numbers: parsing into integers and fractions, formatting for people, and searches.
 
 A float means its shortest decimal, so `0.1` is exactly 1/10. Every parser takes the name of the argument and its
 bounds, and raises `InvalidArgument` for anything without an exact, finite meaning inside them.
@@ -26,7 +26,7 @@ _DECIMAL_OR_RATIO = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d{1,4})?|[+-
 
 
 def to_fraction(value: Exact, *, argument: str, lower: Fraction, upper: Fraction) -> Fraction:
-    """Return the fraction that `value` means, which must lie from `lower` to `upper`.
+    """Parse `value` as an exact fraction between `lower` and `upper`, inclusive.
 
     >>> to_fraction(0.1, argument="scale", lower=Fraction(0), upper=Fraction(1))
     Fraction(1, 10)
@@ -45,7 +45,7 @@ def to_fraction(value: Exact, *, argument: str, lower: Fraction, upper: Fraction
 
 
 def to_integer(value: int, *, argument: str, lower: int, upper: int) -> int:
-    """Return the integer that `value` means, which must lie from `lower` to `upper`.
+    """Validate `value` as an integer between `lower` and `upper`, inclusive.
 
     >>> to_integer(3, argument="positives", lower=1, upper=10)
     3
@@ -58,7 +58,7 @@ def to_integer(value: int, *, argument: str, lower: int, upper: int) -> int:
 
 
 def python_number(value: object) -> int | float | None:
-    """Return a number as Python's own, whichever library it comes from; None where the value is no number.
+    """Convert a number from any library to a built-in int or float; None if the value is not a number.
 
     >>> python_number(Fraction(1, 2)), python_number(50), python_number(True), python_number("50")
     (0.5, 50, None, None)
@@ -75,7 +75,7 @@ def python_number(value: object) -> int | float | None:
 
 
 def to_share(value: Exact, *, argument: str) -> Fraction:
-    """Return the part of a whole that `value` means: a percentage such as "2%", or a number from 0 to 1.
+    """Parse a share of a whole: a percentage such as "2%", or a number from 0 to 1.
 
     >>> to_share("2%", argument="max_price"), to_share(0.5, argument="max_price")
     (Fraction(1, 50), Fraction(1, 2))
@@ -90,7 +90,7 @@ def to_share(value: Exact, *, argument: str) -> Fraction:
 
 
 def format_decimal_rounded_down(share: Fraction) -> str:
-    """Return a decimal of three digits, without an exponent, that is no larger than a share of a whole.
+    """Format a share as a decimal with three significant digits and no exponent, rounded down.
 
     >>> [format_decimal_rounded_down(Fraction(share)) for share in ("2/3", "1/4", "1", "1/30000", "0")]
     ['0.666', '0.25', '1', '0.0000333', '0']
@@ -104,7 +104,7 @@ def format_decimal_rounded_down(share: Fraction) -> str:
 
 
 def format_percent_rounded_up(share: Fraction) -> str:
-    """Return a percentage of two digits that is no smaller than the share.
+    """Format a share as a percentage with two significant digits, rounded up.
 
     >>> [format_percent_rounded_up(Fraction(share)) for share in ("0.0312", "1/25", "999/1000")]
     ['3.2%', '4%', '100%']
@@ -119,7 +119,7 @@ def format_percent_rounded_up(share: Fraction) -> str:
 
 
 def format_fraction(number: Fraction) -> str:
-    """Return the fraction as people write it: powers of ten and of two from a million up, else as a ratio.
+    """Format a fraction for people: a power of ten or two from a million up, otherwise a ratio.
 
     >>> [format_fraction(number) for number in (Fraction(1, 1000), Fraction(-(2**62)), Fraction(1, 10**12))]
     ['1/1000', '-2^62', '10^-12']
@@ -136,7 +136,7 @@ def format_fraction(number: Fraction) -> str:
 
 
 def format_percent(share: Fraction | float) -> str:
-    """Return a share of a whole in percent, as people write it.
+    """Format a share as a percentage for people.
 
     >>> [format_percent(share) for share in (0, 1, 0.5, 0.03456, 0.98777, 0.99998, 2e-6, 1e-9, 11.3, 1234.5)]
     ['0%', '100%', '50%', '3.46%', '98.78%', '99.998%', '0.0002%', 'less than 0.0001%', '1,130%', '123,400%']
@@ -148,7 +148,7 @@ def format_percent(share: Fraction | float) -> str:
         return "less than 0.0001%"
     if number >= 100:  # noqa: PLR2004  beyond the whole, digits behind the point say nothing
         return f"{float(f'{number:.4g}'):,.0f}%"
-    part = min(number, 100 - number)  # near the whole, what is missing to it is what counts
+    part = min(number, 100 - number)  # near 100%, the distance to 100% sets the precision
     text = f"{number:.{max(0, 2 - _magnitude(max(part, 1e-4)))}f}"
     return f"{text.rstrip('0').rstrip('.') if '.' in text else text}%"
 
@@ -162,7 +162,7 @@ def _is_narrow(number: Fraction) -> bool:
 
 
 def _parse_fraction(value: object) -> Fraction | None:
-    """Return the fraction, or None where the value has no exact finite meaning."""
+    """Return the fraction, or None if the value has no exact finite meaning."""
     match value:
         case bool():
             return None
@@ -172,21 +172,21 @@ def _parse_fraction(value: object) -> Fraction | None:
             return Fraction(int(value))
         case float():
             return _from_float(value)
-        case Decimal() | str() | Real():  # a float of numpy prints its own shortest decimal
+        case Decimal() | str() | Real():  # a numpy float prints its own shortest decimal
             return _from_text(str(value).strip())
         case _:
             return None
 
 
 def _from_float(value: float) -> Fraction | None:
-    """Return the shortest decimal; a subnormal has lost digits that were meant, so it has none."""
+    """Return the float's shortest decimal; None for a subnormal, which has already lost digits."""
     if value == 0 or (math.isfinite(value) and abs(value) >= sys.float_info.min):
         return Fraction(float.__repr__(value))
     return None
 
 
 def _from_text(text: str) -> Fraction | None:
-    """Return the decimal or ratio; the length is held first, as 1e999999 would be written out in full."""
+    """Parse a decimal or a ratio; the length is checked first, because 1e999999 would be expanded in full."""
     if len(text) > _LONGEST_TEXT or not _DECIMAL_OR_RATIO.fullmatch(text):
         return None
     _, _, divisor = text.partition("/")
@@ -194,7 +194,7 @@ def _from_text(text: str) -> Fraction | None:
 
 
 def format_decimal(number: Fraction, *, digits: int | None = None) -> str:
-    """Return a number as people write it: the whole decimal where it ends, else the ratio; or some digits of it.
+    """Format a number for people: a finite decimal in full, otherwise a ratio; or rounded to `digits` digits.
 
     >>> [format_decimal(Fraction(number)) for number in ("1/4", "-3", "1/3")], format_decimal(Fraction(1, 3), digits=3)
     (['0.25', '-3', '1/3'], '0.333')
@@ -202,7 +202,7 @@ def format_decimal(number: Fraction, *, digits: int | None = None) -> str:
     if digits is not None:
         return f"{float(number):.{digits}g}"
     rest, places = number.denominator, 0
-    while rest % 10 in {0, 2, 4, 5, 6, 8}:  # each round takes one 2, one 5 or both out of the denominator
+    while rest % 10 in {0, 2, 4, 5, 6, 8}:  # each pass removes one 2, one 5 or both from the denominator
         rest //= 10 if rest % 10 == 0 else 5 if rest % 5 == 0 else 2
         places += 1
     if rest != 1:
@@ -214,16 +214,16 @@ def format_decimal(number: Fraction, *, digits: int | None = None) -> str:
     return f"{sign}{scaled[:-places]}.{scaled[-places:]}".rstrip("0").rstrip(".")
 
 
-# --- Searches: each returns an end at which the condition holds, so that a result is on the safe side. ---
+# --- Searches: each returns an end where the condition holds, so that the result is on the safe side. ---
 
 
 _GOLDEN = (math.sqrt(5) - 1) / 2
 
 
 def smallest_integer(holds: Callable[[int], bool], low: int, high: int) -> int:
-    """Return the least whole number above `low` from which on a condition holds, at most `high`.
+    """Return the smallest integer above `low`, and at most `high`, from which on a condition holds.
 
-    The ends are not tried: the condition counts as false at `low` and as true at `high`.
+    The ends are not tested: the condition is assumed false at `low` and true at `high`.
 
     >>> smallest_integer(lambda number: number**2 >= 50, 0, 100)
     8
@@ -235,10 +235,10 @@ def smallest_integer(holds: Callable[[int], bool], low: int, high: int) -> int:
 
 
 def largest_integer(holds: Callable[[int], bool], low: int, high: int) -> int:
-    """Return the largest whole number from `low` to `high` up to which a condition holds.
+    """Return the largest integer from `low` to `high` up to which a condition holds.
 
-    It counts as true at `low`, which is not tried. The steps double from there, so that large numbers are only tried
-    where the result is large.
+    It is assumed true at `low`, which is not tested. Steps double from there, so large numbers are tested only if the
+    result is large.
 
     >>> largest_integer(lambda number: number**2 <= 50, 0, 1000)
     7
@@ -252,11 +252,11 @@ def largest_integer(holds: Callable[[int], bool], low: int, high: int) -> int:
 def smallest_number(
     holds: Callable[[float], bool], low: float, high: float, *, near: float, geometric: bool = False
 ) -> float:
-    """Return nearly the least number at which a condition holds that is false below it and true above.
+    """Return approximately the smallest number at which a monotone condition (false, then true) holds.
 
-    It holds at the number returned: one that was tried, or `high`, where it counts as true without being tried. Just
-    below it, by a relative distance of `near` or by its square, it does not hold. Where the ends are positive and of
-    different orders of magnitude, halve their ratio (`geometric`).
+    The condition holds at the result, which was tested or is `high`, where it is assumed true. It fails just below,
+    within a relative distance of `near` or its square. With positive ends of different orders of magnitude, set
+    `geometric` to bisect their ratio.
 
     >>> root = smallest_number(lambda number: number**2 >= 2, 0, 2, near=1e-12)
     >>> root**2 >= 2, round(root, 9)
@@ -268,9 +268,9 @@ def smallest_number(
 def largest_number(
     holds: Callable[[float], bool], low: float, high: float, *, near: float, geometric: bool = False
 ) -> float:
-    """Return nearly the largest number at which a condition holds that is true below it and false above.
+    """Return approximately the largest number at which a monotone condition (true, then false) holds.
 
-    It holds at the number returned: one that was tried, or `low`, where it counts as true without being tried. Else as
+    The condition holds at the result, which was tested or is `low`, where it is assumed true. Otherwise as
     `smallest_number`.
 
     >>> root = largest_number(lambda number: number**2 <= 2, 0, 2, near=1e-12)
@@ -281,9 +281,9 @@ def largest_number(
 
 
 def minimize_unimodal(function: Callable[[float], float], low: float, high: float, *, near: float) -> float:
-    """Return about where a function that falls and then rises is least, by golden section to an absolute distance.
+    """Return approximately the minimizer of a unimodal function, by golden section to an absolute distance `near`.
 
-    The function was tried at the number returned, and was no larger at the last others that were.
+    The function was evaluated at the result, and was no larger there than at the last other points evaluated.
 
     >>> round(minimize_unimodal(lambda number: (number - 1) ** 2, 0, 3, near=1e-6), 5)
     1.0
@@ -305,10 +305,10 @@ def minimize_unimodal(function: Callable[[float], float], low: float, high: floa
 def _bisect(
     holds: Callable[[float], bool], low: float, high: float, near: float, *, geometric: bool
 ) -> tuple[float, float]:
-    """Return the last numbers, near each other, at which a condition did not hold and at which it did."""
+    """Bisect to two nearby numbers: the last where the condition failed and the last where it held."""
     while high - low > near * (low if geometric else max(high, near)):
         middle = math.sqrt(low * high) if geometric else (low + high) / 2
-        if not low < middle < high:  # no number is left between them
+        if not low < middle < high:  # no float is left between them
             break
         low, high = (low, middle) if holds(middle) else (middle, high)
     return low, high

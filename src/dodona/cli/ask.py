@@ -45,11 +45,11 @@ _DOT, _LINE = "●", "─"
 _MOST_ROWS = 60
 _MOST_BARS = 60
 _NARROWEST = 12
-_BARS = 36  # letters for all bars of a row together
+_BARS = 36  # characters for all bars of a row together
 
 
 def interval_bars(estimates: Sequence[Estimate], *, width: int = 32) -> list[str]:
-    """Return one picture for each estimate; an end that is not known runs to the edge.
+    """Draw one interval bar per estimate; an unknown end extends to the edge.
 
     >>> for bar in interval_bars([Estimate(2, 1, 3), Estimate(8, 6, 10)], width=19):
     ...     print(bar.rstrip())
@@ -151,7 +151,7 @@ def quote(  # noqa: PLR0913  each is an option
 
 @dataclass(frozen=True, slots=True)
 class AskOptions:
-    """What a command asks for."""
+    """The options of a command that asks a question."""
 
     within: int | float | str | dict[str, int | float | str] | None
     epsilon: str | None
@@ -161,10 +161,10 @@ class AskOptions:
 
 
 def _agree_on_price(curator: Curator, text: str, wish: AskOptions, key: str | None) -> Fraction | str | None:
-    """Show the price and return it if a person agrees to it: no more than that is paid."""
+    """Show the price and return it if the user agrees: no more than that is charged."""
     desk = curator.desk
     if key is not None and desk.dataset.ledger.receipt(key, analyst=desk.analyst) is not None:
-        return wish.max_price  # it was paid for
+        return wish.max_price  # already paid for
     offer = curator.quote(
         text,
         within=wish.within,
@@ -174,7 +174,7 @@ def _agree_on_price(curator: Curator, text: str, wish: AskOptions, key: str | No
         fresh=wish.fresh,
     )
     if offer.price.share == 0 or not offer.affordable:
-        return wish.max_price  # free, or refused in the words of the refusal
+        return wish.max_price  # free, or about to be refused with its own message
     expected = ", ".join(map(str, offer.accuracy))
     typer.echo(f"Price: {offer.price}.{f' Expected: {expected}.' if expected else ''} {offer.explanation}")
     if not typer.confirm("Pay it?"):
@@ -204,7 +204,7 @@ def show_answer(answer: Answer, screen: Console, output: Path | None = None) -> 
 
 
 def check_output(output: Path | None) -> Path | None:
-    """Return where an answer is to be written; what could not be written is refused before anything is charged."""
+    """Validate the output path before anything is charged."""
     if output is None:
         return None
     if output.suffix not in _WRITERS:
@@ -253,7 +253,7 @@ _WRITERS: dict[str, Callable[[Answer, Path], None]] = {
 
 
 def _count_fitting_columns(answer: Answer, width: int) -> int:
-    """Return how many columns have room on a screen, at least one."""
+    """Return how many columns fit on a screen, at least one."""
     from dodona.answer.display import cell_text
 
     used = 0

@@ -55,7 +55,7 @@ def init(  # noqa: PLR0913  each is an option
         )
         place = find_place(source, table=table, engine=engine)
         path = default_output(place) if output is None else output
-        if path.exists():  # refused before the rows are read, which may take long
+        if path.exists():  # refuse before reading the rows, which may take long
             raise FileExists(str(path))
         opened = inspect_place(place)
         try:
@@ -101,14 +101,14 @@ def _show(draft: Draft, path: Path) -> None:
 
 
 def _spending(path: Path) -> str:
-    """Return what questions take that do not say how accurate they are to be, and the most that one takes."""
+    """Describe the cost of questions without a stated accuracy, and the maximum price of one question."""
     from dodona.curator.request import count_share
     from dodona.dataset.file import DatasetFile
     from dodona.numbers import format_percent, to_share
 
     file = DatasetFile.draft(path)
     unit = file.schema.unit
-    part = to_share(file.within, argument="within")  # a draft leaves it to be chosen
+    part = to_share(file.within, argument="within")  # a draft leaves it open
     share = count_share(unit, file.budget, float(part * unit.size), file.confidence)
     return (
         f"A question that does not say how accurate is answered within {file.within}: a count then takes "
@@ -118,7 +118,7 @@ def _spending(path: Path) -> str:
 
 
 def _unit(draft: Draft) -> list[str]:
-    """Return what is proposed about who is protected."""
+    """Describe the proposed privacy unit."""
     from dodona.dataset.guess import CAP_EPSILON
 
     unit = {key.name: key for key in draft.unit}

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from dodona.ledger.ledger import Ledger
 
 
-# --- Which ledger a command is about: that of a dataset file, a path, an address, or a name in the environment. ---
+# --- Locating the ledger of a command: by dataset file, path, address, or environment variable. ---
 
 
 DATASET_SUFFIX = ".toml"
@@ -34,7 +34,7 @@ HeadOption = Annotated[Path | None, typer.Option(help="The head file; beside the
 
 
 def open_named_ledger(ledger: str, head: Path | None) -> Ledger:
-    """Return the ledger, open."""
+    """Open the ledger."""
     if ledger.endswith(DATASET_SUFFIX):
         from dodona.dataset import open_dataset_ledger
 
@@ -45,7 +45,7 @@ def open_named_ledger(ledger: str, head: Path | None) -> Ledger:
 
 
 def locate_ledger_and_head(ledger: str, head: Path | None) -> tuple[str | Path, Path | None]:
-    """Return where a ledger and its head are; a dataset file says both."""
+    """Return the locations of a ledger and its head; a dataset file gives both."""
     if ledger.endswith(DATASET_SUFFIX):
         from dodona.dataset import DatasetFile
 
@@ -55,9 +55,9 @@ def locate_ledger_and_head(ledger: str, head: Path | None) -> tuple[str | Path, 
 
 
 def parse_ledger_place(text: str) -> str:
-    """Return the place; an address with a password in it is better kept in the environment.
+    """Resolve the location; an address with a password is better kept in the environment.
 
-    A variable holds an address or a whole path: whatever else it is may be a secret, and is not shown.
+    A variable must hold an address or an absolute path: anything else may be a secret, and is not shown.
     """
     if not text.startswith(_ENV_PREFIX):
         return text
@@ -70,7 +70,7 @@ def parse_ledger_place(text: str) -> str:
     return found if Path(found).is_absolute() else validate_address(found)
 
 
-# --- A ledger as people and programs read it: tables, and one JSON object. ---
+# --- Output of a ledger: tables for people, one JSON object for programs. ---
 
 
 _LAST = 8
@@ -99,7 +99,7 @@ def state_to_json(state: BudgetState) -> dict[str, object]:
 
 
 def state_tables(state: BudgetState, texts: list[str]) -> Iterator[Table]:
-    """Yield the state and the last of the lines as tables."""
+    """Yield the state and the last lines as tables."""
     total = state.total
     budget = Table(title="Budget", title_justify="left", show_header=False)
     budget.add_row("total", f"ε = {total.epsilon}, δ = {float(total.delta):g}, {total.accountant.value}")
@@ -144,14 +144,14 @@ _ENTRY_TEXTS: dict[str, Callable[[dict[str, object]], str]] = {
 
 
 def _earlier(listed: object) -> str:
-    """Return what was spent before there was a ledger."""
+    """Describe what was spent before the ledger existed."""
     if not isinstance(listed, list):
         return ""
     return "spent before: " + "; ".join(f"{purpose}, {_event(event)}" for purpose, event in listed)
 
 
 def _event(fields: object) -> str:
-    """Return an event in a few words: its kind, and its numbers without the relation."""
+    """Describe an event briefly: its kind, and its numbers without the neighbour relation."""
     if not isinstance(fields, dict):
         return ""
     numbers = [f"{name} {value}" for name, value in fields.items() if name not in {"event", "neighbours", "parts"}]
@@ -159,11 +159,11 @@ def _event(fields: object) -> str:
 
 
 def _clean(text: str) -> str:
-    """Return a text of others as a table can show it."""
+    """Make untrusted text safe for a table."""
     return escape(printable(text))
 
 
-# --- The owner's acts on a ledger: raise, close, admit, stop and declare. Each is an entry that is never taken back.
+# --- The owner's acts on a ledger: raise, close, admit, stop and declare. Each is a permanent entry. ---
 
 
 AnalystArgument = Annotated[str, typer.Argument(metavar="ANALYST", help="The analyst's name.")]
@@ -252,7 +252,7 @@ def _find_analyst(state: BudgetState, name: str) -> str:
     return f"{name}, {found.share} of the budget, {format_percent(found.spent)} of it spent"
 
 
-# --- `dodona ledger`: the account of what is spent: to create, show, verify, export, draw, recover, and act on. ---
+# --- `dodona ledger`: create, show, verify, export, chart, recover, and act on the account. ---
 
 
 app = typer.Typer(help="The durable account of what is spent.", no_args_is_help=True, add_completion=False)
@@ -333,7 +333,7 @@ def export(ledger: LedgerArgument, *, head: HeadOption = None) -> None:
     with report_errors(), open_named_ledger(ledger, head) as found:
         for line in found.lines():
             entry = json.loads(line.text)
-            entry.pop("cap_key", None)  # so that an export can be given away
+            entry.pop("cap_key", None)  # so that an export can be shared
             print(json.dumps({"hash": line.hash, "previous": line.previous} | entry))
 
 

@@ -10,7 +10,7 @@ from typer.core import TyperCommand, TyperGroup
 
 from dodona import __version__
 
-# Named as text, so that a question loads what it needs and nothing else, and serving code never imports the lab.
+# Named as text, so that a command loads only what it needs, and serving code never imports the lab.
 COMMANDS = {
     # for the owner of the data
     "init": "dodona.cli.init:init",
@@ -37,15 +37,15 @@ COMMANDS = {
 
 
 class LazyGroup(TyperGroup):
-    """The commands of the table."""
+    """Imports the commands of the table on demand."""
 
     def list_commands(self, ctx: object) -> list[str]:
-        """Return the names of all commands, in the order of the table."""
+        """Return the names of all commands, in table order."""
         del ctx
         return list(COMMANDS)
 
     def get_command(self, ctx: object, cmd_name: str) -> TyperCommand | TyperGroup | None:
-        """Return a command by its name, or None where there is none."""
+        """Return a command by name, or None."""
         del ctx
         for name in [cmd_name] if cmd_name in COMMANDS else COMMANDS:  # a typo needs them all: typer suggests one
             if name not in self.commands:
@@ -82,4 +82,4 @@ def main(
     ] = False,
 ) -> None:
     """A private oracle for data."""
-    del version  # its callback has shown it
+    del version  # its callback has already printed it

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from dodona.engines.inspection import TableCheck
 
 
-# --- `dodona check`: exact counts of the rows against the dataset file, for the owner alone. ---
+# --- `dodona check`: exact counts of the rows against the dataset file, for the owner only. ---
 
 
 PRIVATE = "PRIVATE: exact counts of the data; for the owner alone."
@@ -108,7 +108,7 @@ def _show_check(file: DatasetFile, found: TableCheck, advice: list[str]) -> None
         screen.print("This is a draft: nothing is served before `dodona confirm`.", highlight=False)
 
 
-# --- `dodona confirm`: the owner has looked at what a draft took from the data. ---
+# --- `dodona confirm`: the owner has reviewed what a draft took from the data. ---
 
 
 def confirm(
@@ -143,7 +143,7 @@ def confirm(
         typer.echo(f"confirmed: {dataset}, {len(items)} values, by {by}")
 
 
-# --- `dodona keep`: find the rows of people that count once, and keep them beside the table. ---
+# --- `dodona keep`: select the counted rows of people once, and store them beside the table. ---
 
 
 def keep(

@@ -192,7 +192,7 @@ def weights(  # noqa: PLR0913  each is an option
 
 
 def _read_questions(questions: list[str] | None, file: Path | None) -> list[str]:
-    """Return the questions that were written, read from standard input, or from a file."""
+    """Return the questions given as arguments, on standard input, or in a file."""
     found = list[str]()
     for question in questions or []:
         found += sys.stdin.read().splitlines() if question == "-" else [question]

@@ -1,4 +1,4 @@
-"""`dodona synthesize`: a workload from a file, paid for step by step; made-up rows and a report out."""
+"""`dodona synthesize`: release a workload from a file step by step, with synthetic rows and a report."""
 
 from __future__ import annotations
 
@@ -149,7 +149,7 @@ def _columns(path: Path) -> dict[str, list[object]]:
 
 @contextmanager
 def _progress() -> Iterator[ProgressCallback]:
-    """Show a bar on a terminal, and nothing in a log."""
+    """Show a progress bar on a terminal, and nothing in a log."""
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
 

@@ -1,4 +1,4 @@
-"""What commands share: their options, the screen, pictures, progress, and how they end."""
+"""Shared by commands: options, the console, pictures, progress, and error handling."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from dodona.answer.tolerance import Tolerance
 
-_WIDTH = 110  # of a table in a file, where no terminal says how wide it is
+_WIDTH = 110  # of a table in a file, without a terminal to set the width
 _PICTURES = (".png", ".svg", ".pdf")
 
 DatasetArgument = Annotated[Path, typer.Argument(metavar="DATASET", help="The dataset file, such as stays.toml.")]
@@ -46,7 +46,7 @@ def report_errors() -> Iterator[None]:
     except DodonaError as fault:
         typer.echo(f"{fault.code}: {fault}", err=True)
         raise typer.Exit(fault.exit_code) from None
-    except ModuleNotFoundError as missing:  # an environment that was made for less, such as that of `make demo`
+    except ModuleNotFoundError as missing:  # an environment with fewer packages, such as that of `make demo`
         library = (missing.name or "dodona").partition(".")[0]
         if library == "dodona":
             raise
@@ -55,14 +55,14 @@ def report_errors() -> Iterator[None]:
 
 
 def make_console(width: int = _WIDTH) -> Console:
-    """Return the screen: as wide as the terminal, or as `width` where the output goes into a file."""
+    """Return the console: as wide as the terminal, or `width` if the output goes to a file."""
     from rich.console import Console
 
     return Console(width=None if sys.stdout.isatty() else width)
 
 
 def check_picture(path: Path | None, *, argument: str) -> None:
-    """Refuse a path where no picture can be drawn, before any work is done for it."""
+    """Refuse a path that cannot hold a picture, before any work is done for it."""
     if path is not None and (path.suffix not in _PICTURES or not path.parent.is_dir()):
         accepted = f"write a file in a folder that exists, whose name ends in {', '.join(_PICTURES)}"
         raise InvalidArgument(argument, str(path), accepted)
@@ -70,7 +70,7 @@ def check_picture(path: Path | None, *, argument: str) -> None:
 
 @contextmanager
 def show_progress(title: str) -> Iterator[Callable[[int, int, str], None]]:
-    """Show on the error console how many steps of how many are done: a bar on a terminal, lines in a log."""
+    """Show the number of completed steps on the error console: a bar on a terminal, lines in a log."""
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
@@ -88,12 +88,12 @@ def show_progress(title: str) -> Iterator[Callable[[int, int, str], None]]:
 
 
 def read_sql(question: str) -> str:
-    """Return the question that was written, or read from standard input."""
+    """Return the question given as an argument, or read from standard input."""
     return sys.stdin.read() if question == "-" else question
 
 
 def parse_tolerance(within: str | None) -> Tolerance | dict[str, Tolerance] | None:
-    """Return a tolerance, or one for each column where names are written."""
+    """Parse a tolerance, or one per column if columns are named."""
     if within is None:
         return None
     if "=" not in within:
@@ -103,7 +103,7 @@ def parse_tolerance(within: str | None) -> Tolerance | dict[str, Tolerance] | No
 
 
 def _parse_one_tolerance(written: str, within: str) -> Tolerance:
-    """Return a number where one was written, else the text: a percentage."""
+    """Return a number if one was written, otherwise the text, which is a percentage."""
     if written.strip().endswith("%"):
         return written
     try:

@@ -1,4 +1,4 @@
-"""Changes of a dataset file: confirming a draft, and declaring columns that were added.
+"""Changes to a dataset file: confirming a draft, and declaring added columns.
 
 A ledger is bound to a digest of the schema; only columns added at the end are accepted.
 """
@@ -25,21 +25,21 @@ from dodona.ledger.store import Line
 from dodona.schema.schema import Domain, Neighbours, Schema
 from dodona.schema.toml import TomlTable, format_toml_path, toml_lines
 
-# --- Confirming a draft: the owner has looked at what came from the data, and the file says so from then on. ---
+# --- Confirming a draft: the owner has reviewed what came from the data, and the file records it. ---
 
 
 @dataclass(frozen=True, slots=True)
 class ReviewItem:
-    """One entry of the review: what it names, what is written there, and where."""
+    """One entry of the review: its name, the value in the file, and its line."""
 
     name: str
     value: str | None
-    """None where the file has no such key any more."""
+    """None if the file no longer has this key."""
     line: int
 
 
 def pending_review(path: Path) -> tuple[ReviewItem, ...]:
-    """Return what waits for the owner's eyes in a dataset file that has no other mistakes."""
+    """Return the entries awaiting review in a dataset file without other mistakes."""
     file = DatasetFile.draft(path)
     root = TomlTable.read(path)
     values = {format_toml_path(own): (value, own) for own, value in _leaves(root.content)}
@@ -51,10 +51,10 @@ def pending_review(path: Path) -> tuple[ReviewItem, ...]:
 
 
 def confirm(path: Path, *, by: str) -> None:
-    """Empty the list of what waits, and write down who looked; nothing else in the file changes its meaning.
+    """Empty the review list and record the reviewer; nothing else in the file changes its meaning.
 
-    The marks behind the values go too. Until now only the owner could read the file; from now on it is as public as any
-    new file is.
+    The marks behind the values are removed too. Until now only the owner could read the file; from now on it has the
+    permissions of any new file.
     """
     if not by.strip() or not by.isprintable():
         raise InvalidRequest("--by is empty or not printable. Write the name of who looked at the values.")
@@ -67,11 +67,11 @@ def confirm(path: Path, *, by: str) -> None:
 
 
 def _confirm_text(text: str, *, by: str) -> str:
-    """Return the text with an empty list, a name, and no marks; it must mean the same in all else."""
+    """Return the text with an empty list, a name and no marks; all else must keep its meaning."""
     lines = text.replace("\r\n", "\n").split("\n")
     places = toml_lines(text)
     listed = tomllib.loads(text)["review"].get("from_data", [])
-    for name in listed:  # marks first: they stand on lines that stay
+    for name in listed:  # marks first: their lines stay in place
         own = next((path for path in places if format_toml_path(path) == name), None)
         if own is not None:
             at = places[own] - 1
@@ -90,9 +90,9 @@ def _confirm_text(text: str, *, by: str) -> str:
 
 
 def _replace_value(lines: list[str], key: str, value: str) -> list[str]:
-    """Return the lines with another value for a key of the review; it is added below the list where it is not there.
+    """Return the lines with a new value for a review key, added below the list if absent.
 
-    What is written in an unusual way may come out wrong: the caller compares what the text means.
+    Unusual formatting may come out wrong: the caller compares what the text means.
     """
     if _read("\n".join(lines)) is None:
         return lines
@@ -113,7 +113,7 @@ def _replace_value(lines: list[str], key: str, value: str) -> list[str]:
 
 
 def _end_line(lines: list[str], start: int) -> int:
-    """Return after which line the pair that begins on a line ends."""
+    """Return the end line of the pair that begins on a line."""
     for end in range(start + 1, len(lines) + 1):
         if _read("\n".join(lines[start:end])) is not None:
             return end
@@ -128,7 +128,7 @@ def _read(text: str) -> Mapping[str, object] | None:
 
 
 def _leaves(content: Mapping[str, object], path: tuple[str, ...] = ()) -> list[tuple[tuple[str, ...], object]]:
-    """Return everything that is no table, by its path."""
+    """Return every value that is not a table, with its path."""
     found = list[tuple[tuple[str, ...], object]]()
     for key, value in content.items():
         own = (*path, key)
@@ -137,7 +137,7 @@ def _leaves(content: Mapping[str, object], path: tuple[str, ...] = ()) -> list[t
 
 
 def _toml_text(value: object) -> str:
-    """Return a value as it stands in the file."""
+    """Return a value as TOML text."""
     match value:
         case list():
             return f"[{', '.join(map(_toml_text, value))}]"
@@ -151,24 +151,24 @@ def _toml_text(value: object) -> str:
             return "a table"
 
 
-# --- Changes of a schema after its ledger was created: what may change, and what would alter earlier answers. ---
+# --- Schema changes after the ledger was created: what may change, and what would alter earlier answers. ---
 
 
 class SchemaContradicts(InvalidRequest):
-    """The new schema is not the one of the ledger with columns added at the end."""
+    """The new schema is not the ledger's schema with columns added at the end."""
 
     code = "schema-contradicts"
 
 
 def declare_added_columns(path: str | Path, *, same_people: bool = False) -> str:
-    """Bind the ledger that a dataset file names to the file's schema, and return what changed, in words.
+    """Bind the ledger of a dataset file to the file's schema, and return a description of the change.
 
-    After the first charge columns may be added at the end, and nothing else. Before it anything may change but the
-    neighbours. With `same_people` a further table of the same people comes under the ledger's budget.
+    After the first charge, columns may only be added at the end. Before it, anything but the neighbour relation may
+    change. With `same_people`, another table of the same people joins the ledger's budget.
     """
     file = DatasetFile.read(path)
     with opening.open_ledger(file.place, head=file.head_file) as ledger:
-        head = ledger.head  # what is decided now must not be overtaken by a charge
+        head = ledger.head  # a concurrent charge must not overtake this decision
         bound = ledger.datasets().get(file.dataset)
         if bound == file.schema.digest:
             return f"{file.dataset} is bound to this schema already"
@@ -184,7 +184,7 @@ def declare_added_columns(path: str | Path, *, same_people: bool = False) -> str
 
 
 def added_columns(schema: Schema, bound: str) -> tuple[str, ...] | None:
-    """Return the columns that were added at the end of the schema with a digest; None where that is not what was done.
+    """Return the columns added at the end since the schema with a digest; None if anything else changed.
 
     >>> from dodona.schema.attributes import Boolean, Integer
     >>> old = Schema.of("stays", Integer("age", 0, 110), size=1000)
@@ -237,7 +237,7 @@ def _same_relation(schema: Schema, lines: Sequence[Line]) -> None:
 
 
 def _digests(line: Line, dataset: str) -> list[object]:
-    """Return the digests that a line bound a dataset to."""
+    """Return the digests that a ledger line bound a dataset to."""
     fields = json.loads(line.text)
     if fields["entry"] == "created":
         return [digest for name, digest in fields["datasets"] if name == dataset]

@@ -44,11 +44,11 @@ def check(path: str | Path) -> tuple[DatasetFile, TableCheck]:
 
 @dataclass(frozen=True, slots=True)
 class PublishedLeftOut:
-    """A noisy figure of the rows that the cap leaves out, which answers about people mention."""
+    """A noisy count of the rows that the cap leaves out, mentioned in answers about people."""
 
     words: str
     price: Fraction
-    """Which part of the budget it took; 0 where it was published before."""
+    """The share of the budget charged; 0 if it was already published."""
 
 
 def publish(
@@ -59,10 +59,10 @@ def publish(
     max_price: Exact | None = None,
     key: str | None = None,
 ) -> PublishedLeftOut:
-    """Measure how many rows the cap leaves out, charged like any question, so that answers can say it.
+    """Release a noisy count of the rows that the cap leaves out, charged like any question.
 
-    A version has one such figure: asked again, it is free. What would take more of the budget than
-    `max_price`, or than the dataset file lets one call take, is refused.
+    Each version has one such figure, which answers can mention; replays are free. A price above `max_price`, or above
+    the dataset file's limit per call, is refused.
 
     Theorem: people
     """
@@ -83,7 +83,7 @@ def publish(
         earlier = describe_left_out(ledger, file.schema, file.version)
         if earlier:
             return PublishedLeftOut(earlier, Fraction(0))
-        open_source(file, ledger.cap_key, owner=True).close()  # the rows are still those of the version
+        open_source(file, ledger.cap_key, owner=True).close()  # checks that the rows are still those of the version
         event, source = (
             measurement.event(one),
             LeftOutSource(file.schema, inspect_dataset_file(file), version=file.version),
@@ -107,14 +107,14 @@ def publish(
 
 
 def hints(file: DatasetFile, found: TableCheck) -> Iterator[str]:
-    """Yield what an owner might change, and until when it can be changed."""
+    """Yield what an owner might change, and until when."""
     yield from _unit_hints(file, found)
     for column in found.columns:
         yield from _column_hints(file.schema.domain[column.name], column, found.rows)
 
 
 def percentage(part: int, whole: int) -> str:
-    """Return a part in percent.
+    """Return a share as a percentage.
 
     >>> percentage(3, 100), percentage(1, 10_000_000), percentage(0, 0)
     ('3%', '<0.01%', '0%')

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from dodona.engines.inspection import Inspection
 
 
-# --- Drafts: a dataset file proposed from a table, for its owner to correct and to confirm. ---
+# --- Drafts: a dataset file proposed from a table, for its owner to correct and confirm. ---
 
 
 _LARGEST_DELTA = Fraction(1, 10**6)
@@ -54,7 +54,7 @@ _ID_REASON = "it tells people apart; that is never answered"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DraftOptions:
-    """What an owner says beforehand; None where the draft is to propose it."""
+    """The owner's choices; None lets the draft propose a value."""
 
     id: str | None = None
     rows: int | None = None
@@ -64,7 +64,7 @@ class DraftOptions:
     neighbours: str = Neighbours.ADD_REMOVE.value
 
     def __post_init__(self) -> None:
-        """Refuse what contradicts itself, before any row is read."""
+        """Refuse contradictory options before any row is read."""
         if self.neighbours not in {relation.value for relation in Neighbours}:
             raise InvalidArgument("neighbours", self.neighbours, "write add-remove or replace")
         if self.protects not in {None, "row", "person"}:
@@ -81,32 +81,32 @@ class DraftOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Draft:
-    """A dataset file that is proposed."""
+    """A proposed dataset file."""
 
     place: SourcePlace
     unit: tuple[DraftKey, ...]
     budget: tuple[DraftKey, ...]
     drafted: tuple[Fraction, ...]
-    """The ε of each private choice that this draft, and earlier ones of the same rows, took."""
+    """The ε of each private selection made for this draft and for earlier drafts of the same rows."""
     columns: tuple[Guess, ...]
     rows: int
-    """Exactly how many there are: for the owner's screen."""
+    """The exact number of rows, for the owner's screen only."""
 
     @property
     def declared(self) -> tuple[ProposedColumn, ...]:
-        """The columns that are proposed."""
+        """The proposed columns."""
         return tuple(column for column in self.columns if isinstance(column, ProposedColumn))
 
     @property
     def left_out(self) -> tuple[OmittedColumn, ...]:
-        """The columns that are not."""
+        """The omitted columns."""
         return tuple(column for column in self.columns if isinstance(column, OmittedColumn))
 
 
 def make_draft(
     table: Inspection, place: SourcePlace, wishes: DraftOptions, *, earlier: tuple[Fraction, ...] = ()
 ) -> Draft:
-    """Return a draft for a table; `earlier` is what drafts of the same rows took before."""
+    """Return a draft for a table; `earlier` is the ε spent by previous drafts of the same rows."""
     if wishes.id is not None and wishes.id not in table.columns:
         named = ", ".join(name for name in table.columns if is_id(name)) or "none that looks like it"
         raise InvalidArgument("id", wishes.id, f"write a column of the table; it has {named}")
@@ -121,7 +121,7 @@ def make_draft(
     size = rows if wishes.neighbours == Neighbours.REPLACE.value else round_count(rows)
     delta = wishes.delta or _propose_delta(size)
     spent = (*earlier, CAP_EPSILON) if person is not None and wishes.rows is None else earlier
-    if spent:  # before anything is chosen
+    if spent:  # before anything is selected
         _hold_budget(Budget(wishes.epsilon, delta), spent)
     listed = ", ".join(quote_toml(format_decimal(epsilon)) for epsilon in spent)
     return Draft(
@@ -139,12 +139,12 @@ def make_draft(
 
 
 def drafted_before(place: SourcePlace, folder: Path) -> tuple[Fraction, ...]:
-    """Return what drafts of the same rows in a folder took: the most that one says, as each counts those before it."""
+    """Return the ε of earlier drafts of the same rows in a folder: the most recorded, as each includes those before."""
     found = tuple[Fraction, ...]()
     for path in sorted(folder.glob("*.toml")):
         try:
             file = DatasetFile.draft(path)
-        except InvalidRequest:  # another file, or one that was not finished
+        except InvalidRequest:  # an unrelated or unfinished file
             continue
         same = file.source == place.path if file.source.startswith(ENV_PREFIX) else _same(file.rows, Path(place.path))
         if same and (file.source_table or file.schema.table) == (place.source_table or place.table):
@@ -157,7 +157,7 @@ def _same(one: Path, other: Path) -> bool:
 
 
 def _hold_budget(budget: Budget, spent: tuple[Fraction, ...]) -> None:
-    """Refuse to choose a cap that the budget could not pay for."""
+    """Refuse to select a cap that the budget could not pay for."""
     if not drafts_fit(budget, spent):
         accepted = "drafts take more than the whole of it: write more, or name the cap with --rows"
         raise InvalidArgument("epsilon", str(budget.epsilon), accepted)
@@ -170,7 +170,7 @@ def _guess(table: Inspection, profile: ColumnProfile, person: str | None) -> Gue
 
 
 def _make_names_distinct(columns: list[Guess]) -> tuple[Guess, ...]:
-    """Leave out a column whose name differs from an earlier one in capitals alone; number names that were made."""
+    """Omit columns whose names differ from an earlier one only in case; number generated names."""
     seen, found = set[str](), list[Guess]()
     taken = {own.name.casefold() for own in columns if isinstance(own, ProposedColumn) and not own.renamed}
     for column in columns:
@@ -191,9 +191,9 @@ def _make_names_distinct(columns: list[Guess]) -> tuple[Guess, ...]:
 
 
 def _find_person_column(profiles: list[ColumnProfile]) -> str | None:
-    """Return the column that seems to tell people apart and has several rows of some of them; None where none does.
+    """Return the column that seems to identify people, some with several rows; None if there is none.
 
-    Where each value has a row of its own, a row and a person are the same, and protecting rows is simpler.
+    If each value has only one row, a row and a person are the same, and protecting rows is simpler.
     """
     several = [
         profile
@@ -210,7 +210,7 @@ def _find_person_column(profiles: list[ColumnProfile]) -> str | None:
 
 
 MOST_GROUPS = 1_000
-"""An id of fewer different values is as likely one of places or of products, unless its name speaks of people."""
+"""An id with fewer distinct values may well identify places or products, unless its name refers to people."""
 
 
 def _propose_unit(table: Inspection, person: str | None, wishes: DraftOptions, size: int) -> tuple[DraftKey, ...]:
@@ -219,7 +219,7 @@ def _propose_unit(table: Inspection, person: str | None, wishes: DraftOptions, s
     if person is None:
         return DraftKey("protects", '"row"'), neighbours, known
     rows = wishes.rows
-    if rows is None:  # a small cap is the likelier, the less the rows can say
+    if rows is None:  # the less the rows reveal, the likelier a small cap
         rows = CAPS[draw_candidate(cap_scores(rows_per_person(table, person)), CAPS, scale=CAP_SCALE)]
     capped = DraftKey("rows", str(rows), from_data=wishes.rows is None)
     return (
@@ -244,15 +244,15 @@ def _propose_delta(size: int) -> str:
 
 
 def default_output(place: SourcePlace) -> Path:
-    """Return where a draft goes if nothing else is said."""
+    """Return the default path of a draft."""
     return Path(f"{place.table}.toml") if is_name(place.table) else Path("dataset.toml")
 
 
-# --- The text of a draft: TOML with a mark on every line that came from the data, and the same lines listed for review.
+# --- The text of a draft: TOML with a mark on every line that came from the data, also listed for review. ---
 
 
 MARK = "# from the data"
-"""Stands behind each value that came from the rows."""
+"""Follows each value that came from the rows."""
 WARNING = """\
 # A draft, for the owner's eyes until it is confirmed. What is marked "from the data" tells about the rows: correct each
 # to what is known without them (people are 0 to 110 years old in any table), then run `dodona confirm`.
@@ -285,7 +285,7 @@ class FileExists(InvalidRequest):
 
 
 def draft_to_toml(draft: Draft, path: Path) -> str:
-    """Return the text of a dataset file that is to stand at a path."""
+    """Return the text of a dataset file for a given path."""
     place = draft.place
     from_data = list[str]()
     where = "url" if place.path.startswith(ENV_PREFIX) else "path"
@@ -314,9 +314,9 @@ def draft_to_toml(draft: Draft, path: Path) -> str:
 
 
 def write_draft(draft: Draft, path: Path) -> None:
-    """Write a draft where there is no file yet; until it is confirmed only its owner may read it."""
+    """Write a draft to a new file, readable only by its owner until it is confirmed."""
     text = draft_to_toml(draft, path)
-    parse_draft(TomlTable.parse(text, file=str(path)), path)  # wishes may be wrong: refused before writing
+    parse_draft(TomlTable.parse(text, file=str(path)), path)  # options may be invalid: refuse before writing
     try:
         file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     except FileExistsError:
@@ -350,5 +350,5 @@ def _toml(value: object) -> str:
 
 
 def _comment_name(name: str) -> str:
-    """Return a name as it can stand in a comment, whatever is in it."""
+    """Return a name made safe for a comment."""
     return name if name.isidentifier() else quote_toml(name)

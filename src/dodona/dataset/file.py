@@ -1,6 +1,6 @@
-"""The dataset file: all that an owner declares; every mistake is reported with its line.
+"""The dataset file: everything that an owner declares; every mistake is reported with its line.
 
-Secrets are written as `env:NAME` only, and what they hold is never shown.
+Secrets are written as `env:NAME` only, and their values are never shown.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from dodona.schema.schema import Neighbours, Schema
 from dodona.schema.toml import TomlTable
 from dodona.trusted.source import generate_cap_key
 
-# --- Secrets: in a dataset file they stand as `env:NAME` alone, and nothing that they hold is ever shown. ---
+# --- Secrets: a dataset file names them as `env:NAME` only, and their values are never shown. ---
 
 
 ENV_PREFIX = "env:"
 
 
 def read_secret(reference: str) -> str:
-    """Return what an environment variable holds; it is never shown."""
+    """Return the value of an environment variable; it is never shown."""
     name = reference.removeprefix(ENV_PREFIX)
     value = os.environ.get(name)
     if not value:
@@ -40,7 +40,7 @@ def read_secret(reference: str) -> str:
     return value
 
 
-# --- The dataset file: all that an owner declares, read whole, with the line of every mistake. ---
+# --- The dataset file: everything that an owner declares, with the line of every mistake. ---
 
 
 _KINDS = ("parquet", "csv", "duckdb", "postgres", "spark")
@@ -58,43 +58,44 @@ _WIDEST_TOLERANCE = 100  # bits
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DatasetFile:
-    """What an owner wrote down."""
+    """The owner's declarations."""
 
     path: Path
     dataset: str
     schema: Schema
     kind: str
     source: str
-    """Where the rows are, relative to the file; or `env:NAME` of an address; for a running Spark session nothing."""
+    """The location of the rows, relative to the file; or `env:NAME` of an address; empty for a running Spark session.
+    """
     source_table: str | None
     form: CsvFormat
-    """How CSV files are written."""
+    """The format of CSV files."""
     timeout: int
-    """Seconds that a statement may take, where a server is asked."""
+    """The statement timeout in seconds, for servers."""
     version: str
     kept: str | None
-    """Where the rows of people that count are kept, once found: a table, or for Spark a folder."""
+    """Where the counted rows of people are stored once selected: a table, or a folder for Spark."""
     budget: Budget
     drafted: tuple[Fraction, ...]
-    """The ε of each private choice that drafting took: the ledger begins with them."""
+    """The ε of each private selection made while drafting: the ledger begins with them."""
     after: AfterBudget
-    """What becomes of questions that the budget cannot buy."""
+    """What happens to questions that the budget cannot pay for."""
     analysts: tuple[Analyst, ...]
     ledger: str
     """A path relative to the file, or `env:NAME` of an address."""
     head: str | None
     within: int | float | str
-    """The tolerance of questions that do not say one; chosen from public facts where the file does not say either."""
+    """The default tolerance; chosen from public facts if the file does not set one."""
     confidence: float
     max_price: Fraction
-    """What one call may take of the budget, where it does not say more itself."""
+    """The default limit on the share of the budget that one call may spend."""
     waiting: tuple[str, ...] = ()
-    """What came from the data and was not confirmed: nothing is served before this is empty."""
+    """Unconfirmed entries that came from the data: nothing is served until this is empty."""
     confirmed_by: str = ""
 
     @classmethod
     def read(cls, path: str | Path) -> DatasetFile:
-        """Return a dataset file, or raise with all of its mistakes; a draft is refused."""
+        """Read a dataset file, or raise with all of its mistakes; a draft is refused."""
         root = TomlTable.read(path)
         file = _read(root, Path(path))
         if file is not None and file.waiting:
@@ -103,12 +104,12 @@ class DatasetFile:
 
     @classmethod
     def draft(cls, path: str | Path) -> DatasetFile:
-        """Return a dataset file that may still wait for its review: for the owner's tools, never to serve."""
+        """Read a dataset file that may still await review: for the owner's tools, never for serving."""
         return parse_draft(TomlTable.read(path), Path(path))
 
     @property
     def terms(self) -> LedgerTerms:
-        """What its ledger is created with; each time with another key."""
+        """The terms to create its ledger with; the key is new each time."""
         return LedgerTerms(
             datasets={self.dataset: self.schema.digest},
             neighbours=self.schema.unit.neighbours,
@@ -122,38 +123,38 @@ class DatasetFile:
 
     @property
     def place(self) -> str | Path:
-        """Where the ledger is."""
+        """The location of the ledger."""
         if self.ledger.startswith(ENV_PREFIX):
             return validate_address(read_secret(self.ledger))
         return self.path.parent / self.ledger
 
     @property
     def head_file(self) -> Path | None:
-        """Where the second copy of the chain's head is; None for beside the ledger."""
+        """The location of the second copy of the chain's head; None for beside the ledger."""
         if self.head is None:
             return None
         return Path(read_secret(self.head)) if self.head.startswith(ENV_PREFIX) else self.path.parent / self.head
 
     @property
     def rows(self) -> Path:
-        """Where the rows are, if in files."""
+        """The location of the rows, if in files."""
         return self.path.parent / self.source
 
     @property
     def kept_place(self) -> str | None:
-        """Where the rows that count are kept: a table, a folder as a path, or an address that Spark knows."""
+        """The location of the stored counted rows: a table, a folder path, or an address that Spark knows."""
         if self.kept is None or self.kind == "postgres" or "://" in self.kept:
             return self.kept
         return str(self.path.parent / self.kept)
 
     @property
     def address(self) -> str:
-        """Where the rows are, if in a server. It may hold a password."""
+        """The address of the rows, if in a server. It may hold a password."""
         return read_secret(self.source)
 
 
 def parse_draft(root: TomlTable, path: Path) -> DatasetFile:
-    """Return a dataset file from its text, which may still wait for its review."""
+    """Parse a dataset file that may still await review."""
     return root.finish(_read(root, path))
 
 
@@ -197,7 +198,7 @@ def _read(root: TomlTable, path: Path) -> DatasetFile | None:
 
 
 def _dataset(root: TomlTable) -> str | None:
-    """Return the name of the dataset, which is a part of the name of a file beside it."""
+    """Return the dataset's name, which is part of the name of a file beside it."""
     name = root.text("dataset", example='dataset = "hospital-stays"')
     if name is not None and (not name.isprintable() or len(name.encode()) > _LONGEST or set(name) & set("/\\")):
         accepted = "write at most 200 bytes of letters, digits and signs without slashes"
@@ -234,7 +235,7 @@ def _source(root: TomlTable) -> tuple[str, str, str | None, int, str, CsvFormat,
 
 
 def _csv_format(source: TomlTable) -> CsvFormat | None:
-    """Return how the fields of CSV files are written."""
+    """Return the format of CSV files."""
     words = {
         "separator": 'separator = ";"',
         "encoding": 'encoding = "latin-1"',
@@ -263,7 +264,7 @@ def _address(where: TomlTable, *, example: str) -> str | None:
 
 
 def _spark(source: TomlTable) -> str | None:
-    """Return where Spark finds the rows: a folder, the variable of an address, or nothing for the running session."""
+    """Return where Spark finds the rows: a folder, the variable of an address, or empty for the running session."""
     if source.has("path"):
         return source.text("path", example='path = "stays"')
     return _address(source, example='url = "env:STAYS_SPARK"') if source.has("url") else ""
@@ -290,7 +291,7 @@ def _budget(root: TomlTable) -> tuple[Budget, AfterBudget, tuple[Fraction, ...]]
 
 
 def _drafted(budget: TomlTable) -> tuple[Fraction, ...] | None:
-    """Return the ε of each private choice that drafting took."""
+    """Return the ε of each private selection made while drafting."""
     if not budget.has("drafted"):
         return ()
     example = 'drafted = ["0.1"]'
@@ -309,10 +310,10 @@ def _drafted(budget: TomlTable) -> tuple[Fraction, ...] | None:
 
 
 def drafts_fit(budget: Budget, drafted: tuple[Fraction, ...]) -> bool:
-    """Return whether a budget can pay for what drafting took."""
+    """Return whether a budget can pay for the selections made while drafting."""
     paying, spent = budget.filter(), Spending()
     for epsilon in drafted:
-        after = paying.after(spent, ExponentialEvent(epsilon, Neighbours.ADD_REMOVE))  # under both it costs the same
+        after = paying.after(spent, ExponentialEvent(epsilon, Neighbours.ADD_REMOVE))  # the cost is the same under both
         if after is None:
             return False
         spent = after
@@ -355,7 +356,7 @@ def _analyst(entry: TomlTable, name: str, share: Fraction) -> Analyst | None:
 
 
 def _defaults(root: TomlTable) -> tuple[int | float | str | None, float, Fraction]:
-    """Return the tolerance, the confidence and the highest price of questions that say nothing."""
+    """Return the default tolerance, confidence and maximum price."""
     within: int | float | str | None = None
     confidence, max_price = Fraction(95, 100), DEFAULT_MAX_PRICE
     if root.has("defaults"):
@@ -381,7 +382,7 @@ def _defaults(root: TomlTable) -> tuple[int | float | str | None, float, Fractio
 
 
 def _max_price(defaults: TomlTable) -> Fraction:
-    """Return what one call may take of the budget."""
+    """Return the maximum share of the budget that one call may spend."""
     if not defaults.has("max_price"):
         return DEFAULT_MAX_PRICE
     value = defaults.content["max_price"]
@@ -395,7 +396,7 @@ def _max_price(defaults: TomlTable) -> Fraction:
 
 
 def _review(root: TomlTable) -> tuple[tuple[str, ...], str]:
-    """Return what still waits for the owner's eyes, and who looked last."""
+    """Return the entries still awaiting review, and the last reviewer."""
     review = root.table("review", example="[review]") if root.has("review") else None
     if review is None:
         return (), ""
@@ -406,7 +407,7 @@ def _review(root: TomlTable) -> tuple[tuple[str, ...], str]:
 
 
 def _refuse_draft(root: TomlTable, waiting: tuple[str, ...]) -> None:
-    """Note that a draft is no dataset file yet: bounds that came from the data must be looked at by the owner first."""
+    """Note that a draft cannot be served yet: the owner must first review the bounds that came from the data."""
     root.note(
         ("review", "from_data"),
         f"lists what came from the data and was not confirmed: {', '.join(waiting)}; look at each, correct it to what "

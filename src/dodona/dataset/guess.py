@@ -29,17 +29,17 @@ from dodona.query.sensitivity import Sensitivity
 from dodona.schema.attributes import MOST_VALUES, find_label_errors, is_name
 from dodona.schema.schema import Neighbours
 
-# --- Round bounds: a draft rounds outward, so that it tells less about the largest and the smallest value. ---
+# --- Round bounds: a draft rounds outward, so that it reveals less about the extreme values. ---
 
 
 _POINTS = 1_000
-_FINEST_POWER = Fraction(1, 16)  # finer powers of two have too many digits to be called round
+_FINEST_POWER = Fraction(1, 16)  # finer powers of two have too many digits to count as round
 _FEW = 10
 _FIVE = Fraction(5)
 
 
 def round_bounds(least: Fraction, most: Fraction, *, whole: bool) -> tuple[Fraction, Fraction]:
-    """Return bounds around two numbers, round at the size of what lies between them.
+    """Return bounds around two numbers, rounded outward at the scale of their difference.
 
     >>> [str(bound) for bound in round_bounds(Fraction(3), Fraction(97), whole=True)]
     ['0', '100']
@@ -55,9 +55,9 @@ def round_bounds(least: Fraction, most: Fraction, *, whole: bool) -> tuple[Fract
 
 
 def round_step(lower: Fraction, upper: Fraction) -> Fraction:
-    """Return a round step with about a thousand points from lower to upper: 2^-k where that is short, else 1, 2 or 5.
+    """Return a round step with about a thousand points from lower to upper: 2^-k if short, else 1, 2 or 5.
 
-    Steps of 1/2, 1/4 and so on from a whole number are exact in doubles.
+    Steps of 1/2, 1/4 and so on from an integer are exact in doubles.
 
     >>> str(round_step(Fraction(0), Fraction(400))), str(round_step(Fraction(0), Fraction(7000)))
     ('1/2', '10')
@@ -73,7 +73,7 @@ def round_step(lower: Fraction, upper: Fraction) -> Fraction:
 
 
 def whole_years(first: dt.date, last: dt.date) -> tuple[dt.date, dt.date]:
-    """Return the first day of a year and the last day of a year.
+    """Extend a range of days to whole years.
 
     >>> [str(day) for day in whole_years(dt.date(2020, 3, 2), dt.date(2024, 11, 30))]
     ['2020-01-01', '2024-12-31']
@@ -82,7 +82,7 @@ def whole_years(first: dt.date, last: dt.date) -> tuple[dt.date, dt.date]:
 
 
 def round_count(count: int) -> int:
-    """Return a number with two digits that count, at least 1.
+    """Round a count to two significant digits, at least 1.
 
     >>> round_count(198_412), round_count(0), round_count(47)
     (200000, 1, 47)
@@ -92,18 +92,19 @@ def round_count(count: int) -> int:
 
 
 CAPS = (1, 2, 3, 4, 5, 6, 8, 10, 15, 20, 30, 50, 100)
-"""The caps on rows that a draft may propose: public, whatever the rows are."""
+"""The caps on rows that a draft may propose: public, independent of the rows."""
 CAP_EPSILON = Fraction(1, 10)
-"""The most that a proposed cap can cost any person."""
-_INVERSE_TAIL_SHARE = 20  # all rows of 19 in 20 people are to count
+"""The maximum privacy cost of a proposed cap to any person."""
+_INVERSE_TAIL_SHARE = 20  # all rows of 19 in 20 people should count
 CAP_SCALE = 2 * _INVERSE_TAIL_SHARE / CAP_EPSILON
 
 
 def cap_scores(crowds: list[tuple[int, int]]) -> list[int]:
-    """Return how well each cap keeps all rows of 19 in 20 people: 20 times those who have more, against all of them.
+    """Return a score for how well each cap keeps all rows of 19 in 20 people.
 
-    `crowds` says how many people have one row, two rows and so on. One person moves a score by 20 at most, so that a
-    choice by these scores, at the scale `CAP_SCALE`, costs `CAP_EPSILON`.
+    It compares 20 times the number of people above the cap with the number of all people. `crowds` says how many people
+    have one row, two rows and so on. One person moves a score by at most 20, so a selection by these scores, at the
+    scale `CAP_SCALE`, costs `CAP_EPSILON`.
 
     >>> dict(zip(CAPS, cap_scores([(1, 90), (4, 10)]), strict=True))[1]
     -100
@@ -115,7 +116,7 @@ def cap_scores(crowds: list[tuple[int, int]]) -> list[int]:
 
 
 def cap_event(neighbours: Neighbours) -> ExponentialEvent:
-    """Return what one choice of a cap costs, which the ledger begins with.
+    """Return the privacy cost of one selection of a cap, which the ledger begins with.
 
     >>> cap_event(Neighbours.ADD_REMOVE).epsilon == CAP_EPSILON
     True
@@ -126,25 +127,25 @@ def cap_event(neighbours: Neighbours) -> ExponentialEvent:
 
 
 def _power_of_ten(number: Fraction) -> Fraction:
-    """Return the largest power of ten that is not above a positive number, exactly."""
+    """Return the largest power of ten not above a positive number, exactly."""
     power = len(str(int(number))) - 1 if number >= 1 else -len(str(int(1 / number)))
     found = Fraction(10) ** power
     return found * 10 if found * 10 <= number else found
 
 
-# --- Guesses: from the figures of a column to a draft of its declaration. ---
+# --- Guesses: from the statistics of a column to a draft of its declaration. ---
 
 
 MOST_LABELS = 50
 _ROWS_A_LABEL = 3
-"""A column where most rows have a text of their own is no category, however few rows there are."""
+"""A column in which most rows have a unique text is not a category, however few rows there are."""
 _RARE = 10
 _FAR = 2
 _SAMPLE = 500
 _LONGEST_SOURCE = 200
 _NAMED = 5
 _LONG = 50
-_MOST_OF_THEM = Fraction(9, 10)  # of the texts must be numbers, or days, for a column to be one of them
+_MOST_OF_THEM = Fraction(9, 10)  # of the texts must be numbers, or days, for a column of that kind
 _CAMEL = re.compile(r"[a-z](?:Id|ID)$")
 _ID_WORD = re.compile(r"(?:^|[_\-. ])(?:id|uuid|guid|ssn|mrn|email)$", re.IGNORECASE)
 _PERSON = re.compile(
@@ -173,13 +174,13 @@ class ProposedColumn:
 
     @property
     def renamed(self) -> bool:
-        """Whether the data have another name for it."""
+        """Whether the column has a different name in the data."""
         return any(key.name == "source" for key in self.keys)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OmittedColumn:
-    """A column that a draft leaves out, and why, in words that may be public."""
+    """A column that a draft omits, with a reason that may be public."""
 
     name: str
     reason: str
@@ -190,7 +191,7 @@ Guess = ProposedColumn | OmittedColumn
 
 
 def guess_column(table: Inspection, profile: ColumnProfile) -> Guess:
-    """Return a proposal for one column, under a name that questions can use."""
+    """Return a proposal for one column, under a name valid in questions."""
     reason = _reason_to_omit(profile)
     if reason is not None:
         return OmittedColumn(name=profile.name, reason=reason)
@@ -204,14 +205,14 @@ def guess_column(table: Inspection, profile: ColumnProfile) -> Guess:
 
 
 def plain_name(text: str) -> str:
-    """Return a name for questions that is like a text.
+    """Return a valid column name similar to a text.
 
     >>> plain_name("hours-per-week"), plain_name("income >50K"), plain_name("2024"), plain_name("%")
     ('hours_per_week', 'income_50K', 'c_2024', 'c')
     """
     kept = re.sub(r"\W+", "_", unicodedata.normalize("NFKC", text)).strip("_")
     kept = kept if kept[:1].isidentifier() else f"c_{kept}".strip("_")
-    while not is_name(kept):  # too long, or with letters that become others
+    while not is_name(kept):  # too long, or changed by NFKC normalization
         kept = kept[:-1] or "c"
     return kept
 
@@ -229,7 +230,7 @@ def _guess_by_kind(table: Inspection, profile: ColumnProfile) -> Guess:
 
 
 def _reason_to_omit(profile: ColumnProfile) -> str | None:
-    """Return why a column is left out before its values are looked at; None where it is not."""
+    """Return why a column is omitted before its values are examined; None if it is not."""
     if not profile.name.isprintable() or not 0 < len(profile.name) <= _LONGEST_SOURCE:
         return "its name is empty, too long, or has signs that cannot be printed; rename it in the data"
     if profile.held.form is None:
@@ -242,7 +243,7 @@ def _reason_to_omit(profile: ColumnProfile) -> str | None:
 
 
 def is_id(name: str) -> bool:
-    """Whether a column seems, by its name, to tell people or rows apart.
+    """Whether a column's name suggests that it identifies people or rows.
 
     >>> [is_id(name) for name in ("patient_id", "userId", "id", "paid", "valid", "customer")]
     [True, True, True, False, False, True]
@@ -251,12 +252,12 @@ def is_id(name: str) -> bool:
 
 
 def is_person(name: str) -> bool:
-    """Whether the name of a column speaks of people."""
+    """Whether a column's name refers to people."""
     return _PERSON.search(name) is not None
 
 
 def quote_toml(text: str) -> str:
-    r"""Return a text as TOML, in quotes, whatever is in it.
+    r"""Quote any text as TOML.
 
     >>> print(quote_toml('the "old" ward'))
     "the \"old\" ward"
@@ -284,7 +285,7 @@ def _guess_date(profile: ColumnProfile, days: DateProfile) -> ProposedColumn:
 
 
 def _guess_numeric(profile: ColumnProfile, numbers: NumberProfile) -> ProposedColumn:
-    """Return an integer where all numbers are whole and there are not too many of them, else a number on a grid."""
+    """Propose an integer if all numbers are whole and the range is small enough, otherwise a number on a grid."""
     private = f"{format_decimal(numbers.least)} to {format_decimal(numbers.most)}"
     from_data, whole = profile.held.form is ColumnForm.TEXT, numbers.whole == numbers.count
     if whole and numbers.least == 0 and numbers.most == 1 and profile.held.form is not ColumnForm.TEXT:
@@ -316,7 +317,7 @@ def _guess_numeric(profile: ColumnProfile, numbers: NumberProfile) -> ProposedCo
 
 
 def _special_codes(numbers: NumberProfile) -> tuple[Fraction, ...]:
-    """Return the least and the most of whole numbers where they look like codes for no answer, far from all others."""
+    """Return the extremes of whole numbers that look like codes for no answer, far from all others."""
     if numbers.inner is None:
         return ()
     first, last = numbers.inner
@@ -355,7 +356,7 @@ def _guess_category(table: Inspection, profile: ColumnProfile) -> Guess:
 
 
 def _why_no_category(table: Inspection, profile: ColumnProfile) -> str:
-    """Return why a column of texts is left out, without a figure."""
+    """Return why a text column is omitted, without revealing a count."""
     some = [text for text, _ in text_counts(table, profile.name, most=_SAMPLE)]
     if mixed_dates(some):
         return "its texts look like days, in several orders or with years of two digits; write them as 2024-01-31"
@@ -365,5 +366,5 @@ def _why_no_category(table: Inspection, profile: ColumnProfile) -> str:
 
 
 def _word(kind: str) -> str:
-    """Return the first word of a type: what follows may be long."""
+    """Return the first word of a type: the rest may be long."""
     return "list" if kind.endswith("]") else kind.partition("(")[0]

@@ -1,7 +1,7 @@
 """`dodona.open`, `rehearse` and `create_ledger`: from a dataset file or a frame to a curator.
 
 `open` never creates the ledger of a dataset file. Data that changed under an old version are refused. A rehearsal runs
-on made-up rows.
+on synthetic rows.
 """
 
 from __future__ import annotations
@@ -41,12 +41,12 @@ if TYPE_CHECKING:
     from dodona.trusted.source import Source
 
 
-# --- Extras: heavy libraries that are installed only where they are used. ---
+# --- Extras: heavy libraries that are installed only if needed. ---
 
 
 @contextmanager
 def require_extra(what: str, library: str, name: str) -> Iterator[None]:
-    """Say which extra to install where an import in this block fails."""
+    """Say which extra to install if an import in this block fails."""
     missing = False
     try:
         yield
@@ -56,7 +56,7 @@ def require_extra(what: str, library: str, name: str) -> Iterator[None]:
         raise InvalidRequest(f"A source in {what} needs {library}. Run: pip install 'dodona[{name}]'.")
 
 
-# --- Made-up rows of a schema, for rehearsals: every cell of every column occurs, and no row is real. ---
+# --- Synthetic rows for rehearsals: every cell of every column occurs, and no row is real. ---
 
 
 _KNUTH_MULTIPLIER = 2654435761  # Knuth's multiplicative constant: neighbouring rows land far apart
@@ -64,19 +64,19 @@ _MAX_MADE_UP_ROWS = 10_000
 
 
 def make_up_columns(schema: Schema) -> dict[str, Sequence[object]]:
-    """Return columns of invented values, the same every time; at most ten thousand rows."""
+    """Return deterministic columns of synthetic values; at most ten thousand rows."""
     rows = np.arange(min(_MAX_MADE_UP_ROWS, max(1, schema.unit.size)), dtype=np.uint64)
     found: dict[str, Sequence[object]] = {
         source_column_name(attribute): [_value(attribute, int(code)) for code in _codes(attribute, rows, place)]
         for place, attribute in enumerate(schema.domain, start=1)
     }
-    if schema.unit.id is not None:  # each person has as many rows as count
+    if schema.unit.id is not None:  # each person has as many rows as the cap allows
         found[schema.unit.id] = (rows // np.uint64(schema.unit.rows)).tolist()
     return found
 
 
 def _codes(attribute: Attribute, rows: np.ndarray, place: int) -> np.ndarray:
-    """Return codes that wander over all cells, more slowly for later columns, so that columns differ."""
+    """Return codes that cycle through all cells, more slowly for later columns, so that columns differ."""
     mixed = (rows * np.uint64(_KNUTH_MULTIPLIER * place) + (rows >> np.uint64(place % 7))) % np.uint64(2**32)
     return (mixed * np.uint64(attribute.cells) >> np.uint64(32)).astype(np.int64)
 
@@ -90,22 +90,21 @@ def _value(attribute: Attribute, code: int) -> object:
     return float(value) if isinstance(value, Fraction) else value
 
 
-# --- Versions of the data: changed bytes under an old version are refused, as old answers would seem to be about new
-# rows.
+# --- Data versions: changed data under an old version are refused, as old answers would seem to describe new rows.
 
 
 _SUFFIX = ".versions"
 
 
 class Fingerprinted(Protocol):
-    """A source that can tell whether its rows changed."""
+    """A source that can detect whether its rows changed."""
 
     def fingerprint(self) -> str:
-        """Return a digest of all that an answer can depend on."""
+        """Return a digest of everything that an answer can depend on."""
 
 
 class VersionChanged(InvalidRequest):
-    """The bytes of the data are not those that this version had before."""
+    """The data differ from those first opened under this version."""
 
     code = "version-changed"
 
@@ -119,7 +118,7 @@ class VersionChanged(InvalidRequest):
 
 
 def check_files_version(file: DatasetFile, key: bytes) -> bool:
-    """Compare the files of a dataset with what this version first was; return whether this is the first time."""
+    """Compare the files of a dataset with those first opened as this version; return whether this is the first time."""
     from dodona.engines.answers import fingerprint_files
     from dodona.engines.duckdb_session import folder_partitions
     from dodona.engines.files import list_files, pattern_base
@@ -128,7 +127,7 @@ def check_files_version(file: DatasetFile, key: bytes) -> bool:
     folders = (
         {name: folder_partitions(name, pattern_base(file.rows)) for name in files} if file.kind == "parquet" else {}
     )
-    if any(folders.values()):  # what a folder is called is a value of its rows
+    if any(folders.values()):  # a partition folder's name is a value of its rows
         further = json.dumps(sorted((own, fingerprint_files(name)) for name, own in folders.items()))
     return _check_version(
         _versions_path(file), file.schema, file.version, fingerprint_files(files, further=further), key
@@ -136,21 +135,21 @@ def check_files_version(file: DatasetFile, key: bytes) -> bool:
 
 
 def check_source_version(file: DatasetFile, source: Fingerprinted, key: bytes) -> bool:
-    """Compare the rows of a table that an engine holds, likewise."""
+    """Compare the rows of a table held by an engine, likewise."""
     return _check_version(_versions_path(file), file.schema, file.version, source.fingerprint(), key)
 
 
 def check_frame_version(ledger: Path, schema: Schema, source: DuckDBSource, key: bytes) -> bool:
-    """Compare a frame with what its version was when it was first opened over this ledger, likewise."""
+    """Compare a frame with the one first opened as this version over this ledger, likewise."""
     kept = ledger.parent / f".{ledger.name}.{schema.table}{_SUFFIX}"
     return _check_version(kept, schema, source.version, source.fingerprint(), key)
 
 
 def _check_version(kept: Path, schema: Schema, version: str, found: str, key: bytes) -> bool:
-    """Compare the rows of a version, and where people are protected all else that decides which rows count.
+    """Compare the rows of a version and, if people are protected, everything that decides which rows count.
 
-    These change with a column that is added, and with the key: so a version belongs to one schema and to one ledger.
-    Which rows counted under a version that an earlier version of this program opened is not known.
+    The counted rows change with an added column and with the key, so a version belongs to one schema and one ledger.
+    Which rows counted under a version opened by an earlier release of this program is unknown.
     """
     if schema.unit.id is None:
         return check_digest(kept, version, found)
@@ -161,7 +160,7 @@ def _check_version(kept: Path, schema: Schema, version: str, found: str, key: by
 
 
 def check_digest(kept: Path, slot: str, found: str, *, version: str | None = None) -> bool:
-    """Compare a digest with the one that a version has in a file; write it there if it is new, and return whether."""
+    """Compare a digest with the stored one for a version; store it if it is new, and return whether it was."""
     known = _read_digests(kept)
     if known.get(slot) == found:
         return False
@@ -172,7 +171,7 @@ def check_digest(kept: Path, slot: str, found: str, *, version: str | None = Non
 
 
 def _read_digests(kept: Path) -> dict[str, str]:
-    """Return the digests of a file; none where there is no file yet."""
+    """Return the digests in a file; empty if there is no file yet."""
     try:
         known = json.loads(kept.read_bytes())
         if isinstance(known, dict) and all(isinstance(text, str) for text in known.values()):
@@ -192,7 +191,7 @@ def _versions_path(file: DatasetFile) -> Path:
 
 
 def _write_digests(path: Path, versions: dict[str, str]) -> None:
-    """Replace the file in one step; only its owner may read it."""
+    """Replace the file atomically; only its owner may read it."""
     new = path.with_name(f"{path.name}.new")
     try:
         new.unlink(missing_ok=True)  # left by a crash, or planted: a link would be followed
@@ -213,7 +212,7 @@ def _write_digests(path: Path, versions: dict[str, str]) -> None:
         ) from None
 
 
-# --- `dodona.open`: from a dataset file or a frame to a curator. It never creates the ledger of a dataset file. ---
+# --- `dodona.open`: from a dataset file or a frame to a curator. It never creates a dataset file's ledger. ---
 
 
 _CONFIDENCE = 0.95
@@ -233,12 +232,12 @@ def open_dataset(  # noqa: PLR0913  the surface
     after: AfterBudget = "refuse",
     max_price: Exact | None = None,
 ) -> Curator:
-    """Return a curator of a dataset file, or of a frame with its schema and budget.
+    """Open a curator for a dataset file, or for a frame with its schema and budget.
 
-    A frame whose rows changed gets a new version, or it is refused over the same ledger. A frame without `ledger`
-    keeps its ledger in memory: what was spent is forgotten when the process ends. With `after="model"` a question
-    that the budget cannot buy is answered by a model, marked and without a guarantee; else it is refused. One call
-    takes at most `max_price` of the budget, "2%" unless said, where it does not say more itself.
+    A frame whose rows changed needs a new version; over the same ledger the old one is refused. Without `ledger`, a
+    frame's ledger is kept in memory: spending is forgotten when the process ends. With `after="model"`, a question that
+    the budget cannot pay for is answered by a model, marked and without a guarantee; otherwise it is refused. One call
+    spends at most `max_price` of the budget, "2%" by default, unless the call itself allows more.
     """
     if isinstance(data, str | Path):
         given = (schema, budget, ledger, max_price)
@@ -272,9 +271,9 @@ def open_dataset(  # noqa: PLR0913  the surface
 
 
 def rehearse(data: object, /, *, schema: Schema | None = None, analyst: str | None = None) -> Curator:
-    """Return a curator with the same surface on made-up rows of the schema; there is no budget to spend.
+    """Open a curator with the same interface on synthetic rows of the schema; there is no budget to spend.
 
-    Nothing is read but the schema, so it needs no permission and reveals nothing about anyone.
+    Only the schema is read, so it needs no permission and reveals nothing about anyone.
     """
     from dodona.engines.memory import MemorySource
 
@@ -299,9 +298,9 @@ def rehearse(data: object, /, *, schema: Schema | None = None, analyst: str | No
 def create_ledger(
     path: str | Path, /, *, schema: Schema | None = None, budget: Budget | None = None, analysts: Sequence[Analyst] = ()
 ) -> Path | str:
-    """Create the ledger that a dataset file names, or one at a path for a frame, and return where that says it is.
+    """Create the ledger of a dataset file, or one at a path for a frame, and return its location as written.
 
-    An existing one is never touched. With schema and budget the path is that of the ledger itself.
+    An existing ledger is never touched. With schema and budget, the path is that of the ledger itself.
     """
     if schema is None or budget is None:
         file = DatasetFile.read(path)
@@ -312,7 +311,7 @@ def create_ledger(
 
 
 def open_dataset_ledger(path: str | Path, /) -> Ledger:
-    """Return the ledger that a dataset file names, open; the data are not touched."""
+    """Open the ledger of a dataset file; the data are not touched."""
     file = DatasetFile.read(path)
     return opening.open_ledger(file.place, head=file.head_file, dataset=file.dataset, schema=file.schema.digest)
 
@@ -339,7 +338,7 @@ def _open_file(file: DatasetFile, analyst: str | None) -> Curator:
 
 
 def open_source(file: DatasetFile, key: bytes, *, owner: bool) -> Source:
-    """Return the rows of a dataset file, which must still be those of its version; the owner is warned of them."""
+    """Open the rows of a dataset file, which must match its version; warns the owner about them."""
     from dodona.engines.duckdb import DuckDBSource
 
     if file.kind in {"postgres", "spark"}:
@@ -358,9 +357,9 @@ def open_source(file: DatasetFile, key: bytes, *, owner: bool) -> Source:
 
 
 def _warn_unread(names: Sequence[str]) -> None:
-    """Tell the owner, who opens a version first, which columns hold nothing that is declared.
+    """Warn the owner, on first opening a version, about columns without any declared value.
 
-    It depends on the rows, so no analyst may learn it: opening under a name gives no warning.
+    The warning depends on the rows, so no analyst may see it: opening as a named analyst gives no warning.
     """
     if names:
         warnings.warn(
@@ -371,7 +370,7 @@ def _warn_unread(names: Sequence[str]) -> None:
 
 
 def describe_left_out(ledger: Ledger, schema: Schema, version: str) -> str:
-    """Return what was published of the rows that the cap leaves out; nothing where nothing was."""
+    """Return the published figure of rows that the cap leaves out, in words; empty if none was published."""
     if schema.unit.id is None:
         return ""
     from dodona.engines.inspection import left_out_query, most_left_out
@@ -389,9 +388,9 @@ def describe_left_out(ledger: Ledger, schema: Schema, version: str) -> str:
 
 
 def keep_rows(path: str | Path, /, *, url: str | None = None) -> str:
-    """Find the rows of people that count, and keep them where the dataset file says; return where that is.
+    """Select the counted rows of people and store them where the dataset file says; return that location.
 
-    `url` is `env:NAME` of an address whose role may write, where the one of the file may not.
+    `url` is `env:NAME` of an address whose role may write, if the file's own may not.
     """
     file = DatasetFile.read(path)
     where = file.kept_place
@@ -412,7 +411,7 @@ def keep_rows(path: str | Path, /, *, url: str | None = None) -> str:
         source.close()
     _check_held_source(
         file, _open_server(file, key, where), key, owner=True
-    ).close()  # what was written is what was read
+    ).close()  # verifies that what was written can be read
     return where
 
 
@@ -446,7 +445,7 @@ def _open_spark(file: DatasetFile, key: bytes, kept: str | None) -> SparkSource:
 
 
 def _check_held_source(file: DatasetFile, source: PostgresSource | SparkSource, key: bytes, *, owner: bool) -> Source:
-    """Return a table whose rows are still those of its version."""
+    """Return a table whose rows still match its version."""
     try:
         if check_source_version(file, source, key) and owner:
             _warn_unread(source.unread())
@@ -461,7 +460,7 @@ def _open_frame(schema: Schema, frame: object, ledger: str | Path | None, versio
 
     source = DuckDBSource.frame(schema, frame, version=version, key=key)
     new = ledger is None or not Path(ledger).is_file() or check_frame_version(Path(ledger), schema, source, key)
-    if new:  # a ledger in a database has no folder to keep digests in
+    if new:  # a ledger in a database has no folder for digests
         _warn_unread(source.unread())
     return source
 

@@ -1,4 +1,4 @@
-"""Where the rows of a draft are, and how CSV files are written. Guesses are for the owner to confirm."""
+"""The location of a draft's rows, and the format of CSV files. Guesses are for the owner to confirm."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ if TYPE_CHECKING:
     from dodona.engines.inspection import Inspection
 
 
-# --- Guessing how a CSV file is written, for a draft: from its first lines, for the owner to confirm. ---
+# --- Guessing the format of a CSV file for a draft, from its first lines, for the owner to confirm. ---
 
 
 MISSING_TEXTS = frozenset(
     {"", "na", "n/a", "#n/a", "null", "none", "nil", "nan", "-", "--", "?", ".", "missing", "unknown"}
 )
-"""Texts, in small letters and without blanks around them, that likely stand for no value."""
+"""Texts, in lower case and stripped, that probably mean a missing value."""
 CERTAIN_MISSING_TEXTS = MISSING_TEXTS - {"unknown", "missing", "none", "."}
 _LINES = 2_000
 _SEPARATORS = (",", ";", "\t", "|")
@@ -42,14 +42,14 @@ _MONTHS = 12
 
 @dataclass(frozen=True, slots=True)
 class GuessedFormat:
-    """A form, and which of its keys came from the rows."""
+    """A format, and which of its keys came from the rows."""
 
     form: CsvFormat
     from_rows: tuple[str, ...]
 
 
 def guess_format(files: Sequence[str]) -> GuessedFormat:
-    """Return how files seem to be written, from the first lines of the first of them."""
+    """Guess the format of files from the first lines of the first one."""
     encoding = _encoding(files)
     with open_text(files[0], encoding) as file:
         text = list(itertools.islice(file, _LINES))
@@ -79,7 +79,7 @@ def guess_format(files: Sequence[str]) -> GuessedFormat:
 
 
 def _encoding(files: Sequence[str]) -> str:
-    """Return the first encoding that reads all of the files; a Windows one where UTF-8 does not."""
+    """Return the first encoding that decodes all files; a Windows one if UTF-8 does not."""
     for encoding in ("utf-16", "utf-8", "windows-1252", "latin-1"):
         if all(_reads(name, encoding) for name in files):
             return encoding
@@ -99,13 +99,13 @@ def _reads(name: str, encoding: str) -> bool:
 
 
 def _has_byte_order_mark(name: str) -> bool:
-    """Return whether a file begins with the mark of the byte order that UTF-16 has."""
+    """Return whether a file begins with a UTF-16 byte order mark."""
     with open_text(name, "latin-1") as file:
         return file.read(2) in {"ÿþ", "þÿ"}
 
 
 def _separator(text: Sequence[str]) -> str:
-    """Return what parts most lines into the same number of fields, and into the most of them."""
+    """Return the separator that splits most lines into the same number of fields, and into the most fields."""
 
     def worth(separator: str) -> tuple[Fraction, int]:
         try:
@@ -121,12 +121,12 @@ def _separator(text: Sequence[str]) -> str:
 
 
 def _has_names(lines: Sequence[Sequence[str]]) -> bool:
-    """Return whether the first line has names: texts that differ, none of them a number, a day or nothing."""
+    """Return whether the first line is a header: distinct texts, none of them a number, a day or empty."""
     first = [field.strip() for field in lines[0]]
     named = len({name.casefold() for name in first}) == len(first) and not any(map(_is_value, first))
     if not named or len(lines) == 1:
         return named
-    # Where all lines hold words alone, a first line whose words come again below is a row.
+    # If all lines contain only words, a first line whose words recur below is a row.
     return not all(
         field in {line[place] for line in lines[1:] if place < len(line)} for place, field in enumerate(lines[0])
     )
@@ -138,7 +138,7 @@ def _is_value(field: str) -> bool:
 
 
 def _guess_number_signs(columns: Sequence[Sequence[str]], separator: str) -> tuple[str, str | None]:
-    """Return the decimal sign and the one between thousands under which the most columns are numbers."""
+    """Return the decimal and thousands separators under which the most columns are numbers."""
     usual: list[tuple[str, str | None]] = [(".", None), (".", ","), (".", "'"), (".", " ")]
     comma: list[tuple[str, str | None]] = [(",", None), (",", "."), (",", " "), (",", "\u00a0"), (",", "'")]
     listed = [*usual[:1], *comma, *usual[1:]] if separator != "," else [*usual, *comma]
@@ -150,11 +150,11 @@ def _guess_number_signs(columns: Sequence[Sequence[str]], separator: str) -> tup
         good = [number for number, own in zip(held, columns, strict=True) if own and number >= _MOST_OF_THEM * len(own)]
         return len(good), sum(good)
 
-    return max(listed, key=fits)  # the first of those that are as good
+    return max(listed, key=fits)  # the first of equally good ones
 
 
 def _guess_date_order(columns: Sequence[Sequence[str]]) -> str:
-    """Return whether days come before months, in columns of days whose year is last."""
+    """Return whether days precede months, in columns of dates with the year last."""
     largest = [0, 0]
     for own in columns:
         found = [re.fullmatch(DAY_RULE, field) for field in own]
@@ -167,13 +167,13 @@ def _guess_date_order(columns: Sequence[Sequence[str]]) -> str:
 
 
 def mixed_dates(texts: Iterable[str]) -> bool:
-    """Return whether texts are days in several orders, or with years of two digits."""
+    """Return whether texts are dates in several orders, or with two-digit years."""
     short = re.compile(r"\s*\d{1,4}[./-]\d{1,2}[./-]\d{1,4}.*")
     listed = list(texts)
     return bool(listed) and sum(short.fullmatch(text) is not None for text in listed) >= _MOST_OF_THEM * len(listed)
 
 
-# --- Places: where the rows of a draft are, from what an owner typed; and a table that is opened for its owner. ---
+# --- Places: the location of a draft's rows, from the owner's input; and opening a table for its owner. ---
 
 
 _KINDS = {
@@ -190,22 +190,22 @@ _PATTERN = re.compile(r"[*?\[]")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourcePlace:
-    """Rows, as a dataset file names them."""
+    """The location of rows, as a dataset file names it."""
 
     kind: str
     path: str
-    """As seen from the folder where the owner is."""
+    """Relative to the owner's working folder."""
     table: str
-    """The name that analysts use."""
+    """The table name that analysts use."""
     source_table: str | None = None
     """The table inside a database."""
     form: CsvFormat = PLAIN_CSV
-    """How CSV files are written."""
+    """The format of CSV files."""
     guessed: tuple[str, ...] = ()
-    """What of the form came from the rows."""
+    """The keys of the format that came from the rows."""
 
     def below(self, folder: Path) -> str:
-        """Return the path as a file in another folder writes it; the name of a variable stays as it is."""
+        """Return the path relative to another folder; the name of a variable is unchanged."""
         if self.path.startswith(ENV_PREFIX):
             return self.path
         seen = Path(self.path)
@@ -214,7 +214,7 @@ class SourcePlace:
 
 
 def find_place(source: str, *, table: str | None, engine: str | None = None) -> SourcePlace:
-    """Return the place that an owner means: a file, a pattern, a folder, or a table of a database."""
+    """Resolve the owner's input to a file, a pattern, a folder, or a table of a database."""
     if engine not in {None, "spark"}:
         raise InvalidArgument("engine", engine, "write spark, or leave it out: files are read by DuckDB")
     if source.startswith(ENV_PREFIX):
@@ -250,12 +250,12 @@ def find_place(source: str, *, table: str | None, engine: str | None = None) -> 
 
 
 def inspect_place(place: SourcePlace) -> Inspection:
-    """Return the table of a place, open for its owner."""
+    """Open the table of a place for its owner."""
     return _open_inspection(place.kind, place.path, place.source_table or place.table, place.form)
 
 
 def inspect_dataset_file(file: DatasetFile) -> Inspection:
-    """Return the table of a dataset file, open for its owner; a draft will do."""
+    """Open the table of a dataset file, possibly a draft, for its owner."""
     where = file.source if file.source.startswith(ENV_PREFIX) else str(file.rows)
     return _open_inspection(file.kind, where, file.source_table or file.schema.table, file.form)
 
@@ -283,7 +283,7 @@ def _open_inspection(kind: str, path: str, table: str, form: CsvFormat) -> Inspe
 
 
 def _files_of(folder: Path) -> str:
-    """Return the pattern of the Parquet files of a folder, or else of its CSV files."""
+    """Return the pattern of a folder's Parquet files, or otherwise of its CSV files."""
     for pattern in ("*.parquet", "*.csv", "*.csv.gz", "*.tsv", "**/*.parquet", "**/*.csv", "**/*.csv.gz", "**/*.tsv"):
         if next(folder.glob(pattern), None) is not None:
             return str(folder / pattern)
@@ -297,13 +297,13 @@ def _only_table(path: str) -> str:
 
 
 def _stem(path: Path) -> str:
-    """Return what the table may be called: the name of the file, or of the folder where the file is a pattern."""
+    """Return a default table name: that of the file, or of the folder if the file is a pattern."""
     named = _PATTERN.split(path.name)[0].removesuffix(path.suffix) if path.suffix else path.name
     return named.strip("-_. ") or path.parent.name
 
 
 def _plain_table_name(text: str) -> str:
-    """Return a name like a text.
+    """Return a valid table name similar to a text.
 
     >>> _plain_table_name("hospital stays 2026"), _plain_table_name("2026"), _plain_table_name("*")
     ('hospital_stays_2026', 't_2026', 't_')

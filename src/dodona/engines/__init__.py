@@ -1,1 +1,1 @@
-"""Where the data lives: SQL out, the engines' adapters, and the owner's inspection of a table."""
+"""Data access: rendering SQL, the engine adapters, and the owner's inspection of a table."""

@@ -34,17 +34,17 @@ from dodona.query.query import Block, ConstantWeight, Key, PeopleWeight, Query, 
 from dodona.schema.schema import Domain
 from dodona.trusted.source import Sealed
 
-# --- Totals: sums of whole numbers that are exact whatever their size. ---
+# --- Totals: exact integer sums of any size. ---
 
 
 WholeNumbers = NDArray[np.int64] | list[int]
-"""Exact answers: an array, or Python's own whole numbers where one of them needs more than 64 bits."""
-_EXACT_DOUBLE = 2**53  # whole numbers up to here are doubles
+"""Exact answers: an array, or Python ints if one of them needs more than 64 bits."""
+_EXACT_DOUBLE = 2**53  # integers up to here are exact doubles
 _WORD_LIMIT = 2**63
 
 
 def answer_block(block: Block, axes: Axes, *, counts: NDArray[np.int64] | None, rows: int) -> WholeNumbers:
-    """Return the sums of a block over rows, or over cells that each stand for `counts` rows; `rows` is their number."""
+    """Return the sums of a block over rows, or over cells that each represent `counts` rows, of `rows` in total."""
     weights = block_weights(block, axes)
     groups = group_numbers(block.keys, axes)
     shape = np.broadcast_shapes(weights.shape, groups.shape, (rows,) if counts is None else counts.shape)
@@ -56,10 +56,10 @@ def answer_block(block: Block, axes: Axes, *, counts: NDArray[np.int64] | None, 
 def group_sums(
     groups: NDArray[np.int64], weights: NDArray[np.int64], *, number: int, counts: NDArray[np.int64] | None, rows: int
 ) -> WholeNumbers:
-    """Return the sum of counts·weights of each group, exactly.
+    """Return the exact sum of counts·weights of each group.
 
-    `bincount` adds doubles. Weights are cut into limbs so small that no sum of rows can pass 2^53: then every number
-    that is added or comes out is a whole number that a double holds, and nothing is ever rounded.
+    `bincount` adds doubles. Weights are split into limbs so small that no sum over rows can pass 2^53: every summand
+    and every sum is then an integer that a double represents, and nothing is ever rounded.
     """
     if rows >= _EXACT_DOUBLE // 2:
         raise OverflowError("a table has fewer than 2^52 rows")
@@ -78,14 +78,14 @@ def group_sums(
 
 
 def fit_to_int64(total: Sequence[int]) -> WholeNumbers:
-    """Return whole numbers as an array where all of them fit into 64 bits."""
+    """Return integers as an array if all of them fit into 64 bits."""
     if all(-_WORD_LIMIT <= value < _WORD_LIMIT for value in total):
         return np.array(total, dtype=np.int64)
     return list(total)
 
 
 def join_answers(parts: Sequence[WholeNumbers]) -> WholeNumbers:
-    """Return the answers of blocks one after the other."""
+    """Concatenate the answers of blocks."""
     arrays = [part for part in parts if isinstance(part, np.ndarray)]
     if len(arrays) == len(parts):
         return np.concatenate(arrays)
@@ -103,15 +103,15 @@ def _bincount(
     return np.bincount(groups, weights=times, minlength=number).astype(np.int64)
 
 
-# --- Histograms: many questions from one pass over the table. ---
+# --- Histograms: many queries from one pass over the table. ---
 
 
 MOST_CELLS = 2**24
 _LEAST_CELLS = 2**16
-_WORD_BITS = 62  # sets of this many cells are shifted as whole numbers of 64 bits
+_WORD_BITS = 62  # sets of up to this many cells are shifted as 64-bit integers
 _ENTRIES_AT_ONCE = 2**22
 
-# What things cost, in nanoseconds, about, on one core: only the choice between two ways hangs on it, never an answer.
+# Approximate costs in nanoseconds on one core: they affect only the choice of method, never an answer.
 _ROW_COUNTED = 120
 _CELL_SUMMED = 30
 _ROW_CONDITION = 1
@@ -122,17 +122,17 @@ _CONDITION = 20_000
 
 @dataclass(frozen=True, slots=True)
 class HistogramPlan:
-    """Which blocks are answered from which histogram, and which by themselves."""
+    """Which blocks are answered from which histogram, and which on their own."""
 
     histograms: tuple[tuple[tuple[str, ...], tuple[int, ...]], ...]
-    """Attributes, and the places of the blocks."""
+    """Attributes, and the positions of the blocks."""
     single: tuple[int, ...]
     looked_at: tuple[frozenset[str], ...] = ()
-    """The attributes of each block, where there are histograms."""
+    """The attributes of each block, if there are histograms."""
 
 
 def plan_histograms(query: Query, *, rows: int) -> HistogramPlan:
-    """Return the cheaper way for each block, from public facts: the query, its domain and the declared size."""
+    """Choose the cheaper method for each block from public facts: the query, its domain and the declared size."""
     everyone = tuple(range(len(query.blocks)))
     if len(query.blocks) == 1:
         return HistogramPlan((), everyone)
@@ -140,7 +140,7 @@ def plan_histograms(query: Query, *, rows: int) -> HistogramPlan:
     looked_at = tuple(block.attributes for block in query.blocks)
     single = [place for place, block in enumerate(query.blocks) if isinstance(block.weight, PeopleWeight)]
     for place, names in enumerate(looked_at):
-        if place not in single:  # who a row is of is not in its cell
+        if place not in single:  # a cell does not say whose row it is
             places[names].append(place)
     most = min(MOST_CELLS, max(_LEAST_CELLS, 4 * rows))
     histograms = list[tuple[tuple[str, ...], tuple[int, ...]]]()
@@ -159,7 +159,7 @@ def plan_histograms(query: Query, *, rows: int) -> HistogramPlan:
 def _pack_attributes(
     domain: Domain, places: Mapping[frozenset[str], object], *, most: int
 ) -> list[tuple[frozenset[str], list[frozenset[str]]]]:
-    """Return sets of attributes, put together as long as the product of each pack stays small; first fit."""
+    """Merge sets of attributes while the product of each pack stays small, by first fit."""
     packs = list[tuple[frozenset[str], list[frozenset[str]]]]()
     for own in sorted(places, key=lambda names: (-_product_size(domain, names), sorted(names))):
         for number, (names, sets) in enumerate(packs):
@@ -185,22 +185,22 @@ def _cost(block: Block, *, rows: int) -> int:
 
 @dataclass(frozen=True)
 class Histogram:
-    """How many rows each cell of a product of attributes has."""
+    """The number of rows in each cell of a product of attributes."""
 
     names: tuple[str, ...]
     counts: NDArray[np.int64]
-    """One axis an attribute, in the order of the names."""
+    """One axis per attribute, in the order of the names."""
 
     def __repr__(self) -> str:
         return "<sealed>"
 
     @cached_property
     def rows(self) -> int:
-        """How many rows there are."""
+        """The number of rows."""
         return int(self.counts.sum())
 
     def answers(self, query: Query, plan: HistogramPlan, places: Sequence[int]) -> dict[int, WholeNumbers]:
-        """Return the answers of some blocks, all over these attributes, by their places."""
+        """Return the answers of some blocks, all over these attributes, by position."""
         wanted = defaultdict[int, list[int]](list)
         bit = {name: 1 << axis for axis, name in enumerate(self.names)}
         for place in places:
@@ -216,9 +216,9 @@ class Histogram:
     def _marginals(
         self, counts: NDArray[np.int64], kept: int, axis: int, wanted: list[int]
     ) -> Iterator[tuple[int, NDArray[np.int64]]]:
-        """Yield each wanted set of attributes with its counts; what sets have in common is summed once.
+        """Yield each wanted set of attributes with its marginal counts; shared partial sums are computed once.
 
-        `counts` has the axes that were kept before `axis`, then all from there on.
+        `counts` has the axes kept before `axis`, then all from there on.
         """
         if max(wanted) >> axis == 0:
             shape = counts.shape[: kept.bit_count()]
@@ -235,7 +235,7 @@ class Histogram:
 def _from_marginal(
     domain: Domain, names: tuple[str, ...], counts: NDArray[np.int64], blocks: Sequence[Block], *, rows: int
 ) -> list[WholeNumbers]:
-    """Return the answers of blocks that look at just these attributes."""
+    """Return the answers of blocks that use exactly these attributes."""
     found: list[WholeNumbers] = [[]] * len(blocks)
     boxes = {place: own for place, block in enumerate(blocks) if (own := _counted_box(block)) is not None}
     if boxes:
@@ -254,7 +254,7 @@ def _from_marginal(
 
 
 def _counted_box(block: Block) -> tuple[Among, ...] | None:
-    """Return the sets of a count of a box; None for any other block."""
+    """Return the sets of a block that counts a box; None for any other block."""
     if block.keys or not isinstance(block.weight, ConstantWeight) or abs(block.weight.number) > 2**10:
         return None
     return as_box(block.where)
@@ -267,10 +267,10 @@ def _number(block: Block) -> int:
 def _box_counts(
     domain: Domain, names: tuple[str, ...], counts: NDArray[np.int64], boxes: Sequence[tuple[Among, ...]]
 ) -> NDArray[np.int64]:
-    """Return how many rows each box has.
+    """Return the number of rows in each box.
 
-    The products are of doubles, for their speed, and exact in any order of adding: every number that can come up is a
-    count of rows, so a whole number below 2^53.
+    The products use doubles for speed, and are exact in any order of summation: every intermediate number is a count of
+    rows, so an integer below 2^53.
     """
     if not names:
         return np.full(len(boxes), int(counts), dtype=np.int64)
@@ -296,21 +296,21 @@ def _contract(
 
 
 def _masks(codes: Sequence[int], number: int) -> NDArray[np.float64]:
-    """Return one row of zeros and ones for each set."""
+    """Return one 0/1 row per set."""
     if number <= _WORD_BITS:
         found = np.array(codes, dtype=np.int64)[:, None] >> np.arange(number)
         return (found & 1).astype(np.float64)
     return np.array([unpack_bits(own, number) for own in codes], dtype=np.float64)
 
 
-# --- Answers from any engine that speaks SQL: what is asked in one pass, and what the columns that come back are worth.
+# --- Answers from any SQL engine: which statements share a pass, and how to combine the returned columns. ---
 
 
 Fetch = Callable[[Statement], "list[NDArray[np.int64]]"]
-"""Runs a statement and returns the columns of its answer: the group, then the limbs. Raises SourceFailed."""
-_CONDITIONS_AT_ONCE = 200  # more of them in one statement cost more each
+"""Runs a statement and returns its result columns: the group, then the limbs. Raises SourceFailed."""
+_CONDITIONS_AT_ONCE = 200  # beyond this, each condition in a statement costs more
 _FEW_CONDITIONS = 2
-_WEIGHTS_AT_ONCE = 500  # each is two columns at most, and PostgreSQL gives back 1,664
+_WEIGHTS_AT_ONCE = 500  # each is at most two columns, and PostgreSQL returns up to 1,664
 
 
 def answer_query(query: Query, table: Table, *, rows: int, fetch: Fetch) -> Sealed:
@@ -325,17 +325,17 @@ def answer_query(query: Query, table: Table, *, rows: int, fetch: Fetch) -> Seal
 
 
 def rows_digest(table: Table, fetch: Fetch) -> str:
-    """Return a digest of all that an answer can depend on: the cells of the rows that count, in any order.
+    """Return a digest of everything an answer can depend on: the cells of the counted rows, in any order.
 
-    Each row's cells are written as text and hashed by the engine, and the hashes are added up. This notices changes
-    that happen by mistake; where a table is files, `fingerprint_files` of them is stronger.
+    The engine hashes each row's cells as text, and the hashes are summed. This detects accidental changes; for tables
+    in files, `fingerprint_files` is stronger.
     """
     _, *limbs = fetch(digest_statement(table))
     return hashlib.sha256(repr([int(limb[0]) for limb in limbs]).encode("ascii")).hexdigest()
 
 
 def unread_columns(table: Table, fetch: Fetch) -> tuple[str, ...]:
-    """Return the columns in which something stands in some row, and in no row a value that is declared."""
+    """Return the columns that have values in some rows, but no declared value in any row."""
     columns = readings_with_outside(table)
     if not columns:
         return ()
@@ -364,7 +364,7 @@ def _fetch_sums(asked: Statement, fetch: Fetch) -> list[WholeNumbers]:
 
 
 def _statements(table: Table, blocks: Sequence[Block], places: Sequence[int]) -> list[tuple[list[int], Statement]]:
-    """Return statements for blocks, and which places each of them answers; what can be asked in one pass is."""
+    """Return statements for blocks, each with the positions it answers; blocks share a pass if possible."""
     alike = defaultdict[tuple[Predicate, tuple[Key, ...]], list[int]](list)
     found = list[tuple[list[int], Statement]]()
     for place in places:
@@ -390,7 +390,7 @@ def _statements(table: Table, blocks: Sequence[Block], places: Sequence[int]) ->
 def _combine_limbs(
     group: NDArray[np.int64], columns: Sequence[NDArray[np.int64]], scales: Sequence[int], *, groups: int
 ) -> WholeNumbers:
-    """Return what limbs are worth together, one number a group; groups that did not come up have 0."""
+    """Combine limbs into one number per group; groups that were not returned have 0."""
     *high, low = columns
     if scales[-1] == 1 and not any(limb.any() for limb in high):
         dense = np.zeros(groups, dtype=np.int64)
@@ -403,16 +403,16 @@ def _combine_limbs(
     return fit_to_int64(total)
 
 
-# --- Fingerprints: whether the rows are still those that a version was given to. ---
+# --- Fingerprints: whether the rows are still those first opened under a version. ---
 
 
 _BYTES_AT_ONCE = 2**20
 
 
 def fingerprint_files(paths: str | Path | Iterable[str | Path], *, further: str = "") -> str:
-    """Return a digest of the contents of files, given by paths or patterns; their names and order do not matter.
+    """Return a digest of the contents of files, given by paths or patterns, independent of names and order.
 
-    Whatever else decides what is read from them is `further`.
+    `further` is anything else that determines what is read from them.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:

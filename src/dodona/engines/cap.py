@@ -25,21 +25,21 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-# --- The cap on rows, in SQL: of each person who has more rows than count, the rows with the smallest keyed hashes do.
+# --- The cap in SQL: of a person with more rows than the cap, those with the smallest keyed hashes count. ---
 
 
 PERSON_COLUMN = "p"
-"""The column that identifies people, where rows are codes."""
+"""The column that identifies people in coded rows."""
 FRACTION = 2.0**32
-"""An id that is no whole number is written with this many parts of one."""
+"""A fractional id is written with this many parts of one."""
 FARTHEST = 2.0**63
-"""A double from here on is written as one word."""
+"""Doubles from here on are written as one word."""
 FAR = "far"
 _PLACE, _MANY, _EQUAL, _HASH = "place", "many", "equal", "hash"
 
 
 def coded_rows_sql(table: Table) -> str:
-    """Return SQL for all rows as codes: c0, c1 and so on in the order of the columns, and the person of each."""
+    """Return SQL for all rows as codes: c0, c1 and so on in column order, and the person of each."""
     listed = [f"{code_sql(own)} AS c{place}" for place, own in enumerate(table.readings.values())]
     if table.person is not None:
         listed.append(f"{table.person} AS {PERSON_COLUMN}")
@@ -47,7 +47,7 @@ def coded_rows_sql(table: Table) -> str:
 
 
 def capped_rows_sql(table: Table, rows: int, key: bytes) -> str:
-    """Return SQL for the rows that count, as codes: so many of each person. Rows without an id do not count.
+    """Return SQL for the counted rows, as codes: at most `rows` per person. Rows without an id do not count.
 
     Theorem: people
     """
@@ -64,9 +64,9 @@ def capped_rows_sql(table: Table, rows: int, key: bytes) -> str:
 
 
 def capped_codes_sql(table: Table, source: str, rows: int, key: bytes) -> str:
-    """Return SQL for the rows that count of a table of coded rows: the same rows as `capped_rows_sql` returns.
+    """Return SQL for the counted rows of a table of coded rows: the same rows as `capped_rows_sql` returns.
 
-    Where it is cheap to read rows several times, only those of people who have more than count are sorted and hashed.
+    If reading rows several times is cheap, only those of people above the cap are sorted and hashed.
 
     Theorem: people
     """
@@ -92,7 +92,7 @@ def _columns(table: Table) -> list[str]:
 
 
 def _repeat_number_sql(columns: Sequence[str]) -> str:
-    """Return SQL for the number of a row among the equal rows of one person: which of them has which makes no odds."""
+    """Return SQL that numbers the equal rows of one person; the order among them does not matter."""
     alike = ", ".join([PERSON_COLUMN, *columns])
     return f"row_number() OVER (PARTITION BY {alike} ORDER BY {PERSON_COLUMN})"
 
@@ -104,7 +104,7 @@ def _hashed_rows_sql(table: Table, columns: Sequence[str], key: bytes) -> str:
 
 
 def _smallest_hashes_sql(hashed: str, columns: Sequence[str], rows: int) -> str:
-    """Return SQL for the rows with the smallest hashes; equal hashes of different rows are ordered by their codes."""
+    """Return SQL for the rows with the smallest hashes; ties between different rows are ordered by their codes."""
     kept, order = ", ".join([*columns, PERSON_COLUMN]), ", ".join([_HASH, *columns])
     return (
         f"SELECT {kept} FROM ("  # noqa: S608
@@ -114,9 +114,9 @@ def _smallest_hashes_sql(hashed: str, columns: Sequence[str], rows: int) -> str:
 
 
 def id_text_pattern(form: ColumnForm | None, dialect: Dialect) -> str:
-    """Return the pattern that writes an id of a form as text: the same for equal ids, and the same on all engines.
+    """Return the pattern that writes an id as text, identically for equal ids and on all engines.
 
-    Different ids may be written alike, as times of one day are. This text is for the hash: the id identifies people.
+    Different ids may give the same text, such as times on one day. The text is only hashed: the id identifies people.
     """
     match form:
         case ColumnForm.TEXT:
@@ -139,7 +139,7 @@ def id_text_pattern(form: ColumnForm | None, dialect: Dialect) -> str:
 
 
 def coded_table(table: Table, source: str) -> Table:
-    """Return the table whose rows are codes in a source that has the columns of `coded_rows_sql`."""
+    """Return the table for a source of coded rows with the columns of `coded_rows_sql`."""
     readings = {
         name: read_column(own.attribute, f"c{place}", ColumnForm.CODE, table.dialect)
         for place, (name, own) in enumerate(table.readings.items())
@@ -148,17 +148,17 @@ def coded_table(table: Table, source: str) -> Table:
 
 
 def kept_digest(schema: Schema, version: str, key: bytes) -> str:
-    """Return what rows that are kept belong to: a schema, a version and the key of a ledger, which it does not tell."""
+    """Return a digest that binds stored rows to a schema, a version and a ledger's key, without revealing the key."""
     return hashlib.sha256(b"\0".join([b"kept rows", schema.digest.encode(), version.encode(), key])).hexdigest()
 
 
 def kept_columns(table: Table) -> list[str]:
-    """Return the columns of a table that keeps the rows that count: codes, and who each row is of."""
+    """Return the columns of a table of stored counted rows: codes, and the person of each row."""
     return [*_columns(table), PERSON_COLUMN]
 
 
 def kept_table(schema: Schema, source: str, dialect: Dialect, text: str) -> Table:
-    """Return how rows that are kept are read; `text` is the pattern that writes an id."""
+    """Return how stored rows are read; `text` is the pattern that writes an id."""
     readings = {
         own.name: read_column(own, f"c{place}", ColumnForm.CODE, dialect) for place, own in enumerate(schema.domain)
     }
@@ -166,25 +166,25 @@ def kept_table(schema: Schema, source: str, dialect: Dialect, text: str) -> Tabl
 
 
 def largest_person_statement(table: Table) -> Statement:
-    """Return the statement for the largest number of rows that a person has, and for how many rows have no id."""
+    """Return the statement for the largest number of rows of any person, and the number of rows without an id."""
     own = f"SELECT count({PERSON_COLUMN}) AS n, count(*) AS held FROM {table.source} GROUP BY {PERSON_COLUMN}"  # noqa: S608
     figures = [table.dialect.small.format(f"coalesce({text}, 0)") for text in ("max(n)", "sum(held - n)")]
     return Statement(f"SELECT 0 AS g, {figures[0]} AS s0, {figures[1]} AS s1 FROM ({own}) AS own", 1, ((1,), (1,)))  # noqa: S608
 
 
 def capped_table(table: Table, rows: int, key: bytes) -> Table:
-    """Return the table of the rows that count, as a part of each statement."""
+    """Return the table of the counted rows, as a subquery of each statement."""
     return coded_table(table, f"({capped_rows_sql(table, rows, key)}) AS capped")
 
 
-# --- The cap on rows, in numpy: the same rows as in SQL. ---
+# --- The cap in numpy: the same rows as in SQL. ---
 
 
 KEY_BYTES = 32
 
 
 def cap_key(schema: Schema, key: bytes | None) -> bytes:
-    """Return the key that chooses which rows of a person count; where people are protected there must be one."""
+    """Return the key that selects the counted rows of a person; required if people are protected."""
     if schema.unit.id is None:
         return b""
     if key is None or len(key) != KEY_BYTES:
@@ -196,12 +196,11 @@ def cap_key(schema: Schema, key: bytes | None) -> bytes:
 def rows_within_cap(
     schema: Schema, codes: Mapping[str, NDArray[np.int64]], people: Sequence[object] | NDArray[Any], key: bytes
 ) -> NDArray[np.bool_]:
-    """Return which rows count: all of a person who has no more than the cap, else those with the smallest hashes.
+    """Return which rows count: all of a person within the cap, otherwise those with the smallest hashes.
 
-    A hash is of the key, the codes of all declared columns, the number of the row among the equal rows of that person,
-    and the person as text. So it depends on the rows of that person alone, and which of two rows with the same codes
-    counts makes no difference to any answer. Rows whose id is NULL or NaN do not count, as they might be
-    anyone's.
+    The hash covers the key, the codes of all declared columns, the row's number among that person's equal rows, and the
+    person as text. So it depends on that person's rows alone, and which of two rows with the same codes counts makes no
+    difference to any answer. Rows whose id is NULL or NaN do not count, as they might be anyone's.
 
     Theorem: people
     """
@@ -224,7 +223,7 @@ def rows_within_cap(
 def _hashes(
     number: NDArray[np.int64], columns: Sequence[NDArray[np.int64]], texts: Mapping[int, str], key: bytes
 ) -> NDArray[np.bytes_]:
-    """Return the hash of each row, where equal rows of a person follow each other."""
+    """Return the hash of each row; equal rows of a person must be adjacent."""
     found, before, equal = list[str](), None, 0
     for row in zip(number.tolist(), *(own.tolist() for own in columns), strict=True):
         equal = equal + 1 if row == before else 1
@@ -237,7 +236,7 @@ def _hashes(
 def id_texts(
     number: NDArray[np.int64], people: Sequence[object] | NDArray[Any], rows: NDArray[np.int64]
 ) -> dict[int, str]:
-    """Return each of these rows' people as text, one text for all that are equal: 1 and 1.0 are one person."""
+    """Return the person of each of these rows as text, one text for all equal ids: 1 and 1.0 are one person."""
     found = dict[int, str]()
     for place in rows.tolist():
         own = id_text(people[place])
@@ -276,7 +275,7 @@ def id_text(who: object) -> str:  # noqa: PLR0911  one for each kind
 
 
 def number_people(people: Sequence[object] | NDArray[Any]) -> NDArray[np.int64]:
-    """Return a number for each different person; -1 where there is no id."""
+    """Return a number for each distinct person; -1 if there is no id."""
     seen: dict[object, int] = {}
     listed = people.tolist() if isinstance(people, np.ndarray) else list(people)
     try:

@@ -21,7 +21,7 @@ from dodona.query.predicate import Among
 from dodona.schema.attributes import Attribute, Boolean, Category, Date, Integer, Number
 from dodona.schema.encoding import DATE_TEXT, DAY_TEXT, FALSE_TEXT, LONGEST_TEXT, NUMBER_TEXT, TRUE_TEXT
 
-# --- Columns as an engine holds them: how a declared attribute is read out of a column of some type. ---
+# --- Engine columns: how a declared attribute is read from a column of some type. ---
 
 
 _ColumnT = TypeVar("_ColumnT")
@@ -29,18 +29,18 @@ _EXACT_DIGITS = 15
 
 
 class ColumnForm(StrEnum):
-    """What the values of a column are to SQL."""
+    """The SQL form of a column's values."""
 
     TEXT = "text"
-    WHOLE = "whole number"  # of 64 bits at most
+    WHOLE = "whole number"  # of at most 64 bits
     DOUBLE = "double"
-    WIDE = "wide number"  # exact numbers that a double stands for well enough: they are drawn into bounds
-    DECIMAL = "decimal"  # exact numbers that are read as the nearest double, by way of their text
+    WIDE = "wide number"  # exact numbers that a double represents well enough: they are clamped to bounds
+    DECIMAL = "decimal"  # exact numbers that are read as the nearest double, through their text
     TRUTH = "truth"
     DAY = "day"
     TIME = "time"
     ZONED = "time with a zone"
-    CODE = "code"  # the cell's code itself, put there by an encoder
+    CODE = "code"  # the cell's code itself, stored by an encoder
     NOTHING = "nothing"  # a column that can only hold NULL
 
 
@@ -54,21 +54,21 @@ class ColumnReading:
     """The type of `value`: TEXT, WHOLE, DOUBLE, TRUTH, DAY, TIME, ZONED or CODE."""
     raw: str
     value: str
-    """NULL where there is no such value; where `missing` holds it may be anything."""
+    """NULL if there is no such value; anything where `missing` holds."""
     missing: str
     """True or false, never NULL."""
     total: bool
-    """Whether everything that is not missing has a value."""
+    """Whether every value that is not missing is valid."""
 
 
 class SourceUnfit(InvalidRequest):
-    """The table is not what the schema declares, as far as its names and types tell. The owner can fix it."""
+    """The table does not match the schema, judging by names and types. The owner can fix it."""
 
     code = "source-unfit"
 
 
 def find_column(columns: Mapping[str, _ColumnT], name: str, declared: Attribute | None) -> _ColumnT:
-    """Return what a table has under a name: a declared attribute, or the id of people where that is None."""
+    """Return a table's column by name: a declared attribute, or the person id if `declared` is None."""
     if name in columns:
         return columns[name]
     alike = [other for other in columns if other.casefold() == name.casefold()]
@@ -78,7 +78,7 @@ def find_column(columns: Mapping[str, _ColumnT], name: str, declared: Attribute 
 
 
 def require_form(attribute: Attribute, form: ColumnForm | None, type_name: str) -> ColumnForm:
-    """Return the form of a column that can be read as an attribute; any other could only be a mistake."""
+    """Return the form of a column if it can be read as the attribute; otherwise refuse it as a mistake."""
     if form is None or form not in _accepted_forms(attribute):
         raise SourceUnfit(
             f"The column {attribute.name} is declared as {_with_article(attribute)}, and the table holds {type_name} "
@@ -94,7 +94,7 @@ def _with_article(declared: Attribute | None) -> str:
 
 
 def decimal_form(digits: int) -> ColumnForm:
-    """Return the form of decimals with so many digits: up to 15, they are a quotient of two whole doubles."""
+    """Return the form of decimals with this many digits: up to 15, they are a quotient of two integral doubles."""
     return ColumnForm.WIDE if digits <= _EXACT_DIGITS else ColumnForm.DECIMAL
 
 
@@ -113,7 +113,7 @@ def _accepted_forms(attribute: Attribute) -> frozenset[ColumnForm]:
 
 
 def read_column(attribute: Attribute, raw: str, form: ColumnForm, dialect: Dialect) -> ColumnReading:
-    """Return how to read an attribute out of the SQL expression `raw`, whose values have this form."""
+    """Return how to read an attribute from the SQL expression `raw`, whose values have this form."""
     if form is ColumnForm.NOTHING:
         code, missing = (attribute.size, "TRUE") if attribute.landing is None else (attribute.landing, "FALSE")
         return ColumnReading(attribute, dialect, ColumnForm.CODE, raw, str(code), missing, total=True)
@@ -144,10 +144,10 @@ def _read_number(attribute: Integer | Number, raw: str, form: ColumnForm, dialec
 
 
 def _double_or_null(double: str, form: ColumnForm, dialect: Dialect) -> str:
-    """Return the double, NULL where it is none.
+    """Return the double, or NULL if it is NaN.
 
-    Statistics of Parquet files leave NaN out, and an engine that believes them holds `x < 10` to be true of every row
-    where the largest number is 4. With NULL in its place, what is left of such a comparison is that there is a number.
+    Statistics of Parquet files omit NaN, and an engine that trusts them takes `x < 10` to be true of every row if the
+    largest number is 4. With NULL in place of NaN, such a comparison reduces to whether there is a number.
     """
     if form not in {ColumnForm.DOUBLE, ColumnForm.TEXT}:
         return double
@@ -155,7 +155,7 @@ def _double_or_null(double: str, form: ColumnForm, dialect: Dialect) -> str:
 
 
 def _double(raw: str, form: ColumnForm, dialect: Dialect) -> str:
-    """Return the double nearest to the value; NULL where a text is no number."""
+    """Return the double nearest to the value; NULL if a text is not a number."""
     if form is ColumnForm.DECIMAL:
         return dialect.read_double.format(dialect.text.format(raw))
     if form is not ColumnForm.TEXT:
@@ -165,7 +165,7 @@ def _double(raw: str, form: ColumnForm, dialect: Dialect) -> str:
 
 
 def _matches(raw: str, rule: str, dialect: Dialect) -> str:
-    """Return whether a text follows a rule of `spelling`; NULL where it is too long to be looked at.
+    """Return whether a text matches a rule of `spelling`; NULL if it is too long to be examined.
 
     Theorem: reading-rows
     """
@@ -208,14 +208,14 @@ def _read_boolean(attribute: Boolean, raw: str, form: ColumnForm, dialect: Diale
     return ColumnReading(attribute, dialect, ColumnForm.TRUTH, raw, value, missing, total=False)
 
 
-# --- Cells in SQL: the condition that a column's cell is one of some, and the code of its cell. ---
+# --- Cells in SQL: the condition that a column's cell is in a set, and the code of its cell. ---
 
 
 TRUE, FALSE = "TRUE", "FALSE"
 
 
 def among_sql(reading: ColumnReading, part: Among) -> str:
-    """Return SQL that is true exactly for rows whose cell is among these; false or NULL for the others."""
+    """Return SQL that is true exactly for rows whose cell is in the set; false or NULL for the others."""
     size, landing = reading.attribute.size, reading.attribute.landing
     present = part.codes & ((1 << size) - 1)
     if landing is not None and present >> landing & 1 and reading.form is not ColumnForm.CODE:
@@ -232,19 +232,19 @@ def among_sql(reading: ColumnReading, part: Among) -> str:
 
 
 def present_sql(reading: ColumnReading) -> str:
-    """Return SQL that is true exactly where a row has one of the attribute's values; false or NULL elsewhere."""
+    """Return SQL that is true exactly where a row has a declared value; false or NULL elsewhere."""
     if reading.form is ColumnForm.CODE and reading.attribute.landing is not None:
         return TRUE
     return _among_values(reading, (1 << reading.attribute.size) - 1)
 
 
 def _all_but(reading: ColumnReading, codes: int) -> str:
-    """Return SQL that is true exactly where no value with one of these codes is, whatever else is there instead."""
+    """Return SQL that is true exactly where there is no value with one of these codes."""
     return f"(({_among_values(reading, codes)}) IS NOT TRUE)" if codes else TRUE
 
 
 def outside_sql(reading: ColumnReading) -> str:
-    """Return SQL that is true exactly where a value is there and is none of the attribute's."""
+    """Return SQL that is true exactly where there is an undeclared value."""
     attribute = reading.attribute
     held = f"NOT ({reading.missing})"
     if reading.form is ColumnForm.CODE:
@@ -263,13 +263,13 @@ def outside_sql(reading: ColumnReading) -> str:
 
 
 def code_sql(reading: ColumnReading) -> str:
-    """Return SQL for the code of the cell, a whole number of 64 bits."""
+    """Return SQL for the code of the cell, a 64-bit integer."""
     if reading.form is ColumnForm.CODE:
         return reading.dialect.small.format(reading.value)
     if reading.form is ColumnForm.DOUBLE and isinstance(reading.attribute, Integer | Number):
         return _code_of_double(reading, reading.attribute)
     size, landing = reading.attribute.size, reading.attribute.landing
-    if isinstance(reading.attribute, Category):  # the place among the labels is NULL outside: no second search
+    if isinstance(reading.attribute, Category):  # the position among the labels is NULL outside: no second search
         if landing is not None:
             return f"coalesce({present_code_sql(reading)}, {landing})"
         return f"CASE WHEN {reading.missing} THEN {size} ELSE coalesce({present_code_sql(reading)}, {size + 1}) END"
@@ -277,7 +277,7 @@ def code_sql(reading: ColumnReading) -> str:
 
 
 def _code_of_double(reading: ColumnReading, attribute: Integer | Number) -> str:
-    """Return SQL for the code of a double's cell; the usual case comes first, which halves the time."""
+    """Return SQL for the code of a double's cell; testing the usual case first halves the time."""
     value, dialect, size = reading.value, reading.dialect, attribute.size
     first, after = bound_literal(reading, 0), bound_literal(reading, size)
     rest = f"ELSE {size}" if reading.total else f"WHEN {reading.missing} THEN {size} ELSE {size + 1}"
@@ -290,9 +290,9 @@ def _code_of_double(reading: ColumnReading, attribute: Integer | Number) -> str:
 
 
 def cell_sql(reading: ColumnReading, present: str, *, size: int, landing: int | None) -> str:
-    """Return SQL that is `present` where there is a value, `size` where it is missing and the next number outside.
+    """Return SQL that gives `present` for a value, `size` if missing and the next number if outside.
 
-    Where there are no such cells, it is `landing` for both.
+    Without such cells, it gives `landing` for both.
     """
     if landing is not None:
         return f"CASE WHEN {present_sql(reading)} THEN {present} ELSE {landing} END"
@@ -302,7 +302,7 @@ def cell_sql(reading: ColumnReading, present: str, *, size: int, landing: int | 
 
 
 def present_code_sql(reading: ColumnReading) -> str:
-    """Return SQL for the code where there is a value; it raises no error where there is none."""
+    """Return SQL for the code where there is a value; it raises no error elsewhere."""
     attribute, value, dialect = reading.attribute, reading.value, reading.dialect
     if reading.form is ColumnForm.CODE:
         return dialect.small.format(value)
@@ -325,14 +325,14 @@ def present_code_sql(reading: ColumnReading) -> str:
 
 
 def at_least_sql(reading: ColumnReading, number: int) -> str:
-    """Return SQL that says, of a column with a value, whether its code is at least this number."""
+    """Return SQL for whether the code of a present value is at least this number."""
     if reading.form is ColumnForm.CODE or isinstance(reading.attribute, Category | Boolean):
         return f"{present_code_sql(reading)} >= {number}"
     return f"{reading.value} >= {bound_literal(reading, number)}"
 
 
 def _steps(reading: ColumnReading) -> str:
-    """Return SQL for floor((x - lower)/step) in doubles, not yet drawn into the bounds."""
+    """Return SQL for floor((x - lower)/step) in doubles, before clamping to the bounds."""
     attribute, value = reading.attribute, reading.dialect.double.format(reading.value)
     if isinstance(attribute, Integer):
         return f"(floor({value}) - {number_literal(float(attribute.lower))})"
@@ -343,7 +343,7 @@ def _steps(reading: ColumnReading) -> str:
 
 
 def date_sql(reading: ColumnReading) -> str:
-    """Return SQL for the day of a column of days or of moments."""
+    """Return SQL for the day of a column of days or timestamps."""
     match reading.form:
         case ColumnForm.TIME:
             return reading.dialect.day_of_time.format(reading.value)
@@ -354,7 +354,7 @@ def date_sql(reading: ColumnReading) -> str:
 
 
 def _among_values(reading: ColumnReading, codes: int) -> str:
-    """Return the condition for values alone: some bit of a code below the size is set."""
+    """Return the condition for values alone; some bit of a code below the size must be set."""
     attribute = reading.attribute
     every = codes == (1 << attribute.size) - 1
     if reading.form is ColumnForm.CODE:
@@ -385,7 +385,7 @@ def _between_codes(reading: ColumnReading, first: int, last: int) -> str:
 
 
 def _between(reading: ColumnReading, first: int, last: int) -> str:
-    """Return the condition for codes from first to last; the outermost take in what is drawn into the bounds."""
+    """Return the condition for codes from first to last; the outermost include values clamped to the bounds."""
     attribute, value = reading.attribute, reading.value
     drawn = not isinstance(attribute, Date)
     open_below = drawn and first == 0
@@ -394,14 +394,14 @@ def _between(reading: ColumnReading, first: int, last: int) -> str:
     if not open_above:
         parts.append(f"{value} < {bound_literal(reading, last + 1)}")
     elif reading.form is ColumnForm.DOUBLE:
-        parts.append(f"NOT {reading.dialect.not_a_number.format(value)}")  # engines hold NaN to be above all numbers
+        parts.append(f"NOT {reading.dialect.not_a_number.format(value)}")  # engines order NaN above all numbers
     elif open_below:
         parts.append(f"({value}) IS NOT NULL")
     return parts[0] if len(parts) == 1 else f"({' AND '.join(parts)})"
 
 
 def bit_runs(codes: int) -> Iterator[tuple[int, int]]:
-    """Yield the first and last place of each run of set bits.
+    """Yield the first and last position of each run of set bits.
 
     >>> list(bit_runs(0b110111))
     [(0, 2), (4, 5)]
@@ -417,7 +417,7 @@ def bit_runs(codes: int) -> Iterator[tuple[int, int]]:
 
 
 def bound_literal(reading: ColumnReading, number: int) -> str:
-    """Return the literal t with: the code is at least `number` exactly where the value is at least t."""
+    """Return the literal t such that the code is at least `number` exactly if the value is at least t."""
     attribute, dialect = reading.attribute, reading.dialect
     match attribute:
         case Date(lower=first):
@@ -447,9 +447,9 @@ def _day_text(first: date, number: int) -> str:
 
 @lru_cache(maxsize=1 << 14)
 def grid_threshold(lower: float, step: float, number: int) -> float:
-    """Return the least double x with floor((x - lower)/step) >= number, all in doubles.
+    """Return the smallest double x with floor((x - lower)/step) >= number, all in doubles.
 
-    Subtracting, dividing by a positive number and rounding each keep the order, so such an x parts the doubles in two.
+    Subtraction, division by a positive number and rounding are each monotone, so such an x splits the doubles in two.
 
     >>> grid_threshold(0.0, 0.1, 3)  # 0.3/0.1 is below 3 in doubles
     0.30000000000000004
@@ -458,13 +458,13 @@ def grid_threshold(lower: float, step: float, number: int) -> float:
 
 
 def _least(enough: Callable[[float], bool]) -> float:
-    """Return the least finite double that is enough, by halving the list of all doubles in their order."""
+    """Return the smallest finite double that is enough, by bisecting the ordered list of all doubles."""
     ends = _double_rank(-math.inf), _double_rank(math.inf)
     return _double_at_rank(smallest_integer(lambda place: enough(_double_at_rank(place)), *ends))
 
 
 def _double_rank(value: float) -> int:
-    """Return the place of a double among all, counted from 0.0."""
+    """Return the rank of a double among all doubles, counted from 0.0."""
     bits = int(struct.unpack("<q", struct.pack("<d", value))[0])
     return bits if bits >= 0 else -(bits & (2**63 - 1))
 

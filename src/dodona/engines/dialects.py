@@ -8,39 +8,39 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-# --- Dialects: the few places where engines spell the same thing differently. ---
+# --- Dialects: the few places where engines write the same thing differently. ---
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dialect:
-    """How an engine writes what rendering needs. Patterns take SQL in place of `{0}` and `{1}`."""
+    """An engine's syntax for rendering. Patterns take SQL in place of `{0}` and `{1}`."""
 
     name: str
     identifier_quote: str
     backslash: str
-    """How a backslash is written inside a text literal."""
+    """A backslash inside a text literal."""
     double: str
     text: str
     small: str
-    """A cast to whole numbers of 64 bits."""
+    """A cast to 64-bit integers."""
     wide: str
-    """A cast to exact whole numbers that hold 2^61 for each of 2^63 rows."""
+    """A cast to exact integers that hold 2^61 for each of 2^63 rows."""
     read_double: str
-    """A text that `spelling` accepts as a number, as a double."""
+    """A cast to double of a text that `spelling` accepts as a number."""
     read_day: str
-    """A text of the form 2024-01-31, as a day; NULL where the calendar does not have it."""
+    """A cast to a day of a text of the form 2024-01-31; NULL if the calendar does not have it."""
     bytes: str
-    """How long the text {0} is in UTF-8; every engine has this at hand without looking at the text."""
+    """The UTF-8 length of the text {0}; every engine knows it without reading the text."""
     matches: str
-    """Whether the whole text {0} is matched by the pattern {1}."""
+    """Whether the pattern {1} matches the whole text {0}."""
     found: str
-    """The first part of the text {0} that the pattern {1} matches."""
+    """The first match of the pattern {1} in the text {0}."""
     not_a_number: str
     steps: str
-    """The whole steps of {2} from {1} to {0}, all doubles, rounded down.
+    """The integer number of steps of {2} from {1} to {0}, all doubles, rounded down.
 
-    {3} says that there is not one, {4} that there are fewer than the attribute has values: where an engine raises an
-    error for what is too large or too small for a double, it need not divide there.
+    {3} says that there is less than one, {4} that there are fewer than the attribute has values: an engine that raises
+    errors on overflow or underflow of a double can skip the division there.
     """
     day: str
     time: str
@@ -50,36 +50,36 @@ class Dialect:
     """Days from {1} to {0}."""
     day_of_time: str
     day_of_zoned: str
-    """The day of a moment; of one with a zone, in UTC."""
+    """The day of a timestamp; of one with a zone, in UTC."""
     quotient: str
     remainder: str
-    """Division of whole numbers towards zero, and what it leaves."""
+    """Integer division towards zero, and its remainder."""
     position: str
-    """The place, from 0, of the text {0} among the listed literals {1}; NULL where it is none of them."""
+    """The zero-based position of the text {0} among the literals {1}; NULL if it is not among them."""
     bit: str
-    """Whether the digit at the place {1}, from 0, of the text {0} of zeros and ones is one."""
+    """Whether the digit at the zero-based position {1} of the text {0} of zeros and ones is one."""
     count_if: str
     hashed: str
-    """64 bits of a text's MD5, as a whole number from 0."""
+    """64 bits of a text's MD5, as a non-negative integer."""
     md5: str
-    """A text's MD5 in hexadecimal digits, which sort as bytes do."""
+    """A text's MD5 in hexadecimal digits, which sort like the bytes."""
 
     def identifier(self, name: str) -> str:
-        """Return a name in quotes, whatever is in it."""
+        """Quote any name."""
         quote = self.identifier_quote
         return f"{quote}{name.replace(quote, quote * 2)}{quote}"
 
     def literal(self, text: str) -> str:
-        """Return a text in quotes, whatever is in it."""
+        """Quote any text."""
         return "'" + text.replace("\\", self.backslash).replace("'", "''") + "'"
 
     def literals(self, texts: Iterable[str]) -> str:
-        """Return texts in quotes, with commas between them."""
+        """Quote texts, separated by commas."""
         return ", ".join(map(self.literal, texts))
 
 
 def number_literal(value: float) -> str:
-    """Return a double exactly, in a spelling that every engine reads as a double: 17 digits tell doubles apart.
+    """Return a double as an exact literal for every engine: 17 digits distinguish all doubles.
 
     >>> number_literal(-0.5)
     '(-5.0000000000000000e-01)'
@@ -88,7 +88,7 @@ def number_literal(value: float) -> str:
 
 
 def whole_literal(value: int) -> str:
-    """Return a whole number; a negative one in parentheses, as 1--1 would be a comment."""
+    """Return an integer literal; negative ones in parentheses, as 1--1 would be a comment."""
     return _signed(str(value))
 
 
@@ -164,19 +164,19 @@ SPARK = Dialect(  # in a session with the settings of `backends.spark_session`
 )
 
 
-# --- PostgreSQL's dialect. It raises errors where other engines give NULL or infinity, so each such place is guarded.
+# --- PostgreSQL's dialect. It raises errors where other engines return NULL or infinity, so each is guarded. ---
 
 
 _OVER = 2**1024 - 2**970
-"""The least number that rounds to infinity: half a step above the largest double."""
+"""The smallest number that rounds to infinity: half a step above the largest double."""
 _UNDER = 5**1075
-"""Times 10^-1075: 2^-1075, the largest number that rounds to 0. It is half of the least double."""
+"""Times 10^-1075: 2^-1075, the largest number that rounds to 0. It is half of the smallest double."""
 _OVER_PLACE = len(str(_OVER))
 _UNDER_PLACE = len(str(_UNDER)) - 1075
 
 _SPACE = "[ \t\n\r\f\x0b]*"
 _MODEST = f"^{_SPACE}[+-]?[0-9.]{{{{1,200}}}}([eE][+-]?[0-9]{{{{1,2}}}})?{_SPACE}$"
-"""A number that is surely neither too large nor too small for a double; braces are doubled for `format`."""
+"""A number that certainly neither overflows nor underflows a double; braces are doubled for `format`."""
 _DOUBLE = "double precision"
 _INFINITE = f"CAST(CASE WHEN minus THEN '-Infinity' ELSE 'Infinity' END AS {_DOUBLE})"
 _SPLIT = (  # the text, its sign, the digits before and after the point, and those of the exponent

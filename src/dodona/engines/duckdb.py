@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-# --- Inspection, for the owner: every column as it is, nothing capped and nothing loaded. ---
+# --- Inspection, for the owner: every column unchanged, nothing capped and nothing loaded. ---
 
 
 class DuckDBInspection:
@@ -60,7 +60,7 @@ class DuckDBInspection:
         *,
         close: Callable[[], None] | None = None,
     ) -> None:
-        """Take a connection and SQL for its rows; fields of CSV files have a form, and may be copies to let go of."""
+        """Take a connection and SQL for its rows; CSV fields have a format, and `close` releases temporary copies."""
         self._close = close
         self._connection = connection
         self._source = source
@@ -99,17 +99,17 @@ class DuckDBInspection:
 
     @property
     def dialect(self) -> Dialect:
-        """How DuckDB writes SQL."""
+        """The DuckDB dialect."""
         return DUCKDB
 
     @property
     def source(self) -> str:
-        """SQL that can stand after FROM."""
+        """SQL for the FROM clause."""
         return self._source
 
     @property
     def columns(self) -> Mapping[str, SourceColumn]:
-        """All columns, in the order of the table."""
+        """All columns, in table order."""
         return self._columns
 
     def fetch(self, sql: str) -> Sequence[FetchedRow]:
@@ -124,7 +124,7 @@ class DuckDBInspection:
         )
 
     def fetched(self, asked: Statement) -> list[NDArray[np.int64]]:
-        """Return the columns of a rendered statement's answer."""
+        """Return the result columns of a rendered statement."""
         return rows_to_columns(self.fetch(asked.sql))
 
     def table(self, schema: Schema) -> Table:
@@ -134,14 +134,14 @@ class DuckDBInspection:
         return found
 
     def close(self) -> None:
-        """Let go of the table."""
+        """Release the table."""
         self._connection.close()
         if self._close is not None:
             self._close()
 
 
 def only_table(path: str | Path) -> str:
-    """Return the name of the one table, or view, of a database file."""
+    """Return the name of the only table or view of a database file."""
     with connect(threads=None) as connection:
         names = list_tables(connection, single_file(path))
     if len(names) == 1:
@@ -166,17 +166,17 @@ def _source_column(name: str, kind: str, source: str, form: CsvFormat) -> Source
     return SourceColumn(raw, form_of_type(kind), kind, number=form.number_sql(raw), day=form.day_sql(raw))
 
 
-# --- Answers: Parquet files and tables of a database are queried in place, CSV files and frames are loaded. ---
+# --- Answers: Parquet files and database tables are queried in place, CSV files and frames are loaded. ---
 
 
 class DuckDBSource:
     """Exact answers from DuckDB. Open one with `parquet`, `csv`, `table` or `frame`.
 
-    Where people are protected, each of these takes the key of the ledger, which chooses the rows that count.
+    If people are protected, each of these takes the ledger's key, which selects the rows that count.
     """
 
     def __init__(self, connection: Connection, schema: Schema, table: Table, *, version: str) -> None:
-        """Take a connection that is closed to the outside, and how its table is read."""
+        """Take a locked-down connection, and how its table is read."""
         self.version = version
         self._schema = schema
         self._connection = connection
@@ -196,7 +196,7 @@ class DuckDBSource:
         threads: int | None = None,
         key: bytes | None = None,
     ) -> Self:
-        """Open Parquet files: a path, or a pattern with `*`. They are read anew for each question."""
+        """Open Parquet files: a path, or a pattern with `*`. They are read again for each question."""
         files = list_files(path)
         connection = connect(threads=threads)
         require_same_files_in_duckdb(connection, files)
@@ -215,7 +215,7 @@ class DuckDBSource:
         threads: int | None = None,
         key: bytes | None = None,
     ) -> Self:
-        """Open CSV files: a path, or a pattern. Unless the form says otherwise, an empty field is missing."""
+        """Open CSV files: a path, or a pattern. By default, an empty field is missing."""
         files = list_files(path)
         connection = connect(threads=threads)
         require_same_files_in_duckdb(connection, files)
@@ -239,9 +239,9 @@ class DuckDBSource:
         threads: int | None = None,
         key: bytes | None = None,
     ) -> Self:
-        """Open a table, or a view of tables, of a database file, read only.
+        """Open a table or view of a database file, read only.
 
-        Its name is the schema's if none is given.
+        The default name is the schema's.
         """
         connection = connect(threads=threads)
         source = attach_table(connection, single_file(path), schema.table if table is None else table)
@@ -251,7 +251,7 @@ class DuckDBSource:
     def frame(
         cls, schema: Schema, frame: object, *, version: str = "1", threads: int | None = None, key: bytes | None = None
     ) -> Self:
-        """Load a table of pandas, polars or Arrow; later changes to it make no difference."""
+        """Load a pandas, polars or Arrow table; later changes to it have no effect."""
         from dodona.engines.frames import arrow_table
 
         taken, coded = arrow_table(schema, frame)
@@ -264,10 +264,10 @@ class DuckDBSource:
 
     @classmethod
     def _opened(cls, connection: Connection, schema: Schema, source: str, *, version: str, key: bytes | None) -> Self:
-        """Return the source of a table over a connection that is shut already: what is looked at may be hostile."""
+        """Open a table over a connection that is already locked down: its content may be hostile."""
         table = declared_table(connection, schema, source)
         require_readable(connection, schema, source)
-        if table.person is not None:  # which rows count is found once, not with every question
+        if table.person is not None:  # select the counted rows once, not with every question
             table = load_codes(connection, schema, table, key)
         return cls(connection, schema, table, version=version)
 
@@ -276,25 +276,25 @@ class DuckDBSource:
         return answer_query(query, self._table, rows=self._schema.unit.size, fetch=self._fetched)
 
     def fingerprint(self) -> str:
-        """Return a digest of the cells of all rows that count."""
+        """Return a digest of the cells of all counted rows."""
         return rows_digest(self._table, self._fetched)
 
     def unread(self) -> tuple[str, ...]:
-        """Return the columns of which no row has a declared value, though there are others: for the owner alone."""
+        """Return the columns with values but without any declared value: for the owner only."""
         return unread_columns(self._table, self._fetched)
 
     def close(self) -> None:
-        """Let go of the table."""
+        """Release the table."""
         with self._lock:
             self._connection.close()
 
     def _fetched(self, asked: Statement) -> list[NDArray[np.int64]]:
-        """Return the columns of a statement's answer."""
+        """Return the result columns of a statement."""
         with self._lock:
             try:
                 columns = self._connection.execute(asked.sql).fetchnumpy()
             except duckdb.Error:
                 columns = None
-        if columns is None:  # raised here and not above, so that the engine's own words do not travel with it
+        if columns is None:  # raised here and not above, so that the engine's message is not attached
             raise SourceFailed
         return [np.asarray(column, dtype=np.int64) for column in columns.values()]

@@ -31,8 +31,8 @@ Connection = duckdb.DuckDBPyConnection
 ATTACHED_DATABASE = DUCKDB.identifier("held")
 """The name that a database file is attached under."""
 COARSE_TIMESTAMPS = frozenset({"TIMESTAMP_S", "TIMESTAMP_MS"})
-"""Times that reach further than TIMESTAMP."""
-DAY_OF_NANOSECONDS = (  # a cast to TIMESTAMP would round, and put the last nanoseconds of a day into the next
+"""Timestamps with a wider range than TIMESTAMP."""
+DAY_OF_NANOSECONDS = (  # a cast to TIMESTAMP would round the last nanoseconds of a day into the next
     "(DATE '1970-01-01' + CAST(epoch_ns({0}) // 86400000000000"
     " - CASE WHEN epoch_ns({0}) % 86400000000000 < 0 THEN 1 ELSE 0 END AS INTEGER))"
 )
@@ -56,19 +56,19 @@ _FORMS = {
 
 
 def connect(*, threads: int | None) -> Connection:
-    """Return a connection to an empty database in memory, which fetches no extensions and writes no files.
+    """Return a connection to an empty in-memory database that loads no extensions and writes no files.
 
-    Nothing is concluded from the least and the largest value of a part of a table. One row with a large number would
-    make the engine read a part that it skips without that row, which shows in the time that an answer takes. And the
-    statistics of Parquet files leave NaN out: DuckDB would hold `x < 10` to be true, and `isnan(x)` to be false, of all
-    rows of a file whose largest number is 4.
+    Min/max statistics are not used to skip parts of a table. One row with a large number would make the engine read a
+    part that it skips without that row, which shows in the time of an answer. Also, the statistics of Parquet files
+    omit NaN: DuckDB would take `x < 10` to be true, and `isnan(x)` to be false, of all rows of a file whose largest
+    number is 4.
 
     Theorem: reading-rows
     """
     config: dict[str, str | bool | int | float | list[str]] = {
         "autoinstall_known_extensions": False,
         "autoload_known_extensions": False,
-        "temp_directory": "",  # rows that do not fit into memory are not spilled to a disk
+        "temp_directory": "",  # rows that do not fit into memory are not spilled to disk
     }
     if threads is not None:
         config["threads"] = threads
@@ -79,14 +79,14 @@ def connect(*, threads: int | None) -> Connection:
 
 
 def restrict_to_files(connection: Connection, files: Sequence[str]) -> None:
-    """Leave a connection nothing to read but these files, for good."""
+    """Permanently restrict a connection to reading these files."""
     connection.execute(f"SET allowed_paths = [{DUCKDB.literals(files)}]")
     connection.execute("SET enable_external_access = false")
     connection.execute("SET lock_configuration = true")
 
 
 def require_same_files_in_duckdb(connection: Connection, files: Sequence[str]) -> None:
-    """Refuse files that DuckDB would find other files under."""
+    """Refuse paths that DuckDB would resolve to other files."""
     require_same_files(
         files, [str(name) for (name,) in connection.execute(f"FROM glob([{DUCKDB.literals(files)}])").fetchall()]
     )
@@ -95,7 +95,7 @@ def require_same_files_in_duckdb(connection: Connection, files: Sequence[str]) -
 def parquet_sql(connection: Connection, files: Sequence[str], base: Path) -> str:
     """Return SQL for the rows of Parquet files; columns are matched by name.
 
-    A folder below the base that is called year=2024 gives its files a column, as texts: `partitions`.
+    A folder below the base named like year=2024 adds a text column to its files: `partitions`.
     """
     together = ", union_by_name = true" if len(files) > 1 else ""
     plain = f"read_parquet([{DUCKDB.literals(files)}], hive_partitioning = false{together})"
@@ -111,7 +111,7 @@ def parquet_sql(connection: Connection, files: Sequence[str], base: Path) -> str
 
 
 def folder_partitions(file: str, base: Path) -> tuple[tuple[str, str], ...]:
-    """Return the columns that the folders of a file give it, below a base.
+    """Return the columns that a file gets from its folders below a base.
 
     >>> folder_partitions("/data/year=2024/a.parquet", Path("/data"))
     (('year', '2024'),)
@@ -121,7 +121,7 @@ def folder_partitions(file: str, base: Path) -> tuple[tuple[str, str], ...]:
 
 
 def attach_table(connection: Connection, file: str, table: str) -> str:
-    """Return SQL for a table, or a view, of a database file that is attached, read only; its name may have dots."""
+    """Return SQL for a table or view of a database file, attached read only; its name may have dots."""
     _attach(connection, file)
     return ".".join((ATTACHED_DATABASE, *map(DUCKDB.identifier, table.split("."))))
 
@@ -137,7 +137,7 @@ def list_tables(connection: Connection, file: str) -> list[str]:
 
 
 def _attach(connection: Connection, file: str) -> None:
-    """Attach a database file, and leave the connection nothing else to read: a view may name any file there is."""
+    """Attach a database file and block everything else: a view may name any file on the machine."""
     if any(Path(file).parent.glob(f"{glob.escape(Path(file).name)}.*wal*")) or Path(f"{file}.wal").exists():
         raise SourceUnfit(
             f"There is a write-ahead log beside the database {Path(file).name}: rows in it are no part of the file. "
@@ -154,7 +154,7 @@ def _attach(connection: Connection, file: str) -> None:
 
 
 def register_table(connection: Connection, name: str, table: object) -> None:
-    """Let a connection see an Arrow table under a name."""
+    """Register an Arrow table with a connection under a name."""
     try:
         connection.register(name, table)
     except duckdb.Error:
@@ -183,10 +183,10 @@ def column_types(connection: Connection, source: str) -> dict[str, str]:
 
 
 def require_readable(connection: Connection, schema: Schema, source: str) -> None:
-    """Read every declared column once, so that a value that cannot be read is seen by the owner alone.
+    """Read every declared column once, so that only the owner sees a value that cannot be read.
 
-    Text in Parquet may not be UTF-8, and a time may be beyond what an engine counts to. Found only when a question is
-    asked, such a row would make answers fail, and so tell that it is there.
+    Text in Parquet may not be UTF-8, and a time may be out of the engine's range. If found only during a question, such
+    a row would make answers fail, and so reveal its presence.
     """
     names = [*map(source_column_name, schema.domain), *([] if schema.unit.id is None else [schema.unit.id])]
     columns = ", ".join(f"max(hash({DUCKDB.identifier(name)}))" for name in names)
@@ -203,14 +203,14 @@ def require_readable(connection: Connection, schema: Schema, source: str) -> Non
 
 
 def declared_table(connection: Connection, schema: Schema, source: str, form: CsvFormat = PLAIN_CSV) -> Table:
-    """Return how each declared column of a table is read, and the id of people; fields of CSV files have a form."""
+    """Return how each declared column and the person id are read; CSV fields have a format."""
     columns = column_types(connection, source)
     readings = {own.name: _reading(own, source_column_name(own), columns, source, fields=form) for own in schema.domain}
     return _with_people(schema, Table(source, readings, DUCKDB), columns)
 
 
 def frame_table(connection: Connection, schema: Schema, source: str, *, coded: frozenset[str]) -> Table:
-    """Return how the columns of a frame are read, which have their declared names by now; some of them are codes."""
+    """Return how the columns of a frame, already renamed as declared, are read; some of them are codes."""
     columns = column_types(connection, source)
     readings = {own.name: _reading(own, own.name, columns, source, coded) for own in schema.domain}
     return _with_people(schema, Table(source, readings, DUCKDB), columns, coded=coded)
@@ -230,7 +230,7 @@ def _with_people(
 
 
 def _person_text(kind: str, *, coded: bool) -> str:
-    """Return the pattern that writes an id as text; one that a frame holds as objects comes with its text."""
+    """Return the pattern that writes an id as text; an id stored as objects comes with its text."""
     if coded:
         return "struct_extract({0}, 'text')"
     if kind == "BLOB":
@@ -244,7 +244,7 @@ def _form_of_id_type(kind: str) -> ColumnForm | None:
 
 
 def load_codes(connection: Connection, schema: Schema, table: Table, key: bytes | None) -> Table:
-    """Return the table as codes in memory, with the rows that count: where people are protected, the key chooses."""
+    """Load the counted rows into memory as codes; if people are protected, the key selects them."""
     own_key = cap_key(schema, key)
     narrow = [
         f"CAST(c{place} AS {_code_type(own.attribute)}) AS c{place}"
@@ -288,7 +288,7 @@ def _reading(  # noqa: PLR0913  what a column is, and where
     form = ColumnForm.CODE if attribute.name in coded else form_of_type(kind)
     form = require_form(attribute, form, kind.partition("(")[0])
     own = read_column(attribute, raw, form, DUCKDB)
-    if kind in COARSE_TIMESTAMPS:  # they reach further than TIMESTAMP: a time without one is outside, not missing
+    if kind in COARSE_TIMESTAMPS:  # wider range than TIMESTAMP: a time beyond it is outside, not missing
         return replace(own, value=f"TRY_CAST({raw} AS TIMESTAMP)", total=False)
     if kind == "TIMESTAMP_NS":
         return replace(own, value=DAY_OF_NANOSECONDS.format(raw), form=ColumnForm.DAY, total=False)
@@ -296,7 +296,7 @@ def _reading(  # noqa: PLR0913  what a column is, and where
 
 
 def raw_column_sql(name: str, kind: str, source: str) -> str:
-    """Return SQL for a column; texts are compared byte by byte, whatever collation a database's table has."""
+    """Return SQL for a column; texts are compared byte by byte, whatever the table's collation."""
     own = DUCKDB.identifier(name)
     if kind == "VARCHAR" and source.startswith(ATTACHED_DATABASE):
         return f'({own} COLLATE "binary")'
@@ -304,7 +304,7 @@ def raw_column_sql(name: str, kind: str, source: str) -> str:
 
 
 def form_of_type(kind: str) -> ColumnForm | None:
-    """Return what the values of a type are to SQL; None where no attribute can be read out of them."""
+    """Return the SQL form of a type's values; None if no attribute can be read from them."""
     if kind.startswith("ENUM("):
         return ColumnForm.TEXT
     if kind.startswith("DECIMAL("):

@@ -1,7 +1,7 @@
 """Files as tables: path patterns and CSV formats.
 
-Each file is read once, however many names it has. A CSV format is declared in full: nothing is guessed when rows
-are read.
+Each file is read once, however many names it has. A CSV format is declared in full: nothing is guessed when rows are
+read.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ from dodona.errors import InvalidArgument
 from dodona.schema.attributes import Attribute, Boolean, Category, Date, Integer, Number
 from dodona.schema.encoding import LONGEST_TEXT
 
-# --- Files of a table: which they are, each of them once. ---
+# --- The files of a table, each listed once. ---
 
 
 GLOB_CHARACTERS = re.compile(r"[*?\[]")
-"""What makes a pattern out of a path."""
+"""The characters that make a path a pattern."""
 
 
 def list_files(path: str | Path) -> list[str]:
-    """Return the files of a path or a pattern, as absolute paths in a fixed order; a file with two names is there once.
+    """Return the files of a path or pattern, as absolute paths in a fixed order; a file with two names is listed once.
 
     Theorem: reading-rows
     """
@@ -46,7 +46,7 @@ def list_files(path: str | Path) -> list[str]:
 
 
 def list_folder_files(path: str | Path) -> list[str]:
-    """Return the data files of a folder and of all folders in it; names that begin with a point or `_` are none.
+    """Return the data files below a folder, recursively; names that begin with a dot or `_` are skipped.
 
     Theorem: reading-rows
     """
@@ -63,12 +63,12 @@ def single_file(path: str | Path) -> str:
 
 
 def pattern_base(path: Path) -> Path:
-    """Return the folder that a path or a pattern starts from, free of links: the last one without `*`, `?` or `[`."""
+    """Return the folder that a path or pattern starts from, links resolved: the last one without `*`, `?` or `[`."""
     return (path.parent if path.is_file() else _fixed_part(path)).resolve()
 
 
 def require_same_files(expected: Iterable[str], read: Iterable[str]) -> None:
-    """Refuse a table of which an engine would read other files than those that were listed, or one of them twice.
+    """Refuse a table if the engine would read files other than those listed, or read one twice.
 
     Theorem: reading-rows
     """
@@ -107,7 +107,7 @@ def _require_files(path: str | Path, listed: Iterable[Path]) -> list[str]:
 
 
 def _match_pattern(folder: Path, parts: Sequence[str]) -> Iterator[Path]:
-    """Yield what a pattern matches below a folder, as `glob` does; but each folder once, however many links lead to it.
+    """Yield the matches of a pattern below a folder like `glob`, but visit each folder once, whatever links lead to it.
 
     `glob` follows two links that lead upwards 2^40 times.
     """
@@ -127,7 +127,7 @@ def _match_pattern(folder: Path, parts: Sequence[str]) -> Iterator[Path]:
 
 
 def _folders(folder: Path, seen: set[tuple[int, int]]) -> Iterator[Path]:
-    """Yield a folder and all folders in it, each once; those whose names begin with a point are left out."""
+    """Yield a folder and all folders below it, each once, except those whose names begin with a dot."""
     status = folder.stat()
     if (status.st_dev, status.st_ino) not in seen:
         seen.add((status.st_dev, status.st_ino))
@@ -145,12 +145,12 @@ def _names(folder: Path) -> list[str]:
 
 
 def _is_data(path: Path, root: Path) -> bool:
-    """Return whether Spark takes a file below a folder for data: no part of its path may be hidden."""
+    """Return whether Spark treats a file below a folder as data: no part of its path may be hidden."""
     parts = path.relative_to(root).parts
     return not any(part.startswith(".") or (part.startswith("_") and "=" not in part) for part in parts)
 
 
-# --- CSV files: how they are written, all of it declared. Nothing is guessed from the rows when they are read. ---
+# --- CSV files: their format is declared in full. Nothing is guessed from the rows when they are read. ---
 
 
 SEPARATORS = (",", ";", "\t", "|", ":", " ", "^", "~")
@@ -170,12 +170,12 @@ CODECS = {
     "big5": "big5",
     "euc-kr": "euc-kr",
 }
-"""The encodings that a file may have, and what Python calls them; a mark of the byte order is no part of the text."""
+"""The supported encodings and their Python names; a byte order mark is not part of the text."""
 THOUSANDS = (",", ".", " ", "'", "\u2019", "\u00a0", "\u202f")
 DATE_ORDERS = ("year-first", "day-first", "month-first")
 MOST_NULLS = 100
 UNREADABLE_NUMBER = "?"
-"""What stands for a text that is no number as numbers are declared to be written."""
+"""Stands for a text that is not a number in the declared format."""
 _AT_ONCE = 2**20
 _SPACE = "[ \t\n\r\f\x0b]*"
 _EXPONENT = "([eE][+-]?[0-9]+)?"
@@ -187,12 +187,12 @@ _CLOCK = "([T ]([01][0-9]|2[0-3]):[0-5][0-9](:[0-5][0-9]([.][0-9]+)?)?Z?)?"
 
 
 def day_rule(parts: str) -> str:
-    """Return the regular expression of a whole text that holds a day, and perhaps a time."""
+    """Return the regular expression of a whole text with a day and an optional time."""
     return f"{_SPACE}{parts}{_CLOCK}{_SPACE}"
 
 
 DAY_RULE = day_rule(_PARTS)
-"""A day whose year comes last."""
+"""A day with the year last."""
 
 
 def _is_pattern(text: str) -> bool:
@@ -211,7 +211,7 @@ def _require_one_of(argument: str, value: str, accepted: Sequence[str]) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CsvFormat:
-    """How CSV files are written; fields may stand in double quotes, and a quote in such a field is written twice.
+    """The format of CSV files; fields may be in double quotes, with quotes inside doubled.
 
     >>> CsvFormat(separator=";", decimal=",", thousands=".").number_text("1.234,50")
     '1234.50'
@@ -221,18 +221,18 @@ class CsvFormat:
 
     separator: str = ","
     header: bool = True
-    """Whether the first line has names; where it does not, columns are called column1, column2 and so on."""
+    """Whether the first line has names; otherwise columns are called column1, column2 and so on."""
     encoding: str = "utf-8"
     decimal: str = "."
     thousands: str | None = None
-    """What stands between groups of three digits."""
+    """The separator between groups of three digits."""
     dates: str = "year-first"
     """One of `DATES`, or a pattern with %d, %m and %Y, each once, and letters and signs around them."""
     null: tuple[str, ...] = ("",)
-    """Fields that say that there is no value."""
+    """Fields that mean a missing value."""
 
     def __post_init__(self) -> None:
-        """Refuse what no file is written in, or what would read a text in two ways."""
+        """Refuse unsupported formats, and ambiguous ones."""
         _require_one_of("separator", self.separator, SEPARATORS)
         _require_one_of("encoding", self.encoding, tuple(CODECS))
         _require_one_of("decimal", self.decimal, (".", ","))
@@ -249,12 +249,12 @@ class CsvFormat:
 
     @property
     def digest(self) -> str:
-        """What must not change under one version; nothing where all is as usual."""
+        """What must not change under one version; empty for the default format."""
         return "" if self == CsvFormat() else json.dumps(asdict(self), sort_keys=True)
 
     @property
     def number_rule(self) -> str:
-        """The regular expression of a number, for the whole text."""
+        """The regular expression of a whole text that is a number."""
         point, group = f"[{self.decimal}]", "[0-9]+"
         if self.thousands is not None:
             group = f"([0-9]{{1,3}}([{self.thousands}][0-9]{{3}})+|[0-9]+)"
@@ -262,11 +262,11 @@ class CsvFormat:
 
     @property
     def plain_numbers(self) -> bool:
-        """Whether numbers are written as `domain.spelling` has them."""
+        """Whether numbers are written as in `domain.spelling`."""
         return self.decimal == "." and self.thousands is None
 
     def number_text(self, text: str) -> str:
-        """Return a text as `domain.spelling` writes numbers; `?` where it is none."""
+        """Convert a number to the form of `domain.spelling`; `?` if it is not a number."""
         if self.plain_numbers:
             return text
         if len(text.encode()) > LONGEST_TEXT or re.fullmatch(self.number_rule, text) is None:
@@ -275,7 +275,7 @@ class CsvFormat:
         return whole.replace(self.decimal, ".")
 
     def day_text(self, text: str) -> str:
-        """Return a text with its day as `domain.spelling` writes it; one that is written otherwise stays as it is."""
+        """Convert the day in a text to the form of `domain.spelling`; a text in another format is unchanged."""
         if self.dates == "year-first" or len(text.encode()) > LONGEST_TEXT:
             return text
         parts, order = self._day_parts
@@ -287,14 +287,14 @@ class CsvFormat:
 
     @property
     def _day_parts(self) -> tuple[str, str]:
-        """The regular expression of a day, and what its three groups are, such as dmY."""
+        """The regular expression of a day, and the meaning of its three groups, such as dmY."""
         match self.dates:
             case "day-first":
                 return _PARTS, "dmY"
             case "month-first":
                 return _PARTS, "mdY"
             case pattern:
-                close = "" in _PART.split(pattern)[1:-1]  # nothing tells where one part ends: each has all its digits
+                close = "" in _PART.split(pattern)[1:-1]  # nothing separates the parts: each needs all its digits
                 width = {"Y": "{4}"} | dict.fromkeys("dm", "{2}" if close else "{1,2}")
                 pieces = re.findall("%[dmY]|.", pattern)
                 rule = "".join(f"([0-9]{width[own[1]]})" if _PART.match(own) else f"[{own}]" for own in pieces)
@@ -332,14 +332,14 @@ class CsvFormat:
 
 
 PLAIN_CSV = CsvFormat()
-"""Commas, a line of names, UTF-8, decimal points, and an empty field for no value."""
+"""Commas, a header line, UTF-8, decimal points, and an empty field for a missing value."""
 
 
 class Utf8Files:
-    """CSV files in UTF-8: the files themselves, or copies in memory where they have another encoding."""
+    """CSV files in UTF-8: the files themselves, or in-memory copies if they have another encoding."""
 
     def __init__(self, files: Sequence[str], form: CsvFormat) -> None:
-        """Copy what has another encoding; nothing of it is written to a disk."""
+        """Copy files in another encoding; nothing is written to disk."""
         self._copies: list[IO[bytes]] = []
         self.form = replace(form, encoding="utf-8")
         self.names = list(files)
@@ -347,7 +347,7 @@ class Utf8Files:
             self.names = [self._copied(name, form.encoding) for name in files]
 
     def close(self) -> None:
-        """Let go of the copies."""
+        """Release the copies."""
         for copy in self._copies:
             copy.close()
 
@@ -370,7 +370,7 @@ class Utf8Files:
 
 
 def csv_sql(files: Sequence[str], form: CsvFormat) -> str:
-    """Return SQL for the rows of CSV files in UTF-8 as texts: no type and no separator is guessed from the rows."""
+    """Return SQL for the rows of UTF-8 CSV files as texts: no type or separator is guessed from the rows."""
     listed = [first_line_fields(name, form) for name in files]
     if form.header:
         if any(names != listed[0] for names in listed):
@@ -422,6 +422,6 @@ def first_line_fields(path: str, form: CsvFormat) -> list[str]:
 
 
 def open_text(path: str, encoding: str) -> IO[str]:
-    """Return a file of text, open, packed by gzip or not."""
+    """Open a text file, with or without gzip compression."""
     raw = gzip.open(path) if path.endswith(".gz") else Path(path).open("rb")  # noqa: SIM115  closed by the wrapper
     return io.TextIOWrapper(raw, encoding=CODECS[encoding], newline="")

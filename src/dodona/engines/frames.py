@@ -1,6 +1,6 @@
-"""Frames as tables: pandas, polars and Arrow, brought into one shape.
+"""Frames as tables: pandas, polars and Arrow, converted to one form.
 
-This module loads pyarrow, which questions to files do without.
+This module loads pyarrow, which questions about files do not need.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from dodona.schema.schema import Schema
 
 
 def arrow_table(schema: Schema, frame: Any) -> tuple[pa.Table, frozenset[str]]:  # noqa: ANN401  of three libraries
-    """Return the columns that a schema needs, under their declared names, and which of them hold codes already.
+    """Return the columns that a schema needs, under their declared names, and which of them already hold codes.
 
-    A column of Python objects has no type of its own, and none is guessed from its values: they are encoded here.
+    A column of Python objects has no type, and none is guessed from its values: they are encoded here.
     """
     library = type(frame).__module__.partition(".")[0]
     person = schema.unit.id
@@ -45,9 +45,9 @@ def arrow_table(schema: Schema, frame: Any) -> tuple[pa.Table, frozenset[str]]: 
 
 
 def _id_column(listed: list[object]) -> pa.StructArray:
-    """Return ids that may be any Python objects: a number that tells them apart, and the text that they are hashed as.
+    """Return ids of any Python type: a number that identifies each, and the text that is hashed.
 
-    The number depends on the order of the rows, so nothing but whether two are equal may depend on it.
+    The number depends on the order of the rows, so it may be used only to test equality.
     """
     numbers = number_people(listed)
     texts = id_texts(numbers, listed, np.flatnonzero(numbers >= 0))

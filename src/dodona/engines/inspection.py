@@ -1,6 +1,6 @@
 """What a data owner may learn about a table before it is served: columns, profiles and exact checks.
 
-These figures are not private. They are for the owner alone and never reach an analyst.
+These figures are not private. They are for the owner only and never reach an analyst.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from dodona.engines.answers import Fetch
 
 
-# --- Inspection: what an owner's tools may ask of a table as it is, before anything is declared and before any cap. ---
+# --- Inspection: the owner's access to a table before anything is declared or capped. ---
 
 
 FetchedRow = tuple[object, ...]
@@ -36,53 +36,53 @@ FetchedRow = tuple[object, ...]
 
 @dataclass(frozen=True, slots=True)
 class SourceColumn:
-    """A column as an engine holds it."""
+    """A column in an engine."""
 
     sql: str
-    """How its values are written in a statement."""
+    """SQL for its values."""
     form: ColumnForm | None
-    """What they are to SQL; None where no attribute can be read out of them."""
+    """The SQL form of its values; None if no attribute can be read from them."""
     type: str
-    """The engine's own word for their type."""
+    """The engine's name for the type."""
     number: str | None = None
     day: str | None = None
-    """How they are written where a number, or a day, is read from them; as `sql` has it unless said otherwise."""
+    """SQL for its values when read as a number or a day; by default `sql`."""
 
 
 class Inspection(Protocol):
-    """A table, open for its owner."""
+    """A table, opened for its owner."""
 
     @property
     def dialect(self) -> Dialect:
-        """How the engine writes SQL."""
+        """The engine's SQL dialect."""
 
     @property
     def source(self) -> str:
-        """SQL that can stand after FROM."""
+        """SQL for the FROM clause."""
 
     @property
     def columns(self) -> Mapping[str, SourceColumn]:
-        """All columns, in the order of the table."""
+        """All columns, in table order."""
 
     def fetch(self, sql: str) -> Sequence[FetchedRow]:
-        """Return the rows of a statement; raises SourceUnfit, without the engine's own words."""
+        """Return the rows of a statement; raises SourceUnfit, without the engine's message."""
 
     def fetched(self, asked: Statement) -> list[NDArray[np.int64]]:
-        """Return the columns of a rendered statement's answer, as `answers.Fetch` does; raises SourceUnfit."""
+        """Return the result columns of a rendered statement, as `answers.Fetch` does; raises SourceUnfit."""
 
     def table(self, schema: Schema) -> Table:
-        """Return how the declared columns are read; raises SourceUnfit where the table is not what is declared."""
+        """Return how the declared columns are read; raises SourceUnfit if the table does not match them."""
 
     def close(self) -> None:
-        """Let go of the table."""
+        """Release the table."""
 
 
 def rows_to_columns(rows: Sequence[FetchedRow]) -> list[NDArray[np.int64]]:
-    """Return rows of whole numbers as columns."""
+    """Return rows of integers as columns."""
     return [np.asarray(column, dtype=np.int64) for column in zip(*rows, strict=True)]
 
 
-# --- Profiles: the few figures of a column that a draft of its declaration is guessed from. ---
+# --- Profiles: the statistics of a column from which a draft guesses its declaration. ---
 
 
 _WIDEST = 10**15
@@ -98,21 +98,21 @@ MISSING_VALUE_NUMBERS = (
     -888,
     *(sign * (10**digits - 1) for digits in range(1, 9) for sign in (-1, 1)),
 )
-"""Numbers that often stand for no answer: -1, 99, -999 and the like."""
+"""Numbers that often mean no answer: -1, 99, -999 and the like."""
 _NUMBERS = frozenset({ColumnForm.TEXT, ColumnForm.WHOLE, ColumnForm.DOUBLE, ColumnForm.WIDE, ColumnForm.DECIMAL})
 _DAYS = frozenset({ColumnForm.TEXT, ColumnForm.DAY, ColumnForm.TIME, ColumnForm.ZONED})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NumberProfile:
-    """The numbers of a column: how many there are, how many are whole, and the least and the most of them."""
+    """The numbers of a column: how many there are, how many are whole, and the smallest and largest."""
 
     count: int
     whole: int
     least: Fraction
     most: Fraction
     inner: tuple[Fraction, Fraction] | None
-    """The least and the most without numbers that often stand for no answer, such as -1 and 999."""
+    """The smallest and largest without numbers that often mean no answer, such as -1 and 999."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,23 +131,23 @@ class ColumnProfile:
     name: str
     held: SourceColumn
     present: int
-    """How many values are not NULL."""
+    """The number of values that are not NULL."""
     different: int
     numbers: NumberProfile | None = None
-    """None where no value is a number from -10^15 to 10^15."""
+    """None if no value is a number from -10^15 to 10^15."""
     days: DateProfile | None = None
     truths: tuple[int, int] = (0, 0)
-    """How many texts read as true, and how many as false."""
+    """The number of texts that read as true, and as false."""
 
 
 def count_rows(table: Inspection) -> int:
-    """Return how many rows there are."""
+    """Return the number of rows."""
     ((rows,),) = table.fetch(f"SELECT count(*) FROM {table.source}")  # noqa: S608
     return _as_count(rows)
 
 
 def profile_column(table: Inspection, name: str) -> ColumnProfile:
-    """Return the figures of one column, in one pass."""
+    """Return the statistics of one column, in one pass."""
     held = table.columns[name]
     if held.form is None:
         ((present,),) = table.fetch(f"SELECT count({held.sql}) FROM {table.source}")  # noqa: S608
@@ -176,9 +176,9 @@ def profile_column(table: Inspection, name: str) -> ColumnProfile:
 
 
 def text_counts(table: Inspection, name: str, *, most: int) -> list[tuple[str, int]]:
-    """Return the different texts of a column and how often each occurs, in the order of the alphabet.
+    """Return the distinct texts of a column with their frequencies, in alphabetical order.
 
-    The order of their frequencies would tell about the rows, so it is not the one that a draft has.
+    Ordering by frequency would reveal something about the rows, so a draft does not use it.
     """
     sql = table.columns[name].sql
     rows = table.fetch(
@@ -189,7 +189,7 @@ def text_counts(table: Inspection, name: str, *, most: int) -> list[tuple[str, i
 
 
 def rows_per_person(table: Inspection, name: str) -> list[tuple[int, int]]:
-    """Return how many people have one row, two rows and so on, where a column tells people apart."""
+    """Return how many people have one row, two rows and so on, given the column that identifies people."""
     sql = table.columns[name].sql
     rows = table.fetch(
         f"SELECT n, count(*) AS people FROM (SELECT count(*) AS n FROM (SELECT {sql} AS t FROM {table.source}) "  # noqa: S608
@@ -199,7 +199,7 @@ def rows_per_person(table: Inspection, name: str) -> list[tuple[int, int]]:
 
 
 def _readings(table: Inspection, held: SourceColumn) -> dict[str, str]:
-    """Return the value of a column as a number, as a day and as a truth, as far as it may be one."""
+    """Return SQL for a column's value as a number, a day and a boolean, as far as each is possible."""
     found = dict[str, str]()
     if held.form in _NUMBERS and held.form is not None:
         found["v"] = table.dialect.double.format(
@@ -257,15 +257,15 @@ def _date_profile(row: Sequence[object]) -> DateProfile | None:
 
 
 def _as_fraction(value: object) -> Fraction:
-    return Fraction(repr(float(str(value))))  # the shortest decimal, as people wrote it
+    return Fraction(repr(float(str(value))))  # the shortest decimal, as originally written
 
 
 def _as_count(value: object) -> int:
-    """Return a count; engines may say NULL where there was nothing to count."""
+    """Return a count; engines may return NULL if there was nothing to count."""
     return 0 if value is None else int(str(value))
 
 
-# --- A check of the rows against what is declared: exact counts, for the owner alone. ---
+# --- Checking the rows against the declarations: exact counts, for the owner only. ---
 
 
 _LEFT_OUT = "dodona_rows_left_out"
@@ -274,13 +274,13 @@ _TIMES = 10
 
 @dataclass(frozen=True, slots=True)
 class ColumnCheck:
-    """How many rows have no value in a column, none of the declared ones, or one beyond its bounds."""
+    """How many rows of a column have a missing, an undeclared or an out-of-bounds value."""
 
     name: str
     kind: str
     missing: int
     outside: int
-    """None of the attribute's values; of a date also the days beyond its bounds."""
+    """Rows with an undeclared value; for a date also days beyond its bounds."""
     below: int
     above: int
 
@@ -293,19 +293,19 @@ class TableCheck:
     nobody: int
     """Rows whose id is NULL or NaN: they do not count."""
     people: int | None
-    """None where each row is protected by itself."""
+    """None if each row is protected individually."""
     counting: int
     """The rows that count: those with an id, within the cap."""
     columns: tuple[ColumnCheck, ...]
 
     @property
     def cut(self) -> int:
-        """How many rows with an id do not count, as their person has more than the cap."""
+        """The number of rows with an id that do not count, because their person exceeds the cap."""
         return self.rows - self.nobody - self.counting
 
 
 def check_table(schema: Schema, table: Table, fetch: Fetch) -> TableCheck:
-    """Return the check of a table as it is: its rows before any cap, none of them taken in as codes."""
+    """Check a table in its original form: before any cap, and not loaded as codes."""
     _, *figures = fetch(check_statement(table, schema.unit.rows))
     rows, nobody, people, counting, *rest = (int(column[0]) for column in figures)
     size = len(COLUMN_FIGURES)
@@ -317,12 +317,12 @@ def check_table(schema: Schema, table: Table, fetch: Fetch) -> TableCheck:
 
 
 def most_left_out(schema: Schema) -> int:
-    """Return how many rows of one person are counted among those that the cap leaves out, at most: public."""
+    """Return the public bound on how many left-out rows of one person are counted."""
     return _TIMES * schema.unit.rows
 
 
 def left_out_query(schema: Schema) -> Query:
-    """Return the sum of the rows that the cap leaves out, over a table with one row for each person.
+    """Return the sum of the rows that the cap leaves out, over a table with one row per person.
 
     Theorem: people
     """
@@ -331,10 +331,10 @@ def left_out_query(schema: Schema) -> Query:
 
 
 class LeftOutSource:
-    """A table with one row for each person: how many of their rows the cap leaves out, up to a bound."""
+    """A table with one row per person: how many of their rows the cap leaves out, up to a bound."""
 
     def __init__(self, schema: Schema, inspection: Inspection, *, version: str) -> None:
-        """Take a table that is open for its owner."""
+        """Take a table opened for its owner."""
         self.version = version
         self._schema, self._inspection = schema, inspection
         table, (attribute,) = inspection.table(schema), left_out_query(schema).domain.attributes
@@ -347,5 +347,5 @@ class LeftOutSource:
         return answer_query(query, self._table, rows=self._schema.unit.size, fetch=self._inspection.fetched)
 
     def close(self) -> None:
-        """Let go of the table."""
+        """Release the table."""
         self._inspection.close()

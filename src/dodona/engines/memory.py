@@ -39,9 +39,9 @@ class MemorySource:
         version: str = "1",
         key: bytes | None = None,
     ) -> None:
-        """Take all declared columns, and the column of people where the unit has one; all of one length.
+        """Take all declared columns, and the person column if the unit has one, all of equal length.
 
-        Where people are protected, the key of the ledger chooses which of their rows count.
+        If people are protected, the ledger's key selects which of their rows count.
         """
         own_key = cap_key(schema, key)
         self.version = version
@@ -84,11 +84,11 @@ class MemorySource:
         return Sealed(join_answers([found[place] for place in range(len(query.blocks))]))
 
     def close(self) -> None:
-        """Let go of the table."""
+        """Release the table."""
         self._codes = {}
 
     def _counted(self, block: Block) -> NDArray[np.int64]:
-        """Return how many people have a row in each group."""
+        """Return the number of people with a row in each group."""
         if self._people is None:
             raise InvariantBroken("People are counted where the table does not tell them apart.")
         meant = np.broadcast_to(evaluate_predicate(block.where, self._codes), (self._rows,))

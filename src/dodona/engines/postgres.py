@@ -40,14 +40,14 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-# --- Inspection, for the owner: every column as it is, nothing capped. ---
+# --- Inspection, for the owner: every column unchanged, nothing capped. ---
 
 
 class PostgresInspection:
-    """An inspection of a table, a view or a materialised view, in a session that can only read."""
+    """An inspection of a table, view or materialised view, in a read-only session."""
 
     def __init__(self, url: str, *, table: str, timeout: float = 3600.0) -> None:
-        """Connect, and look at names and types."""
+        """Connect, and read names and types."""
         space, name = split_table_name(table)
         self._session = Session(url, timeout=timeout)
         try:
@@ -61,17 +61,17 @@ class PostgresInspection:
 
     @property
     def dialect(self) -> Dialect:
-        """How PostgreSQL writes SQL."""
+        """The PostgreSQL dialect."""
         return POSTGRES
 
     @property
     def source(self) -> str:
-        """SQL that can stand after FROM."""
+        """SQL for the FROM clause."""
         return self._relation.sql
 
     @property
     def columns(self) -> Mapping[str, SourceColumn]:
-        """All columns that the role may read, in the order of the table."""
+        """All columns that the role may read, in table order."""
         return {name: describe_column(name, kind) for name, kind in self._relation.kinds.items() if kind.readable}
 
     def fetch(self, sql: str) -> Sequence[FetchedRow]:
@@ -79,7 +79,7 @@ class PostgresInspection:
         return self._run(lambda connection: connection.execute(sql.encode()).fetchall())
 
     def fetched(self, asked: Statement) -> list[NDArray[np.int64]]:
-        """Return the columns of a rendered statement's answer."""
+        """Return the result columns of a rendered statement."""
         return self._run(lambda connection: fetch_columns(connection, asked))
 
     def table(self, schema: Schema) -> Table:
@@ -87,7 +87,7 @@ class PostgresInspection:
         return relation_table(schema, self._relation)
 
     def close(self) -> None:
-        """Let go of the connection."""
+        """Release the connection."""
         self._session.close()
 
     def _run(self, work: Callable[[Connection], ResultT]) -> ResultT:
@@ -101,16 +101,16 @@ class PostgresInspection:
         )
 
 
-# --- Answers, over a session that can only read. Only sums leave the database. ---
+# --- Answers, over a read-only session. Only sums leave the database. ---
 
 
 TIMEOUT = 300.0
-"""Seconds that a statement may take, where nothing else is written."""
+"""The default statement timeout in seconds."""
 _LONGEST = 7 * 24 * 3600.0
 
 
 class PostgresSource:
-    """Exact answers from a table, a view or a materialised view of a PostgreSQL database."""
+    """Exact answers from a table, view or materialised view of a PostgreSQL database."""
 
     def __init__(  # noqa: PLR0913  what is opened once
         self,
@@ -123,11 +123,11 @@ class PostgresSource:
         key: bytes | None = None,
         kept: str | None = None,
     ) -> None:
-        """Connect, and look at names and types; the name of the table is the schema's if none is given.
+        """Connect, and read names and types; the default table name is the schema's.
 
-        `url` may hold a password: it is never shown. Where people are protected, the key of the ledger chooses which of
-        their rows count, which is found anew with each question; or, with `kept`, was found once by `keep_rows`, which
-        wrote them into a table of that name.
+        `url` may hold a password: it is never shown. If people are protected, the ledger's key selects which of their
+        rows count, again with each question; or, with `kept`, `keep_rows` selected them once and stored them in a table
+        of that name.
         """
         own_key = cap_key(schema, key)
         if not 0 < timeout <= _LONGEST:
@@ -163,15 +163,15 @@ class PostgresSource:
         return self._run(lambda fetch: answer_query(query, self._table, rows=rows, fetch=fetch), charged=True)
 
     def fingerprint(self) -> str:
-        """Return a digest of the cells of all rows that count; it reads every declared column of the whole table."""
+        """Return a digest of the cells of all counted rows; it reads every declared column of the whole table."""
         return self._run(lambda fetch: rows_digest(self._table, fetch), charged=False)
 
     def unread(self) -> tuple[str, ...]:
-        """Return the columns of which no row has a declared value, though there are others: for the owner alone."""
+        """Return the columns with values but without any declared value: for the owner only."""
         return self._run(lambda fetch: unread_columns(self._table, fetch), charged=False)
 
     def keep_rows(self, url: str, kept: str, *, key: bytes, timeout: float = TIMEOUT) -> None:
-        """Write the rows that count into a table, by an address whose role may: for this version, schema and key."""
+        """Store the counted rows in a table for this version, schema and key, through a role that may write."""
         space, name = split_table_name(kept)
         own = f"{KEPT_ROWS_COMMENT}{kept_digest(self._schema, self.version, key)}"
         wrong = run_with_write_access(
@@ -186,7 +186,7 @@ class PostgresSource:
             raise SourceUnfit(wrong[0])
 
     def _opened_kept(self, connection: Connection) -> Table:
-        """Return how rows that are kept are read; they must belong here, and be within the cap."""
+        """Return how stored rows are read; they must belong to this source and be within the cap."""
         table = kept_rows_table(connection, self._schema, self._relation, str(self._kept))
         _, most, nobody = fetch_columns(connection, largest_person_statement(table))
         if most[0] > self._schema.unit.rows or nobody[0]:
@@ -194,11 +194,11 @@ class PostgresSource:
         return table
 
     def close(self) -> None:
-        """Let go of the connection."""
+        """Release the connection."""
         self._session.close()
 
     def _run(self, work: Callable[[Fetch], ResultT], *, charged: bool) -> ResultT:
-        """Run statements in one transaction, on a table that is still what it was when it was opened."""
+        """Run statements in one transaction, after checking that the table is unchanged since it was opened."""
 
         def run(connection: Connection) -> ResultT:
             self._check_unchanged(connection)
@@ -207,11 +207,11 @@ class PostgresSource:
         return self._session.run(run, charged=charged)
 
     def _check_unchanged(self, connection: Connection) -> None:
-        """Refuse a table whose columns have other types than when it was opened, as they are read as those."""
+        """Refuse a table whose column types changed since it was opened, as they determine how it is read."""
         if not types_unchanged(connection, self._columns, self._relation):
             raise SourceFailed
         if self._kept is not None and table_comment(connection, self._relation) != f"{KEPT_ROWS_COMMENT}{self._kept}":
-            raise SourceFailed  # kept anew, for another version
+            raise SourceFailed  # stored again, for another version
 
     def _check_readable(self) -> None:
         """Read a view once, so that only the owner learns of a row on which it fails."""
@@ -228,5 +228,5 @@ class PostgresSource:
 
 
 def kept_names(schema: Schema) -> list[str]:
-    """Return the columns of a table that keeps the rows that count."""
+    """Return the columns of a table of stored counted rows."""
     return [*(f"c{place}" for place in range(len(schema.domain.names))), PERSON_COLUMN]

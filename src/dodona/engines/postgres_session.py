@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-# --- A session with PostgreSQL: read only, bounded in time, one transaction a question, connected anew after a failure.
+# --- A PostgreSQL session: read-only, with a timeout, one transaction per query, reconnecting after a failure. ---
 
 
 Connection = psycopg.Connection[tuple[Any, ...]]
@@ -36,62 +36,62 @@ ResultT = TypeVar("ResultT")
 
 _SETTINGS = {
     "default_transaction_read_only": "on",
-    "search_path": "pg_catalog, pg_temp",  # temporary tables come first where they are not named
+    "search_path": "pg_catalog, pg_temp",  # unless listed, temporary tables come first
     "standard_conforming_strings": "on",
     "client_encoding": "UTF8",
     "TimeZone": "UTC",
     "DateStyle": "ISO, YMD",
-    # All rows are read whatever is asked: an index would make the time of an answer tell how many there are of a kind,
-    # and one of ranges of blocks would show a single row.
+    # Every query reads all rows: with an index, the time of an answer would reveal how many rows match, and with a
+    # block range index even a single row.
     "enable_indexscan": "off",
     "enable_indexonlyscan": "off",
     "enable_bitmapscan": "off",
-    "jit": "off",  # a statement has hundreds of small expressions: compiling them takes longer than they do
+    "jit": "off",  # compiling hundreds of small expressions takes longer than running them
 }
-_KEEPALIVE = {  # a server that is gone without a word is noticed within two minutes
+_KEEPALIVE = {  # a silently lost server is noticed within two minutes
     "connect_timeout": "10",
     "keepalives_idle": "60",
     "keepalives_interval": "10",
     "keepalives_count": "6",
     "application_name": "dodona source",
 }
-_BEGIN = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"  # all statements of a question see the same rows
+_BEGIN = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"  # all statements of a query see the same rows
 _SIGNATURE = b"PGCOPY\n\xff\r\n\0" + bytes(8)
 _TRAILER = b"\xff\xff"
 _WORD = 8
 
 
 class Session:
-    """One connection at a time, for one question at a time."""
+    """One connection at a time, for one query at a time."""
 
     def __init__(self, url: str, *, timeout: float) -> None:
-        """Connect; no statement may take more seconds than `timeout`."""
+        """Connect; `timeout` limits each statement, in seconds."""
         self._url = url
         self._timeout = timeout
         self._lock = threading.Lock()
         self._closed = False
         self._connection: Connection | None = None
         reason = self._reached()
-        if reason is not None:  # raised here, so that the address does not travel with it
+        if reason is not None:  # raised here, so that the address is not attached
             raise SourceUnfit(reason)
 
     def __repr__(self) -> str:
         return "Session"
 
     def run(self, work: Callable[[Connection], ResultT], *, charged: bool = True) -> ResultT:
-        """Return what the work returns, in one transaction that reads; it is never tried twice.
+        """Run the work in one read-only transaction and return its result; it is never retried.
 
-        A connection that was lost since the last question is replaced before this one begins. A failure on the way
-        closes the connection, and the next question gets a new one.
+        A connection lost since the last query is replaced before this one begins. A failure closes the connection, and
+        the next query gets a new one.
         """
         with self._lock:
             found = self._tried(work)
-        if found is None:  # raised here and not where it failed, so that the server's own words do not travel with it
+        if found is None:  # raised here and not where it failed, so that the server's message is not attached
             raise SourceFailed(charged=charged)
         return found[0]
 
     def close(self) -> None:
-        """Let go of the connection, for good."""
+        """Close the connection for good."""
         with self._lock:
             self._closed = True
             self._drop()
@@ -115,7 +115,7 @@ class Session:
         if self._connection is not None:
             try:
                 self._connection.execute(_BEGIN)
-            except psycopg.OperationalError:  # it was lost while nothing was asked
+            except psycopg.OperationalError:  # lost while idle
                 self._drop()
         if self._connection is None:
             self._connection = _connect(self._url, self._timeout)
@@ -128,7 +128,7 @@ class Session:
             connection.close()
 
     def _reached(self) -> str | None:
-        """Connect for the first time, and return what is wrong where it fails."""
+        """Connect for the first time; return what is wrong if it fails."""
         try:
             self._connection = _connect(self._url, self._timeout)
         except psycopg.ProgrammingError:
@@ -147,9 +147,9 @@ class Session:
 
 
 def fetch_columns(connection: Connection, asked: Statement) -> list[NDArray[np.int64]]:
-    """Return the columns of a statement's answer; they come as whole numbers of 64 bits, one row a group.
+    """Return the result columns of a statement, as 64-bit integers with one row per group.
 
-    More rows than the statement has groups are refused: so much never leaves the server's answer.
+    A result with more rows than the statement has groups is refused.
     """
     names = ["g", *(f"s{place}" for place in range(sum(map(len, asked.scales))))]
     listed = ", ".join(f"CAST({name} AS bigint)" for name in names)
@@ -166,7 +166,7 @@ def fetch_columns(connection: Connection, asked: Statement) -> list[NDArray[np.i
 
 
 def _parse_binary_columns(raw: bytearray, number: int) -> list[NDArray[np.int64]] | None:
-    """Return the columns of PostgreSQL's binary format, where all fields are whole numbers and none is NULL."""
+    """Parse PostgreSQL's binary format; None unless all fields are integers and none is NULL."""
     row = np.dtype([("fields", ">i2"), ("held", [("size", ">i4"), ("value", ">i8")], (number,))])
     body = len(raw) - len(_SIGNATURE) - len(_TRAILER)
     if not raw.startswith(_SIGNATURE) or not raw.endswith(_TRAILER) or body % row.itemsize:
@@ -178,7 +178,7 @@ def _parse_binary_columns(raw: bytearray, number: int) -> list[NDArray[np.int64]
 
 
 def run_with_write_access(url: str, *, timeout: float, work: Callable[[Connection], ResultT]) -> ResultT | None:
-    """Return what the work of an owner returns, who may write; None where it fails."""
+    """Run an owner's work with write access and return its result; None if it fails."""
     try:
         connection = _connect(url, timeout)
         with connection:
@@ -189,7 +189,7 @@ def run_with_write_access(url: str, *, timeout: float, work: Callable[[Connectio
 
 
 def _connect(url: str, timeout: float) -> Connection:
-    """Return a connection that can only read, and only what is named with its schema."""
+    """Return a read-only connection that sees only names qualified by their schema."""
     address = make_conninfo("", **(_KEEPALIVE | conninfo_to_dict(url)))
     connection = psycopg.connect(address, autocommit=True, prepare_threshold=None)
     settings = _SETTINGS | {"statement_timeout": str(max(1, round(timeout * 1000)))}
@@ -202,7 +202,7 @@ def _connect(url: str, timeout: float) -> Connection:
     return connection
 
 
-# --- Opening a table in PostgreSQL: find it in the catalogue, and say how each declared column is read. ---
+# --- Opening a table in PostgreSQL: find it in the catalogue, and decide how each declared column is read. ---
 
 
 _FORMS = {
@@ -215,14 +215,14 @@ _FORMS = {
     **dict.fromkeys(("float4", "float8", "numeric"), ColumnForm.DOUBLE),
 }
 _EQUALITY_ONLY_TYPES = frozenset({"uuid", "bytea"})
-"""Types of which nothing is asked but whether two values are the same."""
+"""Types whose values are only compared for equality."""
 _HOLDS_NAN = frozenset({"float4", "float8", "numeric"})
-_MODEST_DIGITS = 250  # a numeric with so many digits at most on either side of its point is within the range of doubles
+_MODEST_DIGITS = 250  # a numeric with at most this many digits on each side of its point is in the range of doubles
 _LOCKED = frozenset("rpv")
 _RELATIONS = frozenset("rpvmf")
 _NAME_PARTS = 2
 KEPT_ROWS_COMMENT = "dodona kept rows "
-"""The comment of a table that `keep` wrote begins so."""
+"""The prefix of the comment on a table that `keep` wrote."""
 
 _TABLE = """
 SELECT c.relkind::text, c.relname, n.nspname, has_schema_privilege(n.oid, 'USAGE'),
@@ -246,7 +246,7 @@ FROM held JOIN pg_type ON pg_type.oid = type WHERE typtype <> 'd' ORDER BY attnu
 
 @dataclass(frozen=True, slots=True)
 class PostgresType:
-    """The type of a column: a short name for its family, how it is written in full, and whether it may be read."""
+    """The type of a column: a short name for its family, its full name, and whether it may be read."""
 
     family: str
     shown: str
@@ -255,7 +255,7 @@ class PostgresType:
 
 @dataclass(frozen=True, slots=True)
 class Relation:
-    """A table or a view as it was found: what to lock, and the types that its columns must go on having."""
+    """A table or view: what to lock, and the types that its columns must keep."""
 
     space: str
     name: str
@@ -265,12 +265,12 @@ class Relation:
 
     @property
     def sql(self) -> str:
-        """Its name in full, in quotes."""
+        """Its full name, quoted."""
         return _quote_name(self.space, self.name)
 
 
 def split_table_name(table: str) -> tuple[str, str]:
-    """Return the schema and the name of a table in the database; `public` where only a name is written."""
+    """Return the schema and name of a table in the database; `public` if only a name is given."""
     parts = table.split(".")
     if len(parts) > _NAME_PARTS or not all(parts):
         raise SourceUnfit(
@@ -281,7 +281,7 @@ def split_table_name(table: str) -> tuple[str, str]:
 
 
 def find_relation(connection: Connection, needed: Iterable[str], space: str, name: str) -> Relation:
-    """Return the table as the catalogue has it; the columns that are needed must be readable."""
+    """Look a table up in the catalogue; the needed columns must be readable."""
     ((encoding,),) = connection.execute("SHOW server_encoding").fetchall()
     if encoding != "UTF8":
         raise SourceUnfit(
@@ -307,7 +307,7 @@ def find_relation(connection: Connection, needed: Iterable[str], space: str, nam
 def types_unchanged(connection: Connection, names: Iterable[str], known: Relation) -> bool:
     """Return whether the columns still have their types; a table is locked first, so that they keep them.
 
-    The lock comes before anything is read, as a snapshot that is older than a rewritten table sees it empty.
+    The lock precedes any read, as a snapshot older than a rewritten table sees it empty.
     """
     if known.locked:
         connection.execute(f"LOCK TABLE {known.sql} IN ACCESS SHARE MODE")
@@ -316,7 +316,7 @@ def types_unchanged(connection: Connection, names: Iterable[str], known: Relatio
 
 
 def relation_table(schema: Schema, found: Relation) -> Table:
-    """Return how each declared column is read, and the id of people; no row is cut."""
+    """Return how each declared column and the person id are read, without a cap."""
     readings = {attribute.name: _reading(attribute, found.kinds) for attribute in schema.domain}
     who = schema.unit.id
     if who is None:
@@ -343,7 +343,7 @@ def _person_text(kind: PostgresType) -> str:
 
 
 def kept_rows_table(connection: Connection, schema: Schema, found: Relation, digest: str) -> Table:
-    """Return how the rows that `keep` wrote are read; raises SourceUnfit where they belong to something else."""
+    """Return how the rows that `keep` wrote are read; raises SourceUnfit if they belong to something else."""
     if table_comment(connection, found) != f"{KEPT_ROWS_COMMENT}{digest}" or PERSON_COLUMN not in found.kinds:
         raise SourceUnfit(
             f"The rows in {found.space}.{found.name} were not kept for this version, schema and ledger. "
@@ -353,15 +353,15 @@ def kept_rows_table(connection: Connection, schema: Schema, found: Relation, dig
 
 
 def table_comment(connection: Connection, found: Relation) -> str | None:
-    """Return the comment of a table, by which one of ours is known."""
+    """Return the comment of a table, which identifies the tables that `keep` wrote."""
     row = connection.execute("SELECT obj_description(%s::regclass, 'pg_class')", [found.sql]).fetchone()
     return None if row is None else row[0]
 
 
 def write_kept_rows(connection: Connection, table: Table, space: str, name: str, label_of: str) -> str | None:
-    """Write the rows that count, as codes, in one transaction; return what is wrong where it cannot be done.
+    """Write the counted rows as codes, in one transaction; return what is wrong if it fails.
 
-    A table of this name is replaced only where it is one of ours.
+    An existing table of this name is replaced only if `keep` wrote it.
     """
     own = _quote_name(space, name)
     with connection.transaction():
@@ -382,7 +382,7 @@ def write_kept_rows(connection: Connection, table: Table, space: str, name: str,
 
 
 def describe_column(name: str, kind: PostgresType) -> SourceColumn:
-    """Return a column as an owner's tools look at it."""
+    """Return a column as the owner's tools see it."""
     own, form = POSTGRES.identifier(name), _FORMS.get(kind.family)
     if kind.family == "numeric":
         return SourceColumn((POSTGRES.double if _is_modest(kind) else DOUBLE_OF_NUMERIC).format(own), form, kind.shown)
@@ -398,7 +398,7 @@ def _column_types(connection: Connection, table: str) -> dict[str, PostgresType]
 
 
 def needed_columns(schema: Schema) -> Iterable[str]:
-    """Return the columns that are read."""
+    """Return the columns to read."""
     return [*map(source_column_name, schema.domain), *([] if schema.unit.id is None else [schema.unit.id])]
 
 
@@ -415,7 +415,7 @@ def _reading(attribute: Attribute, kinds: Mapping[str, PostgresType]) -> ColumnR
 
 
 def _raw_column_sql(own: str, kind: PostgresType) -> str:
-    """Return SQL for a column; texts are compared byte by byte, without the blanks that fill up a character(n)."""
+    """Return SQL for a column; texts are compared byte by byte, without the padding of a character(n)."""
     return f'(CAST({own} AS text) COLLATE "C")' if _FORMS.get(kind.family) is ColumnForm.TEXT else own
 
 

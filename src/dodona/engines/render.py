@@ -36,42 +36,42 @@ from dodona.query.query import ONE, Block, CaseWeight, ConstantWeight, Key, Peop
 from dodona.schema.attributes import Boolean, Category, Date, Integer, Number
 from dodona.schema.partition import Partition
 
-# --- Rendering: from a query's blocks to SQL whose answers are the exact sums. ---
+# --- Rendering: from a query's blocks to SQL that returns the exact sums. ---
 
 
 LIMB = 2**62
-_FEW = 32  # numbers that stand in a list
+_FEW = 32  # numbers that are written as a list
 _ZERO = np.uint8(ord("0"))
 
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """What a query is asked of: SQL that can stand after FROM, and how each column is read."""
+    """The target of a query: SQL for the FROM clause, and how each column is read."""
 
     source: str = field(repr=False)  # it may hold the key of the cap
     readings: Mapping[str, ColumnReading]
     dialect: Dialect
     person: str | None = None
-    """SQL for the id of a row's person, NULL where it has none; None where each row is protected by itself."""
+    """SQL for the person id of a row, NULL if it has none; None if each row is protected individually."""
     person_text: str = "{0}"
-    """A pattern that writes `person` as text, the same for equal people: for hashes, never to tell people apart."""
+    """A pattern that writes `person` as text, identically for equal people: for hashes, never to identify people."""
 
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """SQL with one row a group: its number, then for each weight the limbs of the sum.
+    """SQL with one row per group: its number, then for each weight the limbs of the sum.
 
-    Groups without rows may be left out.
+    Groups without rows may be missing.
     """
 
     sql: str = field(repr=False)  # it may hold the key of the cap
     groups: int
     scales: tuple[tuple[int, ...], ...]
-    """For each weight, what one unit of each of its columns is worth."""
+    """For each weight, the value of one unit of each of its columns."""
 
 
 def sum_statement(table: Table, where: Predicate, keys: Sequence[Key], weights: Sequence[Weight]) -> Statement:
-    """Return the statement that answers blocks with one condition and the same keys, one sum for each weight."""
+    """Return the statement for blocks with one condition and the same keys, one sum per weight."""
     totals = [_weight_sum(table, weight, where=None) for weight in weights]
     scales = tuple(total.scales for total in totals)
     chosen = f" WHERE {predicate_sql(table, where)}" if where != EVERYTHING else ""
@@ -79,8 +79,8 @@ def sum_statement(table: Table, where: Predicate, keys: Sequence[Key], weights: 
         columns = [column for total in totals for column in total.columns(total.sql, table.dialect)]
         return Statement(f"SELECT 0 AS g, {_name_columns(columns)} FROM {table.source}{chosen}", 1, scales)  # noqa: S608
     groups = math.prod(key.groups for key in keys)
-    # Texts are grouped as they are, and the few different ones are mapped to codes after that; so are whole numbers of
-    # which each is a group of its own, where nothing else is grouped by.
+    # Texts are grouped unchanged, and the few distinct ones are mapped to codes afterwards; so are integers that each
+    # form a group, if there is no other key.
     later = [_by_text(table, key) or (len(keys) == 1 and _by_number(table, key)) for key in keys]
     inner = [_raw_key_sql(table, key) if own else _group_sql(table, key) for key, own in zip(keys, later, strict=True)]
     outer = [
@@ -90,7 +90,7 @@ def sum_statement(table: Table, where: Predicate, keys: Sequence[Key], weights: 
         inner, outer = [_product_index_sql([key.groups for key in keys], inner)], ["k0"]
         keys = keys[:1]
     parts = ", ".join(f"{text} AS k{place}" for place, text in enumerate(inner))
-    by = ", ".join(str(place + 1) for place in range(len(keys)))  # by place: the table may have a column named k0
+    by = ", ".join(str(place + 1) for place in range(len(keys)))  # by position: the table may have a column named k0
     listed = ", ".join(f"{total.sql} AS t{place}" for place, total in enumerate(totals))
     grouped = f"SELECT {parts}, {listed} FROM {table.source}{chosen} GROUP BY {by}"  # noqa: S608
     if len(outer) == 1 and outer[0] == "k0":
@@ -103,7 +103,7 @@ def sum_statement(table: Table, where: Predicate, keys: Sequence[Key], weights: 
 
 
 def people_statement(table: Table, where: Predicate, keys: Sequence[Key]) -> Statement:
-    """Return the statement that counts in each group the different people who have a row there."""
+    """Return the statement that counts the distinct people with a row in each group."""
     if table.person is None:
         raise InvariantBroken("People are counted where the table does not tell them apart.")
     chosen = f" WHERE {predicate_sql(table, where)}" if where != EVERYTHING else ""
@@ -125,7 +125,7 @@ def conditional_statement(table: Table, blocks: Sequence[Block]) -> Statement:
 
 
 def predicate_sql(table: Table, where: Predicate) -> str:
-    """Return SQL that is true exactly for the rows meant; false or NULL for the others."""
+    """Return SQL that is true exactly for the selected rows; false or NULL for the others."""
     match where:
         case Among(name):
             return among_sql(table.readings[name], where)
@@ -140,7 +140,7 @@ def predicate_sql(table: Table, where: Predicate) -> str:
 
 
 def _combinations_sql(table: Table, where: Jointly) -> str:
-    """Return that the number of a row's combination of cells is in a list, or that its bit is set where there are many.
+    """Test whether a row's combination number is in a list or, if there are many, whether its bit is set.
 
     The code of a cell is never NULL, so neither is the number.
     """
@@ -159,7 +159,7 @@ def histogram_statement(table: Table, names: Sequence[str]) -> Statement:
 
 
 def digest_statement(table: Table) -> Statement:
-    """Return the statement that counts rows and adds up a hash of each: of its cells, and of who it is of."""
+    """Return the statement that counts rows and sums a hash of each row's cells and person."""
     dialect = table.dialect
     parts = [dialect.text.format(code_sql(own)) for own in table.readings.values()]
     if table.person is not None:
@@ -175,7 +175,7 @@ def _name_columns(columns: Sequence[str]) -> str:
 
 
 def _product_index_sql(sizes: Sequence[int], own: Sequence[str]) -> str:
-    """Return SQL for the place in a product of some sizes, row-major."""
+    """Return SQL for the row-major index in a product of these sizes."""
     found = f"({own[0]})"
     for size, text in zip(sizes[1:], own[1:], strict=True):
         found = f"({found} * {size} + ({text}))"
@@ -211,7 +211,7 @@ def _outer_group_sql(table: Table, key: Key, name: str) -> str:
 
 
 def _group_sql(table: Table, key: Key) -> str:
-    """Return SQL for the number of the group that a key puts a row into."""
+    """Return SQL for the group number of a row under a key."""
     if isinstance(key, Partition):
         return _partition_sql(table.readings[key.attribute], key)
     branches = (f"WHEN {predicate_sql(table, part)} THEN {place}" for place, (_, part) in enumerate(key.branches))
@@ -239,7 +239,7 @@ def _code_group_sql(reading: ColumnReading, own: str, key: Partition) -> str:
 
 
 def _binary_search_sql(reading: ColumnReading, cuts: Sequence[int], first: int, after: int) -> str:
-    """Return a tree of comparisons for the group among those from first up to after: as deep as the logarithm."""
+    """Return a balanced tree of comparisons for the group from first up to, not including, after."""
     if after - first == 1:
         return str(first)
     middle = (first + after) // 2
@@ -249,7 +249,7 @@ def _binary_search_sql(reading: ColumnReading, cuts: Sequence[int], first: int, 
 
 @dataclass(frozen=True, slots=True)
 class _Sum:
-    """One aggregate: SQL for a whole number, what it is worth, and whether it may be too large for 64 bits."""
+    """One aggregate: SQL for an integer, the value of a unit, and whether it may exceed 64 bits."""
 
     sql: str
     worth: int
@@ -260,7 +260,7 @@ class _Sum:
         return (self.worth * LIMB, self.worth) if self.wide else (self.worth,)
 
     def columns(self, total: str, dialect: Dialect) -> list[str]:
-        """Return the total, or a sum of totals, as columns of 64 bits."""
+        """Return the total, or a sum of totals, as 64-bit columns."""
         if not self.wide:
             return [dialect.small.format(total)]
         limb = dialect.wide.format(str(LIMB))
@@ -268,7 +268,7 @@ class _Sum:
 
 
 def _weight_sum(table: Table, weight: Weight, *, where: str | None) -> _Sum:
-    """Return the sum of a weight, over the rows of a condition where there is one."""
+    """Return the sum of a weight, optionally restricted to a condition."""
     dialect = table.dialect
     if isinstance(weight, ConstantWeight):
         return _Sum("count(*)" if where is None else dialect.count_if.format(where), weight.number, wide=False)
@@ -279,7 +279,7 @@ def _weight_sum(table: Table, weight: Weight, *, where: str | None) -> _Sum:
 
 
 def _weight_sql(table: Table, weight: Weight) -> str:
-    """Return SQL for a row's weight. A query holds no weight above 2^61, so all steps to it fit into 64 bits."""
+    """Return SQL for a row's weight. No weight in a query exceeds 2^61, so intermediate results fit into 64 bits."""
     cast = table.dialect.small
     match weight:
         case ConstantWeight(number):
@@ -302,31 +302,31 @@ def _weight_sql(table: Table, weight: Weight) -> str:
             assert_never(weight)
 
 
-# --- What an owner may want to know of the rows before they are served, in one statement that every engine runs. ---
+# --- The owner's checks of the rows before serving, in one statement that every engine runs. ---
 
 
 COLUMN_FIGURES = ("missing", "outside", "below", "above")
-"""What is counted of each column, in this order."""
+"""The counts of each column, in this order."""
 
 
 def check_statement(table: Table, rows: int) -> Statement:
-    """Return the statement: all rows, those without an id, people, rows that count, then the figures of each column.
+    """Return the statement for all rows, rows without an id, people, counted rows, then the counts of each column.
 
-    Where rows are protected by themselves, there are no people, and all rows count.
+    If rows are protected individually, there are no people, and all rows count.
     """
     dialect = table.dialect
     figures = ["count(*)", *_people_figures(table, rows)]
     for own in table.readings.values():
         figures += [dialect.count_if.format(text) for text in _column_conditions(own)]
-    counts = (dialect.small.format(f"coalesce({text}, 0)") for text in figures)  # NULL where there is nothing to count
+    counts = (dialect.small.format(f"coalesce({text}, 0)") for text in figures)  # NULL if there is nothing to count
     listed = ", ".join(f"{text} AS s{place}" for place, text in enumerate(counts))
     return Statement(f"SELECT 0 AS g, {listed} FROM {table.source}", 1, ((1,),) * len(figures))  # noqa: S608
 
 
 def unread_statement(table: Table) -> Statement:
-    """Return the statement that tells, of each column with `<outside>`, how many rows have a value and how many none.
+    """Return the statement that counts, for each column with `<outside>`, rows with a declared and an undeclared value.
 
-    Columns without `<outside>` are left out: there nothing tells the two apart.
+    Columns without `<outside>` are omitted: they do not distinguish the two.
     """
     figures = list[str]()
     for own in readings_with_outside(table):
@@ -337,7 +337,7 @@ def unread_statement(table: Table) -> Statement:
 
 
 def readings_with_outside(table: Table) -> list[ColumnReading]:
-    """Return the columns that have a cell for what is outside."""
+    """Return the columns with an `<outside>` cell."""
     return [own for own in table.readings.values() if own.attribute.landing is None]
 
 
@@ -350,16 +350,16 @@ def _people_figures(table: Table, rows: int) -> list[str]:
 
 
 def left_out_sql(table: Table, rows: int, most: int) -> str:
-    """Return SQL for a table with one row for each person: how many of their rows a cap leaves out, up to `most`."""
+    """Return SQL for a table with one row per person: how many of their rows a cap leaves out, up to `most`."""
     own = f"SELECT count(*) AS n FROM {table.source} WHERE ({table.person}) IS NOT NULL GROUP BY {table.person}"  # noqa: S608
     cut = f"CASE WHEN n <= {rows} THEN 0 WHEN n - {rows} < {most} THEN n - {rows} ELSE {most} END"
     return f"(SELECT {table.dialect.small.format(cut)} AS c0 FROM ({own}) AS crowds) AS left_out"  # noqa: S608
 
 
 def _column_conditions(reading: ColumnReading) -> tuple[str, str, str, str]:
-    """Return where a value is missing, where it is none of the attribute's, and where it is below or above its bounds.
+    """Return where a value is missing, undeclared, below its bounds, and above its bounds.
 
-    A number below or above is drawn to the bound; a day below or above is outside.
+    A number below or above is clamped to the bound; a day below or above is outside.
     """
     if reading.form is ColumnForm.CODE:  # a column that can only hold NULL
         return f"{reading.raw} IS NULL", FALSE, FALSE, FALSE
@@ -370,6 +370,6 @@ def _column_conditions(reading: ColumnReading) -> tuple[str, str, str, str]:
         case Integer() | Number() | Date():
             below = f"{reading.value} < {bound_literal(reading, 0)}"
             above = f"{reading.value} >= {bound_literal(reading, attribute.size)}"
-            if reading.form is ColumnForm.DOUBLE:  # engines hold NaN to be above all numbers
+            if reading.form is ColumnForm.DOUBLE:  # engines order NaN above all numbers
                 above = f"({above} AND NOT {reading.dialect.not_a_number.format(reading.value)})"
             return reading.missing, outside_sql(reading), below, above

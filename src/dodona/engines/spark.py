@@ -1,4 +1,4 @@
-"""Tables in Spark: Parquet folders, tables of a session, and Spark Connect, queried in place."""
+"""Tables in Spark: Parquet folders, session tables, and Spark Connect, queried in place."""
 
 from __future__ import annotations
 
@@ -44,14 +44,14 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
-# --- Inspection, for the owner: every column as it is, nothing capped. ---
+# --- Inspection, for the owner: every column unchanged, nothing capped. ---
 
 
 class SparkInspection:
     """An inspection. Open one with `parquet` or `remote`."""
 
     def __init__(self, session: SparkSession, rows: DataFrame, leave: Callable[[], None]) -> None:
-        """Take a session of ours, rows that it can ask, and how the session is left."""
+        """Take a session of Dodona's, rows that it can query, and how to leave the session."""
         self._session, self._rows, self._leave = session, rows, leave
         self._names = [fresh_name()]
         self._view = create_view(rows, session, self._names[0])
@@ -76,27 +76,27 @@ class SparkInspection:
 
     @property
     def dialect(self) -> Dialect:
-        """How Spark writes SQL."""
+        """The Spark dialect."""
         return SPARK
 
     @property
     def source(self) -> str:
-        """SQL that can stand after FROM."""
+        """SQL for the FROM clause."""
         return self._view
 
     @property
     def columns(self) -> Mapping[str, SourceColumn]:
-        """All columns, in the order of the table."""
+        """All columns, in table order."""
         return self._columns
 
     def fetch(self, sql: str) -> Sequence[FetchedRow]:
         """Return the rows of a statement."""
-        with silence_logging(), suppress(Exception):  # pyspark has no one family of errors
+        with silence_logging(), suppress(Exception):  # pyspark has no common base class of errors
             return [tuple(row) for row in self._session.sql(sql).collect()]
         raise SourceUnfit("The rows of the table cannot be read. Look into Spark's own log.")
 
     def fetched(self, asked: Statement) -> list[NDArray[np.int64]]:
-        """Return the columns of a rendered statement's answer."""
+        """Return the result columns of a rendered statement."""
         return rows_to_columns(self.fetch(asked.sql))
 
     def table(self, schema: Schema) -> Table:
@@ -105,7 +105,7 @@ class SparkInspection:
         return view_table(self._rows, schema, self._session, self._names[-1])
 
     def close(self) -> None:
-        """Let go of the table; a session that was running before goes on."""
+        """Release the table; a session that was already running continues."""
         for name in self._names:
             drop_view(self._session, name)
         self._leave()
@@ -126,17 +126,17 @@ class SparkInspection:
 
 
 def _leave_running() -> None:
-    """Leave a session that was running before as it is."""
+    """Leave a session that was already running unchanged."""
 
 
-# --- Answers: Parquet folders, tables of a session, and Spark Connect are queried in place. ---
+# --- Answers: Parquet folders, session tables, and Spark Connect are queried in place. ---
 
 
 class SparkSource:
     """Exact answers from Spark. Open one with `parquet`, `table` or `remote`.
 
-    Where people are protected, each of these takes the key of the ledger, which chooses the rows that count; with
-    `kept` they were chosen once, by `keep_rows`.
+    If people are protected, each of these takes the ledger's key, which selects the rows that count; with `kept`,
+    `keep_rows` selected them once.
     """
 
     def __init__(  # noqa: PLR0913  what is opened once
@@ -149,7 +149,7 @@ class SparkSource:
         version: str,
         leave: Callable[[], None],
     ) -> None:
-        """Take a session with the settings of `spark_session`, how its view is read, and how the session is left."""
+        """Take a session with the settings of `spark_session`, how its view is read, and how to leave the session."""
         self.version = version
         self._schema = schema
         self._session = session
@@ -174,7 +174,7 @@ class SparkSource:
     ) -> Self:
         """Open Parquet files: a folder, a file, a pattern with `*`, or an address that Spark knows.
 
-        Without a session it uses the one that is running, or starts a local one, which it stops when it is closed.
+        Without a session it uses the running one, or starts a local one and stops it on close.
         """
         given, leave = session or current_session(), _leave_running
         if given is None or given is LOCAL_ENGINE.session:
@@ -200,9 +200,9 @@ class SparkSource:
         key: bytes | None = None,
         kept: str | None = None,
     ) -> Self:
-        """Open a table or a view of a session, None for the one that is running, by the name that it knows.
+        """Open a table or view of a session by name; None is the running session.
 
-        It is the schema's name if none is given.
+        The default name is the schema's.
         """
         given = session or current_session()
         if given is None:
@@ -227,7 +227,7 @@ class SparkSource:
         key: bytes | None = None,
         kept: str | None = None,
     ) -> Self:
-        """Open a table of a Spark Connect server, whose address is such as sc://host:15002."""
+        """Open a table of a Spark Connect server, with an address such as sc://host:15002."""
         session = connect(address)
         known = SPARK.identifier(schema.table) if name is None else name
         return cls._opened(
@@ -275,26 +275,26 @@ class SparkSource:
         return answer_query(query, self._table, rows=self._schema.unit.size, fetch=self._fetched)
 
     def fingerprint(self) -> str:
-        """Return a digest of the cells of all rows that count."""
+        """Return a digest of the cells of all counted rows."""
         return rows_digest(self._table, self._fetched)
 
     def unread(self) -> tuple[str, ...]:
-        """Return the columns of which no row has a declared value, though there are others: for the owner alone."""
+        """Return the columns with values but without any declared value: for the owner only."""
         return unread_columns(self._table, self._fetched)
 
     def keep_rows(self, kept: str, *, key: bytes) -> None:
-        """Write the rows that count into a folder of Parquet, for this version, schema and key."""
+        """Store the counted rows in a Parquet folder, for this version, schema and key."""
         write_kept_rows(self._session, self._table, kept_rows_folder(kept, self._schema, self.version, key))
 
     def close(self) -> None:
-        """Let go of the table; a session that was given goes on."""
+        """Release the table; a session passed by the caller continues."""
         if not self._closed:
             self._closed = True
             drop_view(self._session, self._view)
             self._leave()
 
     def _fetched(self, asked: Statement) -> list[NDArray[np.int64]]:
-        """Return the columns of a statement's answer."""
+        """Return the result columns of a statement."""
         columns: list[NDArray[np.int64]] | None = None
         with silence_logging():
             try:
@@ -303,6 +303,6 @@ class SparkSource:
                     columns = [np.asarray(column.to_numpy(), dtype=np.int64) for column in found.columns]
             except Exception:  # noqa: BLE001  pyspark has no one family of errors
                 columns = None
-        if columns is None:  # raised here and not above, so that the engine's own words do not travel with it
+        if columns is None:  # raised here and not above, so that the engine's message is not attached
             raise SourceFailed
         return columns

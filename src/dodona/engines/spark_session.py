@@ -1,6 +1,6 @@
 """Spark sessions with the settings that the dialect relies on, and how a table's columns are read in them.
 
-Dodona uses a session of its own beside the user's, and never stops an engine that it did not start.
+Dodona uses a separate session beside the user's, and never stops an engine that it did not start.
 """
 
 from __future__ import annotations
@@ -49,24 +49,24 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructField
 
 
-# --- Sessions of Spark: one of our own beside the user's, with the settings that the dialect counts on. ---
+# --- Spark sessions: a separate one beside the user's, with the settings that the dialect relies on. ---
 
 
 SETTINGS = {
     # No statement fails because of a value.
     "spark.sql.ansi.enabled": "false",
-    # Literals and names are read as they stand.
+    # Literals and names are taken literally.
     "spark.sql.variable.substitute": "false",
     "spark.sql.parser.escapedStringLiterals": "false",
     "spark.sql.legacy.consecutiveStringLiterals.enabled": "false",
     "spark.sql.legacy.exponentLiteralAsDecimal.enabled": "false",
     "spark.sql.groupByAliases": "true",
-    # Days are days in UTC and in the calendar of today, also before 1582.
+    # Days are in UTC and in the proleptic Gregorian calendar, also before 1582.
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.parquet.datetimeRebaseModeInRead": "CORRECTED",
     "spark.sql.parquet.int96RebaseModeInRead": "CORRECTED",
     "spark.sql.parquet.inferTimestampNTZ.enabled": "true",
-    # Nothing is skipped by the least and the largest value of a part: one row would show in the time of an answer.
+    # Nothing is skipped by min/max statistics: one row would show in the time of an answer.
     "spark.sql.parquet.filterPushdown": "false",
     "spark.sql.parquet.aggregatePushdown": "false",
     "spark.sql.orc.filterPushdown": "false",
@@ -76,7 +76,7 @@ SETTINGS = {
     "spark.sql.avro.filterPushdown.enabled": "false",
     "spark.sql.inMemoryColumnarStorage.partitionPruning": "false",
     "spark.databricks.delta.stats.skipping": "false",
-    # Types are those of the files; nothing is guessed and no file is left out.
+    # Types are those of the files; nothing is guessed and no file is skipped.
     "spark.sql.sources.partitionColumnTypeInference.enabled": "false",
     "spark.sql.parquet.binaryAsString": "false",
     "spark.sql.legacy.parquet.nanosAsLong": "false",
@@ -87,14 +87,14 @@ _STARTED = {
     "spark.app.name": "dodona",
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
-    "spark.authenticate": "true",  # nobody else on this machine may fetch blocks of rows
-    "spark.io.encryption.enabled": "true",  # rows that are sorted or regrouped pass through files
+    "spark.authenticate": "true",  # no other user of this machine may fetch blocks of rows
+    "spark.io.encryption.enabled": "true",  # sorted or shuffled rows pass through files
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.catalogImplementation": "in-memory",
     "spark.sql.shuffle.partitions": "16",
 }
-_NO_LOG = (  # a message of the engine may hold a value; without an appender Spark would bring its own settings
+_NO_LOG = (  # engine messages may hold a value; without an appender Spark would load its default settings
     "status = off\nappender.none.type = Null\nappender.none.name = none\n"
     "rootLogger.level = off\nrootLogger.appenderRef.none.ref = none\n"
 )
@@ -103,7 +103,7 @@ _thread_state = threading.local()
 
 
 class _LocalEngine:
-    """The one local engine that this process may have started, and how many sources hold it."""
+    """The only local engine that this process may have started, and the number of sources that use it."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -112,7 +112,7 @@ class _LocalEngine:
         self._folder = ""
 
     def take(self) -> SparkSession:
-        """Return a session of it; start it if it is not running."""
+        """Return a session of the engine, starting it if it is not running."""
         with self._lock:
             if self.session is None:
                 self._folder = tempfile.mkdtemp(prefix="dodona-spark-")
@@ -121,7 +121,7 @@ class _LocalEngine:
             return self.session
 
     def leave(self) -> None:
-        """Stop it when its last holder leaves."""
+        """Stop the engine when its last user leaves."""
         with self._lock:
             self._holders -= 1
             if self._holders == 0 and self.session is not None:
@@ -134,9 +134,9 @@ LOCAL_ENGINE = _LocalEngine()
 
 
 def current_session() -> SparkSession | None:
-    """Return the session that this process works with, if there is one.
+    """Return the current session of this process, if any.
 
-    The first one that was made comes before the active one, which may be one of ours beside it.
+    The first session created takes precedence over the active one, which may be Dodona's.
     """
     first = getattr(SparkSession, "_instantiatedSession", None)
     with silence_logging(), suppress(Exception):
@@ -145,9 +145,9 @@ def current_session() -> SparkSession | None:
 
 
 def sibling_session(session: SparkSession) -> SparkSession:
-    """Return a new session that shares the engine of another one and none of its settings.
+    """Return a new session that shares another one's engine but none of its settings.
 
-    Over Spark Connect it is a copy that knows the other's temporary views; else it does not know them.
+    Over Spark Connect it is a copy that knows the other's temporary views; otherwise it does not know them.
     """
     if is_connect_session(session) and not hasattr(session, "cloneSession"):
         raise SourceUnfit("The session cannot be copied. Give the address of the server instead: remote=.")
@@ -158,7 +158,7 @@ def sibling_session(session: SparkSession) -> SparkSession:
 
 def connect(address: str) -> SparkSession:
     """Return a session of a Spark Connect server."""
-    with silence_logging(), suppress(Exception):  # the address may hold a token, and so may the words of an error
+    with silence_logging(), suppress(Exception):  # the address may hold a token, and so may an error message
         from pyspark.sql.connect.session import SparkSession as Remote
 
         return _apply_settings(_limit_retries(Remote(address)))  # type: ignore[arg-type]
@@ -169,7 +169,7 @@ def connect(address: str) -> SparkSession:
 
 
 def _limit_retries(session: SparkSession) -> SparkSession:
-    """Let a session of Spark Connect give up after seconds; else it asks a server that is gone for ten minutes."""
+    """Make a Spark Connect session give up after seconds; by default it retries a lost server for ten minutes."""
     from pyspark.sql.connect.client.retries import DefaultPolicy
 
     _client(session).set_retry_policies([DefaultPolicy(max_retries=4)])
@@ -177,7 +177,7 @@ def _limit_retries(session: SparkSession) -> SparkSession:
 
 
 def release_session(session: SparkSession) -> None:
-    """Let a server forget a session of ours, and hang up; `stop` might end a server that a user has started."""
+    """Release our session on the server and disconnect; `stop` might end a server that a user has started."""
     with silence_logging(), suppress(Exception):
         _client(session).release_session()
     with silence_logging(), suppress(Exception):
@@ -195,7 +195,7 @@ def is_connect_session(session: object) -> bool:
 
 @contextmanager
 def silence_logging() -> Iterator[None]:
-    """Keep what pyspark would log of this thread's failures to itself: an engine's words may hold a value."""
+    """Suppress what pyspark would log of this thread's failures: engine messages may hold a value."""
     for name in _LOGGERS:
         logger = PySparkLogger.getLogger(name)
         if _may_log not in logger.filters:
@@ -214,7 +214,7 @@ def _may_log(_: object) -> bool:
 
 def _apply_settings(session: SparkSession) -> SparkSession:
     for name, value in SETTINGS.items():
-        if _setting(session, name) != value:  # to set what is set already may bring a warning
+        if _setting(session, name) != value:  # setting an unchanged value may cause a warning
             session.conf.set(name, value)
     ((well,),) = session.sql(_PROBE).collect()
     if not well:
@@ -225,7 +225,7 @@ def _apply_settings(session: SparkSession) -> SparkSession:
 def _setting(session: SparkSession, name: str) -> str | None:
     with silence_logging(), suppress(Exception):
         return session.conf.get(name)
-    return None  # this version of Spark does not know it
+    return None  # unknown in this version of Spark
 
 
 _AWKWARD = "'\\${a}\\n"
@@ -236,7 +236,7 @@ _PROBE = (
 
 
 def _start_engine(folder: Path) -> SparkSession:
-    """Return a session of a new local engine that listens to this machine alone, and keeps its files in a folder."""
+    """Return a session of a new local engine that listens only on this machine, and keeps its files in a folder."""
     if shutil.which("java") is None and "JAVA_HOME" not in os.environ:
         raise SourceUnfit("Spark needs Java 17, and there is no `java`. Install it, or set JAVA_HOME.")
     log = folder / "log4j2.properties"
@@ -254,7 +254,7 @@ def _start_engine(folder: Path) -> SparkSession:
     raise SourceUnfit("Spark does not start. It needs Java 17 or newer, and a loopback address.")
 
 
-# --- Opening a table in Spark: find out names and types, and give the declared columns names of our own. ---
+# --- Opening a table in Spark: read names and types, and rename the declared columns. ---
 
 
 _PERSON_COLUMN = "who"
@@ -268,7 +268,7 @@ _FORMS = {
     **dict.fromkeys(("float", "double"), ColumnForm.DOUBLE),
     **dict.fromkeys(("tinyint", "smallint", "int", "bigint"), ColumnForm.WHOLE),
 }
-_PADDED_TYPE_KEY = "__CHAR_VARCHAR_TYPE_STRING"  # where Spark says that texts have a width of their own
+_PADDED_TYPE_KEY = "__CHAR_VARCHAR_TYPE_STRING"  # where Spark records that texts have a fixed width
 _PATTERN = re.compile(r"([\\{}\[\]*?])")
 _view_numbers = itertools.count()
 _ResultT = TypeVar("_ResultT")
@@ -277,8 +277,8 @@ _ResultT = TypeVar("_ResultT")
 def read_parquet(session: SparkSession, path: str | Path) -> DataFrame:
     """Return the rows of Parquet files: of a folder, a file, a pattern with `*`, or an address such as s3a://.
 
-    Files of this machine are listed here and handed on one by one; of an address, or of the machine of a server, the
-    engine makes the list.
+    Files on this machine are listed here and passed one by one; for an address, or a server's machine, the engine lists
+    them.
     """
     text = str(path)
     reader = session.read.option("mergeSchema", "true")
@@ -298,15 +298,15 @@ def read_table(session: SparkSession, name: str) -> DataFrame:
 
 
 def fresh_name() -> str:
-    """Return a name for a view that no other source of this process has."""
+    """Return a view name that no other source of this process uses."""
     return f"dodona_{next(_view_numbers)}"
 
 
 def view_table(rows: DataFrame, schema: Schema, session: SparkSession, name: str) -> Table:
-    """Return how the declared columns are read, and whose each row is, from a view that a session of ours can ask.
+    """Return how the declared columns and the person id are read, from a view that our session can query.
 
-    The view holds the declared columns alone, as v0, v1 and so on, so that no name in a table is one of ours. It holds
-    all rows.
+    The view holds only the declared columns, as v0, v1 and so on, so that no name in a table collides with ours. It
+    holds all rows.
     """
     fields = {field.name: field for field in _read_or_refuse(lambda: rows.schema).fields}
     listed, readings = list[str](), dict[str, ColumnReading]()
@@ -340,13 +340,13 @@ def _person_text(field: StructField) -> str:
 
 
 def kept_rows_folder(kept: str, schema: Schema, version: str, key: bytes) -> str:
-    """Return the folder of the rows that were kept for a version, a schema and a key: each has one of its own."""
+    """Return the folder of the stored rows of a version, schema and key: each combination has a separate one."""
     return f"{kept.rstrip('/')}/{kept_digest(schema, version, key)[:32]}"
 
 
 def kept_rows_view(session: SparkSession, schema: Schema, place: str, name: str) -> Table:
-    """Return how the rows that `write_kept_rows` wrote are read; they must be whole, and within the cap."""
-    with silence_logging(), suppress(Exception):  # pyspark has no one family of errors
+    """Return how the rows that `write_kept_rows` wrote are read; they must be complete and within the cap."""
+    with silence_logging(), suppress(Exception):  # pyspark has no common base class of errors
         rows = session.read.parquet(_kept_address(session, place))
         person = next(field for field in rows.schema.fields if field.name == PERSON_COLUMN)
         table = kept_table(schema, create_view(rows, session, name), SPARK, _person_text(person))
@@ -360,10 +360,10 @@ def kept_rows_view(session: SparkSession, schema: Schema, place: str, name: str)
 
 
 def write_kept_rows(session: SparkSession, table: Table, place: str) -> None:
-    """Write the rows that count, as codes."""
+    """Write the counted rows as codes."""
     *columns, person = kept_columns(table)
     listed = ", ".join([*(f"CAST({code} AS INT) AS {code}" for code in columns), person])
-    with silence_logging(), suppress(Exception):  # pyspark has no one family of errors
+    with silence_logging(), suppress(Exception):  # pyspark has no common base class of errors
         rows = session.sql(f"SELECT {listed} FROM {table.source}")  # noqa: S608
         rows.write.mode("overwrite").parquet(_kept_address(session, place))
         return
@@ -375,20 +375,20 @@ def _kept_address(session: SparkSession, place: str) -> str:
 
 
 def describe_columns(rows: DataFrame) -> dict[str, SourceColumn]:
-    """Return all columns as an owner's tools look at them."""
+    """Return all columns as the owner's tools see them."""
     fields = _read_or_refuse(lambda: rows.schema).fields
     return {field.name: SourceColumn(_raw(field), _form(field), field.dataType.simpleString()) for field in fields}
 
 
 def require_readable(session: SparkSession, held: Table, asked: Table) -> None:
-    """Read every declared column once, so that a value that cannot be read is seen by the owner alone.
+    """Read every declared column once, so that only the owner sees a value that cannot be read.
 
-    A time in a file may be beyond what Spark counts to, and a view may compute what fails on some row. Found only when
-    a question is asked, such a row would make answers fail, and so tell that it is there.
+    A time in a file may be out of Spark's range, and a view may fail on some row. If found only during a question, such
+    a row would make answers fail, and so reveal its presence.
     """
     columns = [own.raw for own in held.readings.values()] + ([] if held.person is None else [_PERSON_COLUMN])
     hashes = ", ".join(f"max(xxhash64({column}))" for column in columns)
-    with silence_logging(), suppress(Exception):  # pyspark has no one family of errors
+    with silence_logging(), suppress(Exception):  # pyspark has no common base class of errors
         session.sql(digest_statement(asked).sql).schema  # noqa: B018  looked at, not run
         session.sql(f"SELECT {hashes or 'count(*)'} FROM {held.source}").collect()  # noqa: S608  names of ours alone
         return
@@ -399,7 +399,7 @@ def require_readable(session: SparkSession, held: Table, asked: Table) -> None:
 
 
 def _read_or_refuse(read: Callable[[], _ResultT]) -> _ResultT:
-    with silence_logging(), suppress(Exception):  # pyspark has no one family of errors
+    with silence_logging(), suppress(Exception):  # pyspark has no common base class of errors
         return read()
     raise SourceUnfit(
         "The table cannot be opened. Check its name or path, and the types in its files: write times in "
@@ -412,16 +412,16 @@ def _local_path(path: str | Path) -> str:
 
 
 def drop_view(session: SparkSession, name: str) -> None:
-    """Drop a view, or the whole session of ours where it is one of Spark Connect."""
+    """Drop a view, or our whole session over Spark Connect."""
     if is_connect_session(session):
         release_session(session)
         return
-    with silence_logging(), suppress(Exception):  # where the engine has stopped, there is nothing to drop
+    with silence_logging(), suppress(Exception):  # nothing to drop if the engine has stopped
         session.catalog.dropGlobalTempView(name)
 
 
 def create_view(rows: DataFrame, session: SparkSession, name: str) -> str:
-    """Make a view of rows, which may come from another session of the same engine; return what it is called in SQL."""
+    """Create a view of rows, possibly from another session of the same engine; return its SQL name."""
     if is_connect_session(session):
         rows.createOrReplaceTempView(name)
         return name
@@ -430,7 +430,7 @@ def create_view(rows: DataFrame, session: SparkSession, name: str) -> str:
 
 
 def _kind(field: StructField) -> str:
-    """Return the name of a column's type, without its sizes: tinyint, string, decimal."""
+    """Return the name of a column's type without its sizes: tinyint, string, decimal."""
     return re.split(r"[(<\s]", field.dataType.simpleString(), maxsplit=1)[0]
 
 
@@ -442,7 +442,7 @@ def _form(field: StructField) -> ColumnForm | None:
 
 
 def _raw(field: StructField) -> str:
-    """Return SQL for a column; texts are compared byte by byte, whatever collation or width the table gives them."""
+    """Return SQL for a column; texts are compared byte by byte, whatever the table's collation or width."""
     own = SPARK.identifier(field.name)
     plain = field.dataType.simpleString() == "string" and _PADDED_TYPE_KEY not in (field.metadata or {})
     return f"collate(concat({own}, ''), 'UTF8_BINARY')" if _form(field) is ColumnForm.TEXT and not plain else own

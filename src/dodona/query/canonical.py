@@ -1,7 +1,7 @@
 """The canonical text of a query, its digest, and its JSON form.
 
 Queries with the same weights have the same digest, however they were written. Digest and JSON are permanent, because
-ledgers depend on them: what was once written is read for ever, with the same meaning.
+ledgers depend on them: whatever was written must stay readable with the same meaning.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-# --- Recent results: a price or a digest is asked for several times on the way of one query, and found once. ---
+# --- Cache of recent results: handling one query needs its price or digest several times. ---
 
 
 ResultT = TypeVar("ResultT")
@@ -51,28 +51,29 @@ _CACHE_SIZE = 8
 
 
 class RecentCache(Generic[ResultT]):
-    """The last few results of a pure function of a query.
+    """A small cache of recent results of a pure function of a query.
 
-    A query is known by its identity: it cannot change, and as it is kept here no other can come to its place in memory.
+    A query is keyed by identity: it is immutable, and the cache keeps it alive, so no other object can take its
+    address.
     """
 
     __slots__ = ("_kept",)
 
     def __init__(self) -> None:
-        """Begin with nothing."""
+        """Start empty."""
         self._kept: tuple[tuple[Query, Hashable, ResultT], ...] = ()
 
     def of(self, query: Query, how: Hashable, work: Callable[[], ResultT]) -> ResultT:
-        """Return the result for a query and further arguments, worked out only if it is not among the last few."""
+        """Return the result for a query and further arguments, computing it only if it is not cached."""
         for known, other, result in self._kept:
             if known is query and other == how:
                 return result
         found = work()
-        self._kept = ((query, how, found), *self._kept[: _CACHE_SIZE - 1])  # one assignment: threads may come together
+        self._kept = ((query, how, found), *self._kept[: _CACHE_SIZE - 1])  # one assignment, for thread safety
         return found
 
 
-# --- The spelling of a query as JSON. It is permanent: what was once written is read for ever, with the same meaning.
+# --- The JSON form of a query. It is permanent: whatever was written must stay readable with the same meaning. ---
 
 
 FORMAT = 1
@@ -83,7 +84,7 @@ JsonValue = str | int | list["JsonValue"] | dict[str, "JsonValue"]
 
 
 def to_json(query: Query) -> str:
-    """Return the one spelling of a query.
+    """Return the unique JSON form of a query.
 
     >>> from dodona.schema.attributes import Boolean
     >>> to_json(Query.histogram(Domain((Boolean("emergency"),)), ["emergency"]))
@@ -94,7 +95,7 @@ def to_json(query: Query) -> str:
 
 
 def from_json(text: str, domain: Domain) -> Query:
-    """Return the query that a text spells over a domain; refuses whatever it does not know."""
+    """Parse the JSON form of a query over a domain; refuses anything unknown."""
     if len(text) > _LONGEST:
         raise InvalidArgument("text", f"{len(text)} characters", f"write at most {_LONGEST}")
     try:
@@ -124,7 +125,7 @@ def _block_json(block: Block) -> JsonValue:
 
 
 def _predicate_json(predicate: Predicate) -> JsonValue:
-    if type(predicate) is Among:  # most are, and a pattern takes its time
+    if type(predicate) is Among:  # the common case, and cheaper than pattern matching
         return f"{predicate.attribute}:{predicate.codes:x}"
     match predicate:
         case Among(name, _, codes):
@@ -164,7 +165,7 @@ def _weight_json(weight: Weight) -> JsonValue:
 
 
 class _JsonReader:
-    """Reads the parts of a query over one domain."""
+    """Parses the parts of a query over one domain."""
 
     __slots__ = ("_domain", "_sets")
 
@@ -184,7 +185,7 @@ class _JsonReader:
 
     def predicate(self, found: object) -> Predicate:
         if type(found) is str:
-            known = self._sets.get(found)  # the same few sets come again and again
+            known = self._sets.get(found)  # the same few sets recur
             if known is None:
                 name, _, codes = found.rpartition(":")
                 known = self._sets[found] = Among(name, self._domain[name].cells, _parse_bits(codes))
@@ -256,7 +257,7 @@ def _refuse_repeated_names(pairs: list[tuple[str, object]]) -> dict[str, object]
 
 
 def _parse_bits(text: str) -> int:
-    """Return the bits, of the digits that this module writes and no others."""
+    """Parse a bit mask, accepting only the digits that this module writes."""
     codes = int(text, 16)
     if f"{codes:x}" != text:
         raise _invalid_json(text, "write the bits in small hexadecimal digits, without zeros before them")
@@ -298,32 +299,32 @@ def _invalid_json(found: object, accepted: str) -> InvalidArgument:
     return InvalidArgument("query", found, accepted)
 
 
-# --- The canonical text of a query, and its digest: questions that mean the same are the same, however they were put.
+# --- The canonical text of a query, and its digest: equal for queries with the same meaning. ---
 
 
 _VERSION = "query 1"
 _MOST_CELLS = 1 << 16
 _AT_ONCE = 1 << 12
-_MOST_KEPT = 1 << 20  # bytes of a table whose equal rows are remembered
+_MOST_KEPT = 1 << 20  # bytes; larger tables are not cached by their equal rows
 _TEXT_CACHE = RecentCache[tuple[str, ...]]()
 
 
 def query_digest(query: Query) -> str:
-    """Return the hash of what is measured, in the order of its answers. It is permanent: ledgers depend on it.
+    """Return the hash of what is measured, in the order of the answers. It is permanent: ledgers depend on it.
 
-    What a step is worth, and what a group is called, is no part of it.
+    The value of a step and the labels of groups are not part of it.
     """
     return hashlib.sha256("\n".join((_VERSION, *_block_texts(query))).encode()).hexdigest()
 
 
 def block_digests(query: Query) -> Iterator[str]:
-    """Yield the hash of each block by itself."""
+    """Yield the hash of each block on its own."""
     for text in _block_texts(query):
         yield hashlib.sha256(f"{_VERSION}\n{text}".encode()).hexdigest()
 
 
 def block_digest(block: Block, domain: Domain) -> str:
-    """Return the hash of a single block: the digest of the query that asks for it alone."""
+    """Return the hash of a single block: the digest of the query with only this block."""
     return hashlib.sha256(f"{_VERSION}\n{block_text(block, domain)}".encode()).hexdigest()
 
 
@@ -344,7 +345,7 @@ def block_text(block: Block, domain: Domain) -> str:
 
 
 def enumerated_text(block: Block, domain: Domain) -> str:
-    """Return the text of the weights of a block, from a walk through its cells."""
+    """Return the canonical text of a block's weights by enumerating its cells."""
     bare = Block(block.where, (), block.weight)
     seen = attribute_uses(Stack((), (bare,)))
     codes = atom_codes(domain, seen, limit=_MOST_CELLS)
@@ -356,7 +357,7 @@ def enumerated_text(block: Block, domain: Domain) -> str:
 
 
 def _box_text(where: Predicate, weight: Weight) -> str | None:
-    """Return the text of one number on a box, or None where it is not seen at once to be one."""
+    """Return the text of a constant weight on a box, or None if it is not obviously one."""
     if type(weight) is not ConstantWeight:
         return None
     parts = where.parts if type(where) is And else (where,)
@@ -372,7 +373,7 @@ def _box_text(where: Predicate, weight: Weight) -> str | None:
 
 
 def _combinations_text(where: Predicate, weight: Weight) -> str | None:
-    """Return the text of one number on a set of combinations, or None where it is not one, or too large."""
+    """Return the text of a constant weight on a set of combinations; None if it is not one or is too large."""
     if type(where) is not Jointly or type(weight) is not ConstantWeight or weight.number == 0:
         return None
     told = axis_classes(where.shape, where.codes)
@@ -391,7 +392,7 @@ def _combinations_text(where: Predicate, weight: Weight) -> str | None:
 
 
 def _weights_text(weights: NDArray[np.int64], classes: Mapping[str, NDArray[np.int64]]) -> str:
-    """Return the text of weights by classes of codes, after classes that make no difference were made one."""
+    """Return the text of weights by classes of codes, after merging classes with equal weights."""
     kept: dict[str, tuple[int, ...]] = {}
     for name, own in classes.items():
         axis = len(kept)
@@ -408,11 +409,11 @@ def _weights_text(weights: NDArray[np.int64], classes: Mapping[str, NDArray[np.i
 def _table_text(
     table: NDArray[np.int64] | NDArray[np.bool_], number: int, classes: Mapping[str, tuple[int, ...]]
 ) -> str:
-    """Return the text of number·table, of which no two classes are alike."""
+    """Return the text of number·table, in which no two classes are equal."""
     found = int(np.count_nonzero(table))
     if found == 0:
         return "nothing"
-    if found == 1:  # so each attribute has two classes: the box, and the rest
+    if found == 1:  # so each attribute has two classes: the box and the rest
         (place,) = np.argwhere(table)
         sets = (
             f"{name}:{_class_mask(own, int(code)):x}" for (name, own), code in zip(classes.items(), place, strict=True)
@@ -423,7 +424,7 @@ def _table_text(
 
 
 def _merge_equal_rows(slices: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the first of each set of equal rows, in order, and for each row the number of its set."""
+    """Return the first of each set of equal rows, in order, and the set number of each row."""
     if slices.dtype == np.int64 and slices.nbytes <= _MOST_KEPT:
         return _merge_equal_rows_cached(slices.tobytes(), len(slices))
     return _compute_equal_rows(slices)
@@ -431,15 +432,15 @@ def _merge_equal_rows(slices: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDA
 
 @lru_cache(maxsize=1 << 6)
 def _merge_equal_rows_cached(content: bytes, rows: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return them from memory: sums of one column have the same rows, whatever their conditions."""
+    """Cached `_merge_equal_rows`: sums of one column have the same rows, whatever their conditions."""
     return _compute_equal_rows(np.frombuffer(content, dtype=np.int64).reshape(rows, -1))
 
 
 def _compute_equal_rows(slices: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    seen: dict[bytes, int] = {}  # sorting long rows would take far longer than looking them up
+    seen: dict[bytes, int] = {}  # for long rows, a lookup is far faster than sorting
     same = np.array([seen.setdefault(row.tobytes(), len(seen)) for row in slices], dtype=np.int64)
     firsts = np.unique(same, return_index=True)[1]
-    firsts.flags.writeable = same.flags.writeable = False  # they may be kept
+    firsts.flags.writeable = same.flags.writeable = False  # the cache shares them
     return firsts, same
 
 
@@ -455,14 +456,14 @@ def _classes_text(classes: tuple[int, ...]) -> str:
 def _hash_table(table: NDArray[np.int64] | NDArray[np.bool_], number: int = 1) -> str:
     """Return the hash of number·table, in row-major order."""
     flat, found = table.reshape(-1), hashlib.sha256()
-    for start in range(0, flat.size, _AT_ONCE):  # pages for a large copy would take longer than its hash
+    for start in range(0, flat.size, _AT_ONCE):  # allocating one large copy would take longer than hashing it
         part = np.multiply(flat[start : start + _AT_ONCE], number, dtype="<i8")
         found.update(part.data)
     return found.hexdigest()
 
 
 def _key_text(key: Key, domain: Domain) -> str:
-    """Return the text of a key: which cells are in which group."""
+    """Return the text of a key: which cells belong to which group."""
     if isinstance(key, Partition):
         groups = "each" if key.single else ",".join(map(str, key.cuts))
         return f"by {key.attribute}:{groups}"

@@ -1,6 +1,6 @@
 """Columns in Python: comparisons that build predicates, with the same meaning as in SQL.
 
-`columns(domain).sex == "female"` is a predicate. A comparison is never true of a row that has no value in the column.
+`columns(domain).sex == "female"` is a predicate. A comparison is never true for a row without a value in the column.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from dodona.schema.attributes import (
 )
 from dodona.schema.schema import Domain
 
-# --- Literals: which codes of an attribute a comparison with a written value is true for. ---
+# --- Literals: the codes of an attribute for which a comparison with a literal is true. ---
 
 
 LiteralValue = str | int | bool | float | Fraction | Decimal | dt.date
@@ -42,10 +42,10 @@ _WIDEST = Fraction(10**40)
 
 
 def comparison_mask(attribute: Attribute, operator: str, value: LiteralValue) -> int:
-    """Return the codes for which a comparison is true, one bit each. It is never true of `<missing>`.
+    """Return the codes for which a comparison is true, as a bit mask. It is never true for `<missing>`.
 
-    A category takes = and <> alone, and `<outside>` is a value of its own there; `= '<missing>'` and `= '<outside>'`
-    mean these two cells. Numbers are compared with the points of the grid, as exact fractions.
+    Categories support only = and <>, with `<outside>` as a separate value; `= '<missing>'` and `= '<outside>'` select
+    these two cells. Numbers are compared with the grid points as exact fractions.
 
     >>> bin(comparison_mask(Integer("age", 0, 5), ">=", 3))
     '0b111000'
@@ -81,7 +81,7 @@ def null_comparison_mask(attribute: Attribute) -> int:
 
 
 def comparison_truth(attribute: Attribute, true: int) -> tuple[Predicate, Predicate]:
-    """Return the rows in which a comparison is true, given by their codes, and those in which it is false.
+    """Return the rows in which a comparison, given by its true codes, is true, and those in which it is false.
 
     Elsewhere it is NULL.
     """
@@ -90,13 +90,13 @@ def comparison_truth(attribute: Attribute, true: int) -> tuple[Predicate, Predic
 
 
 def special_cell_mask(attribute: Attribute, cell: str) -> int:
-    """Return the bit of `<missing>` or `<outside>`; 0 where the attribute has no such cell."""
+    """Return the bit of `<missing>` or `<outside>`; 0 if the attribute has no such cell."""
     code = attribute.missing_code if cell == MISSING else attribute.outside_code
     return 0 if code is None else 1 << code
 
 
 def require_special_cell(attribute: Attribute, cell: str) -> int:
-    """Return the bit of `<missing>` or `<outside>`; refuses an attribute without such a cell, to whoever names it."""
+    """Return the bit of `<missing>` or `<outside>`; refuses an attribute without such a cell."""
     found = special_cell_mask(attribute, cell)
     if not found:
         accepted = (
@@ -107,7 +107,7 @@ def require_special_cell(attribute: Attribute, cell: str) -> int:
 
 
 def _order_mask(attribute: Attribute, operator: str, place: Fraction) -> int:
-    """Return the codes in the order that the operator says; `place` is a code, or between two of them."""
+    """Return the codes that satisfy an order comparison; `place` is a code or lies between two codes."""
     size = attribute.size
     below = (1 << min(max(math.ceil(place), 0), size)) - 1
     through = (1 << min(max(math.floor(place) + 1, 0), size)) - 1
@@ -147,7 +147,7 @@ def _category_mask(attribute: Category, operator: str, value: LiteralValue) -> i
 
 
 def describe_undeclared_value(attribute: Attribute) -> str:
-    """Return what becomes of a value that was not declared, as the end of a sentence."""
+    """Describe what happens to an undeclared value, as the end of a sentence."""
     match attribute.otherwise:
         case None:
             return f"is {OUTSIDE}"
@@ -175,7 +175,7 @@ def _list_labels(attribute: Category) -> str:
 
 
 def _days_above_lower(attribute: Date, operator: str, value: LiteralValue) -> Fraction:
-    """Return how many days after the first day of the column a written day is."""
+    """Return the number of days from the column's first day to a literal date."""
     day = value
     if isinstance(value, str):
         try:
@@ -194,14 +194,14 @@ def _days_above_lower(attribute: Date, operator: str, value: LiteralValue) -> Fr
 
 
 def _steps_above_lower(attribute: Integer | Number, operator: str, value: LiteralValue) -> Fraction:
-    """Return how many steps above the lower bound a written number is."""
+    """Return the number of steps from the lower bound to a literal number."""
     name, step = attribute.name, attribute.step if isinstance(attribute, Number) else Fraction(1)
     if isinstance(value, str | bool | dt.date):
         held = "whole numbers" if isinstance(attribute, Integer) else f"numbers in steps of {format_decimal(step)}"
         accepted = f"{name} holds {held} {_describe_span(attribute)}; write a number, without quotes"
         raise InvalidArgument(name, value, accepted)
     if type(value) is Fraction and value.denominator == 1 and -_WIDEST <= value <= _WIDEST:
-        number = value  # nearly all numbers in SQL: there is nothing to convert
+        number = value  # the common case in SQL: nothing to convert
     else:
         number = to_fraction(value, argument=name, lower=-_WIDEST, upper=_WIDEST)
     place = (number - attribute.lower) / step
@@ -220,12 +220,12 @@ def _describe_span(attribute: Integer | Number) -> str:
     return f"from {format_decimal(Fraction(attribute.lower))} to {format_decimal(Fraction(attribute.upper))}"
 
 
-# --- Columns in Python: comparisons that make predicates, the same ones that SQL makes. ---
+# --- Columns in Python: comparisons that build the same predicates as SQL. ---
 
 
 @final
 class Column:
-    """A column to compare with values. A comparison is not true of rows that have no value.
+    """A column to compare with values. A comparison is never true for rows without a value.
 
     >>> from dodona.schema.attributes import Integer
     >>> age = Column(Integer("age", 0, 5))
@@ -236,7 +236,7 @@ class Column:
     __slots__ = ("attribute",)
 
     def __init__(self, attribute: Attribute) -> None:
-        """Take an attribute of a domain."""
+        """Wrap an attribute of a domain."""
         self.attribute = attribute
 
     def __eq__(self, value: LiteralValue) -> Predicate:  # type: ignore[override]
@@ -244,7 +244,7 @@ class Column:
         return self._compared(EQUAL, value)
 
     def __ne__(self, value: LiteralValue) -> Predicate:  # type: ignore[override]
-        """Return the rows with another value; of a category, `<outside>` is one."""
+        """Return the rows with a different value; for a category, `<outside>` is one."""
         return self._compared(UNEQUAL, value)
 
     def __lt__(self, value: LiteralValue) -> Predicate:
@@ -274,15 +274,15 @@ class Column:
         return among_mask(self.attribute, codes)
 
     def between(self, first: LiteralValue, last: LiteralValue) -> Predicate:
-        """Return the rows with a value from the first to the last, both taken in."""
+        """Return the rows with a value from `first` to `last`, inclusive."""
         return among_mask(self.attribute, self._codes(">=", first) & self._codes("<=", last))
 
     def is_missing(self) -> Predicate:
-        """Return the rows without a value: NULL and NaN; none where `otherwise` names what they count as."""
+        """Return the rows without a value (NULL or NaN); none if `otherwise` says what they count as."""
         return among_mask(self.attribute, special_cell_mask(self.attribute, MISSING))
 
     def is_outside(self) -> Predicate:
-        """Return the rows whose value is none that was declared; none where `otherwise` names what they count as."""
+        """Return the rows with an undeclared value; none if `otherwise` says what they count as."""
         return among_mask(self.attribute, special_cell_mask(self.attribute, OUTSIDE))
 
     def _compared(self, operator: str, value: LiteralValue) -> Predicate:
@@ -294,19 +294,19 @@ class Column:
 
 @final
 class ColumnTuple:
-    """Some columns whose values are looked at together."""
+    """Several columns whose values are compared as a tuple."""
 
     __slots__ = ("attributes",)
 
     def __init__(self, attributes: Sequence[Attribute]) -> None:
-        """Take attributes of a domain."""
+        """Wrap attributes of a domain."""
         self.attributes = tuple(attributes)
 
     def __repr__(self) -> str:
         return f"Together({', '.join(attribute.name for attribute in self.attributes)})"
 
     def isin(self, rows: Iterable[Sequence[LiteralValue]]) -> Predicate:
-        """Return the rows whose values are one of these combinations, a value of each column.
+        """Return the rows whose tuple of values is one of these, with one value per column.
 
         >>> from dodona.schema.attributes import Boolean
         >>> c = columns(Domain((Boolean("planned", otherwise=False), Boolean("urgent", otherwise=False))))
@@ -325,12 +325,12 @@ class ColumnTuple:
 
 @final
 class Columns:
-    """The columns of a domain, by name: as attributes, or in brackets. Several names mean columns together."""
+    """The columns of a domain by name, as attributes or in brackets. Several names give a tuple of columns."""
 
     __slots__ = ("_domain",)
 
     def __init__(self, domain: Domain) -> None:
-        """Take a domain."""
+        """Wrap a domain."""
         self._domain = domain
 
     @overload
@@ -346,7 +346,7 @@ class Columns:
 
     def __getattr__(self, name: str) -> Column:
         if name.startswith("__") or name not in self._domain:
-            # Python asks for attributes that nobody wrote; they must fail in the way that it expects
+            # Python looks up attributes implicitly and expects an AttributeError for missing ones.
             raise AttributeError(f"there is no column {name}; the columns are {', '.join(self._domain.names)}")
         return Column(self._domain[name])
 
@@ -358,7 +358,7 @@ class Columns:
 
 
 def columns(domain: Domain) -> Columns:
-    """Return the columns of a domain, to write predicates with.
+    """Return the columns of a domain, for writing predicates.
 
     >>> from dodona.schema.attributes import Boolean, Integer
     >>> c = columns(Domain((Integer("age", 0, 110), Boolean("emergency"))))

@@ -34,11 +34,11 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-# --- A stack: blocks that are asked together, sorted so that the many simple ones are looked at together too. ---
+# --- Stacks: blocks asked together, sorted so that the many simple ones are processed together. ---
 
 
 AxisCodes = Mapping[str, "NDArray[np.int64]"]
-"""Codes by attribute, in the order of the names."""
+"""Codes by attribute, in order of name."""
 _LARGEST_EXACT_FLOAT = 1 << 53
 _WORD_BITS = 62
 _LARGEST_CHUNK = 1 << 20
@@ -46,17 +46,17 @@ _LARGEST_CHUNK = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class Boxes:
-    """Blocks of one number each over a conjunction of sets, of the same attributes, without keys."""
+    """Keyless blocks with a constant weight on a conjunction of sets, all over the same attributes."""
 
     names: tuple[str, ...]
-    """Rising."""
+    """Sorted."""
     cells: tuple[int, ...]
     masks: list[tuple[int, ...]] = field(default_factory=list)
-    """One set an attribute, for each box."""
+    """For each box, one set per attribute."""
     numbers: list[int] = field(default_factory=list)
 
     def factors(self, codes: AxisCodes) -> list[NDArray[np.float64]]:
-        """Return for each attribute which box has which of the codes, as 0 and 1."""
+        """Return for each attribute a 0/1 matrix: which box contains which of the codes."""
         if max(self.cells, default=0) <= _WORD_BITS:
             table = np.array(self.masks, dtype=np.int64).reshape(len(self.masks), len(self.names))
             columns = (table[:, place, None] >> codes[name] & 1 for place, name in enumerate(self.names))
@@ -69,7 +69,7 @@ class Boxes:
         return found
 
     def members(self, codes: AxisCodes) -> NDArray[np.float64]:
-        """Return which box has which cell of the product of all codes, as 0 and 1, one row a box."""
+        """Return a 0/1 matrix, one row per box: which box contains which cell of the product of all codes."""
         found = np.ones((len(self.masks), *[1] * len(codes)))
         for name, factor in zip(self.names, self.factors(codes), strict=True):
             found = found * factor.reshape([len(self.masks), *(-1 if other == name else 1 for other in codes)])
@@ -77,7 +77,7 @@ class Boxes:
         return np.broadcast_to(found, shape).reshape(len(self.masks), -1)
 
     def total(self, codes: AxisCodes, worth: Sequence[int]) -> NDArray[Any]:
-        """Return for each cell what its boxes are worth together, in a shape that broadcasts to the product."""
+        """Return for each cell the total weight of its boxes, in a shape that broadcasts to the product."""
         shape = [len(own) if name in self.names else 1 for name, own in codes.items()]
         if sum(worth) >= _LARGEST_EXACT_FLOAT:  # floats are exact up to here, and their matrices much faster
             exact = self.members({name: codes[name] for name in self.names}).astype(np.int64).astype(np.object_)
@@ -99,14 +99,14 @@ class Boxes:
 
 @dataclass(frozen=True, slots=True)
 class Stack:
-    """Boxes by their attributes, and all other blocks. The order of the blocks is lost: no norm depends on it."""
+    """Boxes by their attributes, and all other blocks. Block order is lost: no norm depends on it."""
 
     boxes: tuple[Boxes, ...]
     rest: tuple[Block, ...]
 
     @classmethod
     def of(cls, blocks: Iterable[Block]) -> Self:
-        """Return the stack of blocks."""
+        """Return the stack of these blocks."""
         found: dict[tuple[str, ...], Boxes] = {}
         rest = []
         for block in blocks:
@@ -129,7 +129,7 @@ class Stack:
         return len(self.rest) + sum(len(boxes.masks) for boxes in self.boxes)
 
     def spans(self) -> Iterator[tuple[int, int]]:
-        """Yield for each block numbers that no row's weight is below or above."""
+        """Yield for each block a lower and an upper bound on a row's weight."""
         for boxes in self.boxes:
             for number in boxes.numbers:
                 yield number, number
@@ -137,7 +137,7 @@ class Stack:
             yield weight_range(block.weight)
 
     def parts(self) -> list[Stack]:
-        """Return a stack for each set of attributes that blocks use; where there is one set only, for each block."""
+        """Return one stack per set of attributes in use, or one per block if there is only one set."""
         found: dict[frozenset[str], tuple[list[Boxes], list[Block]]] = {}
         for boxes in self.boxes:
             found.setdefault(frozenset(boxes.names), ([], []))[0].append(boxes)
@@ -153,7 +153,7 @@ class Stack:
         return alone + [Stack((), (block,)) for block in self.rest]
 
 
-# --- Atoms: codes of an attribute that nothing in some blocks tells apart. One of them stands for all. ---
+# --- Atoms: codes of an attribute that no block distinguishes. One code represents each atom. ---
 
 
 _FEW_CELLS = 1 << 10
@@ -161,7 +161,7 @@ _FEW_CELLS = 1 << 10
 
 @dataclass(slots=True)
 class AttributeUse:
-    """All that some blocks look at in one attribute."""
+    """Everything that some blocks use of one attribute."""
 
     masks: set[int] = field(default_factory=set)
     partitions: set[Partition] = field(default_factory=set)
@@ -169,7 +169,7 @@ class AttributeUse:
 
 
 def attribute_uses(stack: Stack) -> dict[str, AttributeUse]:
-    """Return what blocks look at, by attribute, in the order of the names."""
+    """Return what the blocks use of each attribute, in order of name."""
     found: dict[str, AttributeUse] = {}
     for boxes in stack.boxes:
         for name, masks in zip(boxes.names, zip(*boxes.masks, strict=True), strict=True):
@@ -187,9 +187,9 @@ def attribute_uses(stack: Stack) -> dict[str, AttributeUse]:
 
 
 def atom_codes(domain: Domain, seen: Mapping[str, AttributeUse], *, limit: int) -> AxisCodes | None:
-    """Return one code of each atom: the first; None where their product is beyond the limit.
+    """Return the first code of each atom; None if their product exceeds the limit.
 
-    Where values are added up, every code is an atom.
+    If values are summed, every code is an atom.
     """
     found = {}
     for name, trait in seen.items():
@@ -201,13 +201,13 @@ def atom_codes(domain: Domain, seen: Mapping[str, AttributeUse], *, limit: int) 
 
 
 def extreme_codes(domain: Domain, seen: Mapping[str, AttributeUse]) -> AxisCodes:
-    """Return codes among which are those of the largest and the least weight, whatever else is fixed.
+    """Return codes that include those of the largest and the smallest weight, whatever else is fixed.
 
-    Where values are added up, these are the ends of each run of codes that nothing else tells apart, and the codes
-    next to the value 0: a power rises, falls or does both around 0.
+    If values are summed, these are the ends of each run of codes that nothing else distinguishes, and the codes next to
+    the value 0: a power rises, falls, or does both around 0.
     """
     shape = {name: domain[name].cells for name in seen}
-    if math.prod(shape.values()) <= _FEW_CELLS:  # cheaper than to make fewer of them
+    if math.prod(shape.values()) <= _FEW_CELLS:  # cheaper than reducing them
         return {name: np.arange(number, dtype=np.int64) for name, number in shape.items()}
     found = {}
     for name, trait in seen.items():
@@ -224,7 +224,7 @@ def extreme_codes(domain: Domain, seen: Mapping[str, AttributeUse]) -> AxisCodes
 
 
 def atom_labels(number: int, trait: AttributeUse) -> NDArray[np.int64]:
-    """Return the number of the atom of each code, atoms in the order of their first codes."""
+    """Return the atom number of each code, with atoms numbered by their first codes."""
     if trait.values:
         return np.arange(number, dtype=np.int64)
     runs = run_starts(number, trait)
@@ -233,7 +233,7 @@ def atom_labels(number: int, trait: AttributeUse) -> NDArray[np.int64]:
 
 
 def product_size(codes: AxisCodes) -> int:
-    """Return how many cells the product of the codes has."""
+    """Return the number of cells in the product of the codes."""
     return math.prod(len(own) for own in codes.values())
 
 
@@ -278,9 +278,9 @@ def _add_weight(weight: Weight, found: dict[str, AttributeUse]) -> None:
 
 
 def run_starts(number: int, trait: AttributeUse) -> NDArray[np.int64]:
-    """Return the first code of each run of codes that nothing tells apart but the values."""
+    """Return the first code of each run of codes that only their values distinguish."""
     changes = reduce(lambda before, mask: before | (mask ^ mask << 1), trait.masks, 1)
-    for value in trait.values:  # what is no value counts for nothing
+    for value in trait.values:  # cells without a value have weight 0
         changes |= 0b11 << value.size
     flags = unpack_bits(changes & (1 << number) - 1, number).copy()
     for partition in trait.partitions:
@@ -290,9 +290,9 @@ def run_starts(number: int, trait: AttributeUse) -> NDArray[np.int64]:
 
 
 def code_runs(block: Block, domain: Domain, *, written_out: int) -> AxisCodes:
-    """Return, for each attribute of a block, the first code of each run in which its weights are one polynomial.
+    """Return, for each attribute of a block, the first code of each run on which its weights are one polynomial.
 
-    Of an attribute whose values are added up, and that has at most `written_out` cells, every code is a run.
+    If an attribute's values are summed and it has at most `written_out` cells, every code is a run.
     """
     found = {}
     for name, trait in attribute_uses(Stack((), (block,))).items():
@@ -325,7 +325,7 @@ def _merge_runs(
     return firsts[order], place[inverse.reshape(-1)]
 
 
-# --- A movement: how far the answers of a stack go when one row is added, removed or replaced. ---
+# --- Movement: how far the answers of a stack change when one row is added, removed or replaced. ---
 
 
 _MOST_SIGNATURES = 1 << 10
@@ -337,19 +337,19 @@ _EXACT_INTEGER = 1 << 62
 
 @dataclass(frozen=True, slots=True)
 class Movement:
-    """The largest l1, squared l2 and linf norm of a change, each by itself."""
+    """The largest l1, squared l2 and linf norm of a change, each on its own."""
 
     l1: int
     squares: int
     linf: int
 
     def within(self, other: Movement) -> Movement:
-        """Return the smaller norms of two that both are bounds."""
+        """Return the smaller norm of two bounds, for each norm."""
         return Movement(min(self.l1, other.l1), min(self.squares, other.squares), min(self.linf, other.linf))
 
 
 def combine_movements(movements: Iterable[Movement]) -> Movement:
-    """Return a bound for blocks that are asked together, of which each part moves at most so far."""
+    """Return a bound for blocks asked together from a bound for each part."""
     l1 = squares = linf = 0
     for one in movements:
         l1, squares, linf = l1 + one.l1, squares + one.squares, max(linf, one.linf)
@@ -357,7 +357,7 @@ def combine_movements(movements: Iterable[Movement]) -> Movement:
 
 
 def added_row_movement(domain: Domain, stack: Stack, *, limit: int) -> Movement:
-    """Return how far one more row moves the answers: exact where the product of corners is within the limit."""
+    """Return how far one added row moves the answers: exact if the product of corners is within the limit."""
     codes = extreme_codes(domain, attribute_uses(stack))
     if product_size(codes) <= limit:
         return _largest_norms(stack, codes)
@@ -368,7 +368,7 @@ def added_row_movement(domain: Domain, stack: Stack, *, limit: int) -> Movement:
 
 
 def replaced_row_movement(domain: Domain, stack: Stack, *, limit: int) -> Movement:
-    """Return how far a row that becomes another one moves the answers: exact within the limits, else a bound."""
+    """Return how far replacing one row moves the answers: exact within the limits, otherwise a bound."""
     seen = attribute_uses(stack)
     alone = len(stack) == 1 and len(stack.rest) == 1
     straight = all(value.power == 1 for trait in seen.values() for value in trait.values)
@@ -384,7 +384,7 @@ def replaced_row_movement(domain: Domain, stack: Stack, *, limit: int) -> Moveme
 
 
 def _joint_movement(stack: Stack, codes: AxisCodes) -> Movement | None:
-    """Return the exact movement of several blocks, or None where too many cells differ."""
+    """Return the exact movement of several blocks, or None if too many cells differ."""
     return _pairwise_movement(stack, codes) if stack.rest else _boxes_movement(stack, codes)
 
 
@@ -420,7 +420,7 @@ def _largest_norms(stack: Stack, codes: AxisCodes) -> Movement:
 
 
 def _single_block_movement(block: Block, codes: AxisCodes) -> Movement:
-    """Return the exact movement of one block: within a group from one end to the other, or from group to group."""
+    """Return the exact movement of one block: within a group from one extreme to the other, or between groups."""
     axes, shape = broadcast_codes(codes), [len(own) for own in codes.values()]
     weights = np.broadcast_to(block_weights(block, axes), shape).reshape(-1)
     groups = np.broadcast_to(group_numbers(block.keys, axes), shape).reshape(-1)
@@ -437,7 +437,7 @@ def _single_block_movement(block: Block, codes: AxisCodes) -> Movement:
 
 
 def _boxes_movement(stack: Stack, codes: AxisCodes) -> Movement | None:
-    """Return the exact movement of boxes: the norms of all differences at once, by one product of matrices."""
+    """Return the exact movement of boxes, with the norms of all differences from one matrix product."""
     numbers = [abs(number) for boxes in stack.boxes for number in boxes.numbers]
     held = np.concatenate([boxes.members(codes) for boxes in stack.boxes])
     if held.shape[1] > _FEW_SIGNATURES:
@@ -456,7 +456,7 @@ def _boxes_movement(stack: Stack, codes: AxisCodes) -> Movement | None:
 
 
 def _pairwise_movement(stack: Stack, codes: AxisCodes) -> Movement | None:
-    """Return the exact movement over all pairs of cells, or None where these are too many."""
+    """Return the exact movement over all pairs of cells, or None if there are too many."""
     weights, groups = _signatures(stack, codes)
     if weights.shape[1] > _FEW_SIGNATURES:
         _, firsts = np.unique(np.concatenate([weights, groups]), axis=1, return_index=True)
@@ -470,7 +470,7 @@ def _pairwise_movement(stack: Stack, codes: AxisCodes) -> Movement | None:
 
 
 def _signatures(stack: Stack, codes: AxisCodes) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the weight and the group of each cell, one row a block; a weight of 0 is in no group."""
+    """Return the weight and the group of each cell, one row per block; a weight of 0 belongs to no group."""
     axes, shape = broadcast_codes(codes), [len(own) for own in codes.values()]
     weights = [
         boxes.members(codes).astype(np.int64) * np.array(boxes.numbers, dtype=np.int64)[:, None]
@@ -485,7 +485,7 @@ def _signatures(stack: Stack, codes: AxisCodes) -> tuple[NDArray[np.int64], NDAr
 
 
 def _signatures_movement(weights: NDArray[Any], groups: NDArray[np.int64]) -> Movement:
-    """Return the movement by walking through all pairs of signatures."""
+    """Return the movement by enumerating all pairs of signatures."""
     l1 = squares = linf = 0
     for place in range(weights.shape[1]):
         here, there = weights[:, place, None], weights[:, place:]

@@ -1,8 +1,8 @@
-"""Predicates: which cells a query selects, in one canonical form.
+"""Predicates: the cells that a query selects, in one canonical form.
 
 Sets of codes are Python integers, one bit per code. Predicates are built with `among`, `conjunction`, `disjunction`,
-`complement` and `among_combinations`, which simplify; SQL and weights are both derived from the result.
-There is no NULL here: the complement contains all other rows.
+`complement` and `among_combinations`, which simplify; SQL and weights are both derived from the result. There is no
+NULL here: the complement contains all other rows.
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-# --- Bits: sets of codes as whole numbers, and which codes of an attribute a set of combinations tells apart. ---
+# --- Bits: sets of codes as integers, and the codes that a set of combinations distinguishes. ---
 
 
-_MOST_KEPT = 1 << 12  # larger sets would fill the memory if they were kept
+_MOST_KEPT = 1 << 12  # caching larger sets would fill the memory
 _PAIR = 2
 
 
 def unpack_bits(codes: int, number: int) -> NDArray[np.bool_]:
-    """Return the bits as an array, lowest first. It cannot be written to."""
+    """Return the bits as a read-only array, lowest first."""
     return _unpack_cached(codes, number) if number <= _MOST_KEPT else _unpack(codes, number)
 
 
 def pack_bits(members: NDArray[np.bool_]) -> int:
-    """Return the whole number whose bits are these, lowest first; of a table, in row-major order.
+    """Return the integer with these bits, lowest first; a table is read in row-major order.
 
     >>> pack_bits(np.array([[True, False], [False, True]]))
     9
@@ -47,9 +47,9 @@ def pack_bits(members: NDArray[np.bool_]) -> int:
 
 @lru_cache(maxsize=1 << 7)
 def axis_classes(shape: tuple[int, ...], codes: int) -> tuple[tuple[int, ...], ...]:
-    """Return for each axis of a table of bits the class of each place: equal slices are one class.
+    """Return for each axis of a table of bits the class of each position: equal slices form one class.
 
-    Classes are numbered in the order of their first places.
+    Classes are numbered by their first positions.
 
     >>> axis_classes((2, 3), 0b101_000)
     ((0, 1), (0, 1, 0))
@@ -58,7 +58,7 @@ def axis_classes(shape: tuple[int, ...], codes: int) -> tuple[tuple[int, ...], .
     found: list[tuple[int, ...]] = []
     for axis, size in enumerate(shape):
         stride = math.prod(shape[axis + 1 :])
-        if size == _PAIR:  # far faster on whole numbers than on arrays
+        if size == _PAIR:  # far faster on integers than on arrays
             lower = _lower_halves(number, stride)
             found.append((0, 0) if codes & lower == codes >> stride & lower else (0, 1))
         else:
@@ -70,7 +70,7 @@ def axis_classes(shape: tuple[int, ...], codes: int) -> tuple[tuple[int, ...], .
 
 @lru_cache(maxsize=1 << 10)
 def separating_sets(classes: tuple[int, ...]) -> tuple[int, ...]:
-    """Return few sets of places, as bits, that tell just those places apart that are in different classes.
+    """Return a few sets of positions, as bits, that separate exactly the positions in different classes.
 
     >>> [bin(one) for one in separating_sets((0, 1, 0, 2))]
     ['0b10', '0b1000']
@@ -80,20 +80,20 @@ def separating_sets(classes: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def drop_axes(shape: tuple[int, ...], codes: int, kept: Sequence[int]) -> int:
-    """Return the bits of a table without the axes that are not kept, on which nothing hangs."""
+    """Return the bits of a table without the axes not kept, which must not affect it."""
     chosen = tuple(slice(None) if axis in kept else 0 for axis in range(len(shape)))
     return pack_bits(unpack_bits(codes, math.prod(shape)).reshape(shape)[chosen])
 
 
 def project_bits(shape: tuple[int, ...], codes: int, axis: int) -> int:
-    """Return the places of one axis that some bit of a table is set for."""
+    """Return the positions on one axis for which any bit of a table is set."""
     slices = unpack_bits(codes, math.prod(shape)).reshape(math.prod(shape[:axis]), shape[axis], -1)
     return pack_bits(np.asarray(slices.any(axis=(0, 2))))
 
 
 @lru_cache(maxsize=1 << 7)
 def _lower_halves(number: int, stride: int) -> int:
-    """Return the bits of the first half of each pair of slices that are `stride` long."""
+    """Return the bits of the first half of each pair of slices of length `stride`."""
     found, width = (1 << stride) - 1, 2 * stride
     while width < number:
         found |= found << width
@@ -113,21 +113,21 @@ def _unpack(codes: int, number: int) -> NDArray[np.bool_]:
     return found
 
 
-# --- Predicates: which cells are meant. One canonical form, from which both the SQL and the weights are made. ---
+# --- Predicates: one canonical form, from which both the SQL and the weights are derived. ---
 
 
 Axes = Mapping[str, "NDArray[np.int64]"]
 """Codes by attribute: of all rows of a table, or of all cells of a product, in shapes that broadcast."""
 MOST_COMBINATIONS = 1 << 20
-"""Of the cells of attributes that are looked at together."""
+"""The maximum number of combinations of cells in one `Jointly`."""
 MOST_TOGETHER = 32
-"""Attributes that are looked at together; 20 of two cells each have as many combinations as there may be."""
+"""The maximum number of attributes in one `Jointly`; 20 with two cells each reach `MOST_COMBINATIONS`."""
 
 
 class _Algebra:
-    """What may be written between predicates: & | ~. There is no NULL here: ~ means all other rows.
+    """The operators on predicates: & | ~. There is no NULL here: ~ means all other rows.
 
-    So `~(age >= 65)` has the rows without an age, which SQL's NOT leaves out; `age < 65` has not.
+    So `~(age >= 65)` includes the rows without an age, which SQL's NOT leaves out; `age < 65` does not.
     """
 
     __slots__ = ()
@@ -155,34 +155,34 @@ class Among(_Algebra):
     attribute: str
     cells: int
     codes: int
-    """Bit i stands for code i."""
+    """Bit i represents code i."""
 
 
 @dataclass(frozen=True, slots=True)
 class Jointly(_Algebra):
-    """The combinations of cells of some attributes whose bits are set: any set of them."""
+    """Any set of combinations of cells of several attributes, given by its bits."""
 
     names: tuple[str, ...]
-    """Of the attributes, rising."""
+    """The attributes, sorted."""
     shape: tuple[int, ...]
-    """How many cells each of them has."""
+    """The number of cells of each attribute."""
     codes: int
-    """Bit i stands for the i-th combination of codes, in row-major order."""
+    """Bit i represents the i-th combination of codes, in row-major order."""
 
-    def __repr__(self) -> str:  # the bits may be too many for decimal digits
+    def __repr__(self) -> str:  # too many bits for decimal digits, possibly
         return f"Jointly(names={self.names}, shape={self.shape}, codes={self.codes:#x})"
 
 
 @dataclass(frozen=True, slots=True)
 class And(_Algebra):
-    """All of the parts; without parts, everything."""
+    """The conjunction of the parts; without parts, everything."""
 
     parts: tuple[Predicate, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Or(_Algebra):
-    """Any of the parts; without parts, nothing."""
+    """The disjunction of the parts; without parts, nothing."""
 
     parts: tuple[Predicate, ...]
 
@@ -203,22 +203,22 @@ def among(attribute: Attribute, codes: Iterable[int]) -> Predicate:
 
 
 def among_mask(attribute: Attribute, codes: int) -> Predicate:
-    """Return the rows whose code has its bit set; all or no bits mean everything or nothing."""
+    """Return the rows whose code has its bit set; all or no bits give everything or nothing."""
     return _simplify_among(Among(attribute.name, attribute.cells, codes))
 
 
 def conjunction(*parts: Predicate) -> Predicate:
-    """Return the conjunction: flat, one set an attribute, each part once, in a fixed order."""
+    """Return the conjunction: flat, one set per attribute, no duplicates, in a fixed order."""
     return _combine(parts, And, Or, and_)
 
 
 def disjunction(*parts: Predicate) -> Predicate:
-    """Return the disjunction: flat, one set an attribute, each part once, in a fixed order."""
+    """Return the disjunction: flat, one set per attribute, no duplicates, in a fixed order."""
     return _combine(parts, Or, And, or_)
 
 
 def complement(predicate: Predicate) -> Predicate:
-    """Return the cells that are not meant."""
+    """Return all cells outside the predicate."""
     match predicate:
         case Among(name, number, codes):
             return _simplify_among(Among(name, number, ~codes & ((1 << number) - 1)))
@@ -233,7 +233,7 @@ def complement(predicate: Predicate) -> Predicate:
 
 
 def simplify_combinations(part: Jointly) -> Predicate:
-    """Return the same rows by one set an attribute, all or any of them, where that does; else without idle ones."""
+    """Rewrite as a conjunction or disjunction of one set per attribute if possible, else drop unused attributes."""
     names, shape, codes = part.names, part.shape, part.codes
     everything = (1 << math.prod(shape)) - 1
     if codes in {0, everything}:
@@ -254,16 +254,16 @@ def simplify_combinations(part: Jointly) -> Predicate:
 
 
 def _product_sets(shape: tuple[int, ...], told: tuple[tuple[int, ...], ...], codes: int) -> list[int] | None:
-    """Return one set of places an axis where the bits of a table are the product of such; None where they are not."""
+    """Return one set of positions per axis if the bits of a table are their product; otherwise None."""
     first = np.unravel_index((codes & -codes).bit_length() - 1, shape)
     alike = [own.count(own[place]) for own, place in zip(told, first, strict=True)]
-    if math.prod(alike) != codes.bit_count():  # what is alike with the first of them is all of them, or it is none
+    if math.prod(alike) != codes.bit_count():  # not a product of classes
         return None
     return [pack_bits(np.array(own) == own[place]) for own, place in zip(told, first, strict=True)]
 
 
 def evaluate_predicate(predicate: Predicate, axes: Axes) -> NDArray[np.bool_]:
-    """Return where the predicate is true: of rows, or of the cells of a product."""
+    """Return where the predicate is true, for rows or for the cells of a product."""
     match predicate:
         case Among(name, number, codes):
             found: NDArray[np.bool_] = unpack_bits(codes, number)[axes[name]]
@@ -283,7 +283,7 @@ def evaluate_predicate(predicate: Predicate, axes: Axes) -> NDArray[np.bool_]:
 
 
 def predicate_attributes(predicate: Predicate) -> frozenset[str]:
-    """Return the names of the attributes that a predicate looks at."""
+    """Return the names of the attributes that a predicate uses."""
     match predicate:
         case Among(name):
             return frozenset((name,))
@@ -298,7 +298,7 @@ def predicate_attributes(predicate: Predicate) -> frozenset[str]:
 
 
 def as_box(predicate: Predicate) -> tuple[Among, ...] | None:
-    """Return one set an attribute where the predicate is a conjunction of such; None where it is more."""
+    """Return one set per attribute if the predicate is a conjunction of such sets; otherwise None."""
     match predicate:
         case Among():
             return (predicate,)
@@ -323,7 +323,7 @@ def _combine(
     inner: type[And | Or],
     merge: Callable[[int, int], int],
 ) -> Predicate:
-    """Return parts under `outer`, by rewriting: flatten, merge sets, drop repeats and what others imply, sort."""
+    """Combine parts under `outer`: flatten, merge sets, drop duplicates and implied parts, sort."""
     sets: dict[str, Among] = {}
     rest: dict[Predicate, None] = {}
     waiting = list(parts)
@@ -340,7 +340,7 @@ def _combine(
             rest[part] = None
         else:
             rest[part] = None
-    for alike in tables.values():  # tables of the same attributes are one; it may be simpler than they were
+    for alike in tables.values():  # merge tables of the same attributes; the result may be simpler
         if len(alike) > 1:
             for part in alike:
                 del rest[part]
@@ -349,7 +349,7 @@ def _combine(
             )
             return _combine((*sets.values(), *rest, merged), outer, inner, merge)
     found = [_simplify_among(part) for part in sets.values()]
-    whole = inner(())  # swallows everything else: nothing in a conjunction, everything in a disjunction
+    whole = inner(())  # absorbs all else: nothing in a conjunction, everything in a disjunction
     if whole in found or whole in rest:
         return whole
     kept = [part for part in found if part != outer(())]
@@ -365,7 +365,7 @@ def _sort_key(part: Predicate) -> tuple[int, str]:
 
 
 def _sort_text(part: Predicate) -> str:
-    """Return a text to sort by. Bits may be too many for decimal digits."""
+    """Return a sort key as text. There may be too many bits for decimal digits."""
     match part:
         case Among(name, _, codes):
             return f"among({name}:{codes:x})"
@@ -377,7 +377,7 @@ def _sort_text(part: Predicate) -> str:
             assert_never(part)
 
 
-# --- Sets of combinations: which cells of a few attributes are meant together, from a table or a list. ---
+# --- Sets of combinations of cells of a few attributes, from a table or a list. ---
 
 
 def among_combinations(
@@ -385,9 +385,9 @@ def among_combinations(
 ) -> Predicate:
     """Return the rows whose combination of codes is one of these.
 
-    Members are a table of truth values, with an axis an attribute in the order given, or a list with a code of each
-    attribute. The predicate is the simplest one: attributes that make no difference are left out, and a product of sets
-    is a conjunction.
+    Members are a boolean table with one axis per attribute in the given order, or a list with one code per attribute.
+    The predicate is the simplest one: attributes without effect are dropped, and a product of sets becomes a
+    conjunction.
 
     >>> from dodona.schema.attributes import Boolean
     >>> planned, urgent = Boolean("planned", otherwise=False), Boolean("urgent", otherwise=False)
@@ -405,7 +405,7 @@ def among_combinations(
 
 
 def combination_shape(attributes: Sequence[Attribute]) -> tuple[int, ...]:
-    """Return how many cells attributes have; refuses one that comes twice, and too many combinations."""
+    """Return the number of cells of each attribute; refuses duplicates and too many combinations."""
     names, shape = [attribute.name for attribute in attributes], tuple([attribute.cells for attribute in attributes])
     if len(set(names)) < len(names):
         raise InvalidArgument("attributes", names, "write each attribute once")
@@ -418,7 +418,7 @@ def combination_shape(attributes: Sequence[Attribute]) -> tuple[int, ...]:
 def _membership_table(
     shape: tuple[int, ...], members: NDArray[np.bool_] | Iterable[Sequence[int]]
 ) -> NDArray[np.bool_]:
-    """Return members as a table of truth values."""
+    """Return the members as a boolean table."""
     if isinstance(members, np.ndarray) and members.dtype == np.bool_:
         if members.shape not in {shape, (math.prod(shape),)}:
             raise InvalidArgument("members", f"a table of shape {members.shape}", f"write one of shape {shape}")

@@ -1,7 +1,7 @@
-"""Linear queries: sums over rows of an integer weight that depends on the row's cell alone.
+"""Linear queries: sums over rows of an integer weight that depends only on the row's cell.
 
 A `Query` is a list of `Block`s over one domain; a block has a condition, group keys and a weight. A query is validated
-against its domain when it is made, so a query that exists can be answered.
+against its domain on construction, so every existing query can be answered.
 """
 
 from __future__ import annotations
@@ -40,40 +40,40 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-# --- Weights: what a row counts for, as a whole number of steps that its cell alone decides. ---
+# --- Weights: the contribution of a row, as an integer number of steps that depends only on its cell. ---
 
 
 MOST_POWER = 8
-"""Of a value: more is asked for by nobody, and leaves the integers."""
+"""The largest power of a value: higher ones are not needed and overflow the integers."""
 
 
 @dataclass(frozen=True, slots=True)
 class ConstantWeight:
-    """The same for every row: 1 makes a count."""
+    """The same weight for every row; 1 gives a count."""
 
     number: int
 
 
 @dataclass(frozen=True, slots=True)
 class ValueWeight:
-    """(offset + factor·code)^power of an attribute; 0 in `<missing>` and `<outside>`, where there are such cells."""
+    """(offset + factor·code)^power of an attribute; 0 in `<missing>` and `<outside>`, if there are such cells."""
 
     attribute: str
     size: int
-    """How many values the attribute has."""
+    """The number of values of the attribute."""
     offset: int
     factor: int
     power: int = 1
 
     def __post_init__(self) -> None:
-        """Refuse powers that are no sums of whole numbers."""
+        """Refuse powers that are not sums of integers."""
         if not 1 <= self.power <= MOST_POWER:
             raise InvalidArgument("power", self.power, f"write a whole number from 1 to {MOST_POWER}")
 
 
 @dataclass(frozen=True, slots=True)
 class CaseWeight:
-    """The weight of the first branch that holds, else the last one."""
+    """The weight of the first branch that holds, otherwise the last one."""
 
     branches: tuple[tuple[Predicate, Weight], ...]
     otherwise: Weight
@@ -81,9 +81,10 @@ class CaseWeight:
 
 @dataclass(frozen=True, slots=True)
 class PeopleWeight:
-    """A person counts once in each group that a row of theirs is in, however many rows there are.
+    """Counts each person once in each group that contains one of their rows.
 
-    It is no sum over rows, so no cell decides it. Only sources that know who a row is of can answer it.
+    It is not a sum over rows, so it does not depend on the cell alone. Only sources that know whose row it is can
+    answer it.
     """
 
 
@@ -98,7 +99,7 @@ def evaluate_weight(weight: Weight, axes: Axes) -> NDArray[np.int64]:
             return np.asarray(number, dtype=np.int64)
         case ValueWeight(name, size, offset, factor, power):
             codes = axes[name]
-            if codes.size < size:  # a few cells of a large attribute
+            if codes.size < size:  # only a few cells of a large attribute
                 present = (offset + factor * np.minimum(codes, size - 1)) ** power
                 return np.where(codes < size, present, np.int64(0))
             table = np.zeros(size + 2, dtype=np.int64)
@@ -131,7 +132,7 @@ def weight_attributes(weight: Weight) -> frozenset[str]:
 
 
 def weight_range(weight: Weight) -> tuple[int, int]:
-    """Return numbers that no row's weight is below or above, without looking at which rows are meant."""
+    """Return a lower and an upper bound on a row's weight, regardless of which rows are selected."""
     match weight:
         case ConstantWeight(number):
             return number, number
@@ -147,23 +148,23 @@ def weight_range(weight: Weight) -> tuple[int, int]:
             assert_never(weight)
 
 
-# --- Fitness: whether the parts of a block are about the domain that they are asked over. ---
+# --- Validation: whether the parts of a block fit the domain of the query. ---
 
 
 class QueryValidator:
-    """Looks through blocks, and remembers how many cells each attribute has."""
+    """Validates blocks against a domain, caching the number of cells of each attribute."""
 
     __slots__ = ("_cells", "_domain", "place")
 
     def __init__(self, domain: Domain) -> None:
-        """Take the domain."""
+        """Validate against this domain."""
         self._domain = domain
         self._cells: dict[str, int] = {}
         self.place = 0
-        """The number of the block that is looked at."""
+        """The number of the block being validated."""
 
     def predicate(self, predicate: Predicate) -> None:
-        """Refuse sets of cells that the attribute does not have."""
+        """Refuse sets of cells that do not fit the attribute."""
         match predicate:
             case Among():
                 name, number, codes = predicate.attribute, predicate.cells, predicate.codes
@@ -180,7 +181,7 @@ class QueryValidator:
                 assert_never(predicate)
 
     def _jointly(self, predicate: Jointly) -> None:
-        """Refuse combinations of cells that the attributes do not have."""
+        """Refuse combinations of cells that do not fit the attributes."""
         names, shape = predicate.names, predicate.shape
         if not names or any(before >= after for before, after in pairwise(names)) or len(shape) != len(names):
             raise InvalidArgument(
@@ -197,13 +198,13 @@ class QueryValidator:
             raise InvalidArgument(f"blocks[{self.place}]", ", ".join(names), f"write bits below 2^{combinations}")
 
     def partition(self, partition: Partition) -> None:
-        """Refuse groups of another attribute of that name."""
+        """Refuse a partition made for a different attribute of the same name."""
         name, attribute = partition.attribute, self._domain.by_name[partition.attribute]
         if partition.size != attribute.size or partition.cells != attribute.cells:
             raise self._other(name, f"groups of {partition.size} values and {partition.further} further cells")
 
     def weight(self, weight: Weight) -> None:
-        """Refuse values of another attribute of that name."""
+        """Refuse a weight made for a different attribute of the same name."""
         match weight:
             case ConstantWeight(number):
                 self._whole(number)
@@ -222,14 +223,14 @@ class QueryValidator:
                 assert_never(weight)
 
     def _branch(self, weight: Weight) -> None:
-        """Refuse to count people in some rows and rows in others."""
+        """Refuse a weight that counts people in some rows and rows in others."""
         if isinstance(weight, PeopleWeight):
             accepted = "count people under a condition of their own"
             raise InvalidArgument(f"blocks[{self.place}].weight", "People in cases", accepted)
         self.weight(weight)
 
     def _whole(self, *numbers: object) -> None:
-        """Refuse numbers that are not Python's own: those of numpy wrap when squared, and engines round fractions."""
+        """Refuse numbers other than Python ints: numpy integers overflow when squared, and engines round fractions."""
         for number in numbers:
             if type(number) is not int:
                 accepted = "write Python's own whole numbers in weights, such as int(number)"
@@ -245,22 +246,22 @@ class QueryValidator:
         return InvalidArgument(f"blocks[{self.place}]", f"{name}: {value}", accepted)
 
 
-# --- Queries: linear questions over a public domain. An answer is a sum over rows of a weight that the cell decides.
+# --- Queries: linear queries over a public domain. An answer is a sum over rows of a weight set by the cell. ---
 
 
 MOST_VALUES = 1 << 22
 LARGEST_WEIGHT = 1 << 61
-"""What one row may count for in all blocks together: a row that is replaced moves twice as much, and 2^62 is priced."""
+"""The limit on one row's total weight in all blocks: replacing a row moves twice as much, and 2^62 is priced."""
 
 
 @dataclass(frozen=True, slots=True)
 class CaseKey:
-    """A key that is none of the columns: the label of the first predicate that holds, else the last one."""
+    """A computed key: the label of the first predicate that holds, otherwise the last one."""
 
     branches: tuple[tuple[str, Predicate], ...]
     otherwise: str
     groups: int = field(init=False, repr=False, compare=False)
-    """How many groups there are."""
+    """The number of groups."""
 
     def __post_init__(self) -> None:
         """Count the groups."""
@@ -272,15 +273,15 @@ Key = Partition | CaseKey
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """For each group, the sum of the weights of the rows that are meant. A row is in one group at most."""
+    """The sum of the weights of the selected rows, for each group. A row is in at most one group."""
 
     where: Predicate = EVERYTHING
     keys: tuple[Key, ...] = ()
     weight: Weight = ONE
     unit: Fraction = field(default=Fraction(1), hash=False)
-    """What one step is worth in the answer's own unit. The weight nearly always decides it, and its hash is slow."""
+    """The value of one step in the answer's unit. The weight nearly always determines it, and its hash is slow."""
     values: int = field(init=False, repr=False, compare=False)
-    """How many answers it has: one for each group, in row-major order of the keys."""
+    """The number of answers: one per group, in row-major order of the keys."""
 
     def __post_init__(self) -> None:
         """Count the answers."""
@@ -288,7 +289,7 @@ class Block:
 
     @property
     def attributes(self) -> frozenset[str]:
-        """The names of all attributes that it looks at."""
+        """The names of all attributes in use."""
         seen = predicate_attributes(self.where)
         if not self.keys and type(self.weight) is ConstantWeight:
             return seen
@@ -297,15 +298,15 @@ class Block:
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """Blocks that are asked together, over one domain; the answers stand one block after the other."""
+    """Blocks asked together over one domain; the answers are concatenated in block order."""
 
     domain: Domain
     blocks: tuple[Block, ...]
     values: int = field(init=False, repr=False, compare=False)
-    """How many answers there are in all."""
+    """The total number of answers."""
 
     def __post_init__(self) -> None:
-        """Refuse what is not over this domain, more answers than anybody reads, and weights that leave the integers."""
+        """Refuse blocks that do not fit the domain, too many answers, and weights that overflow the integers."""
         object.__setattr__(self, "blocks", tuple(self.blocks))
         fitness = QueryValidator(self.domain)
         for fitness.place, block in enumerate(self.blocks):
@@ -322,7 +323,7 @@ class Query:
         self._hold_together()
 
     def _hold_together(self) -> None:
-        """Refuse more answers than anybody reads, and weights that leave the integers."""
+        """Refuse too many answers and weights that overflow the integers."""
         values = largest = 0
         for block in self.blocks:
             values += block.values
@@ -337,24 +338,24 @@ class Query:
 
     @classmethod
     def count(cls, domain: Domain, where: Predicate = EVERYTHING) -> Self:
-        """Return the question how many rows are meant."""
+        """Return the query for the number of selected rows."""
         return cls(domain, (Block(where),))
 
     @classmethod
     def histogram(cls, domain: Domain, by: str | Iterable[str], where: Predicate = EVERYTHING) -> Self:
-        """Return the question how many rows each group has; declared bins are the groups of a column that has them."""
+        """Return the query for the number of rows per group; a column with declared bins is grouped by them."""
         names = (by,) if isinstance(by, str) else tuple(by)
         return cls(domain, (Block(where, tuple(Partition.of(domain[name]) for name in names)),))
 
     @classmethod
     def marginal(cls, domain: Domain, by: str | Iterable[str], where: Predicate = EVERYTHING) -> Self:
-        """Return the question how many rows each combination of values has, whatever bins are declared."""
+        """Return the query for the number of rows per combination of values, ignoring declared bins."""
         names = (by,) if isinstance(by, str) else tuple(by)
         return cls(domain, (Block(where, tuple(Partition.every(domain[name], 1) for name in names)),))
 
     @classmethod
     def sum(cls, domain: Domain, of: str, where: Predicate = EVERYTHING) -> Self:
-        """Return the question what a column adds up to, on its grid; rows without a value add nothing."""
+        """Return the query for the sum of a column on its grid; rows without a value add nothing."""
         weight, unit = column_weight(domain[of])
         return cls(domain, (Block(where, (), weight, unit),))
 
@@ -362,9 +363,9 @@ class Query:
     def weighted(
         cls, domain: Domain, weight: Weight | Mapping[str, Mapping[LiteralValue, int]], where: Predicate = EVERYTHING
     ) -> Self:
-        """Return the question what rows add up to: a weight, or a whole number for labels of one column.
+        """Return the query for the sum of a weight, or of an integer for each label of one column.
 
-        Labels that are left out count for nothing.
+        Omitted labels have weight 0.
 
         >>> from dodona.schema.attributes import Category
         >>> severity = Domain((Category("severity", ["mild", "severe"]),))
@@ -376,21 +377,21 @@ class Query:
 
     @classmethod
     def people(cls, domain: Domain, by: str | Iterable[str] = (), where: Predicate = EVERYTHING) -> Self:
-        """Return the question how many people have a row that is meant: in all, or in each group."""
+        """Return the query for the number of people with a selected row, in total or per group."""
         names = (by,) if isinstance(by, str) else tuple(by)
         return cls(domain, (Block(where, tuple(Partition.of(domain[name]) for name in names), PeopleWeight()),))
 
     def stacked(self, *others: Self) -> Self:
-        """Return the question that asks all of them together; they must be over one domain."""
+        """Return the query that asks all of them together; they must share one domain."""
         for query in others:
             if query.domain is not self.domain and query.domain != self.domain:
                 raise InvalidArgument("others", query.domain.names, "ask queries over the same domain together")
         return self._of_validated(tuple([block for query in (self, *others) for block in query.blocks]))
 
     def part(self, *places: int, of_all_rows: bool = False) -> Self:
-        """Return the question that asks some of the blocks alone, by their numbers; they need no second validation.
+        """Return the query for some of the blocks, by number; they are not validated again.
 
-        With `of_all_rows` their conditions are left out.
+        With `of_all_rows` their conditions are dropped.
         """
         blocks = [self.blocks[place] for place in places]
         if of_all_rows:
@@ -398,7 +399,7 @@ class Query:
         return self._of_validated(tuple(blocks))
 
     def _of_validated(self, blocks: tuple[Block, ...]) -> Self:
-        """Return a query of blocks that were each validated against the domain: what is left is all together."""
+        """Return a query of blocks already validated one by one; only the joint limits are checked."""
         found = object.__new__(type(self))
         object.__setattr__(found, "domain", self.domain)
         object.__setattr__(found, "blocks", blocks)
@@ -407,7 +408,7 @@ class Query:
 
 
 def column_weight(attribute: Attribute, *, centre: Fraction = Fraction(0), power: int = 1) -> tuple[Weight, Fraction]:
-    """Return the weight (value - centre)^power of a column in whole steps, and what a step is worth.
+    """Return the weight (value - centre)^power of a column in integer steps, and the value of a step.
 
     >>> from dodona.schema.attributes import Number
     >>> column_weight(Number("stay", Fraction(0), Fraction(365), Fraction(1, 4)))
@@ -426,7 +427,7 @@ def column_weight(attribute: Attribute, *, centre: Fraction = Fraction(0), power
 
 
 def group_numbers(keys: Iterable[Key], axes: Axes) -> NDArray[np.int64]:
-    """Return the number of the group that rows, or cells of a product, belong to."""
+    """Return the group number of rows, or of the cells of a product."""
     found: NDArray[np.int64] = np.asarray(0, dtype=np.int64)
     for key in keys:
         if isinstance(key, Partition):
@@ -454,14 +455,14 @@ def product_shape(domain: Domain, names: Iterable[str]) -> tuple[int, ...]:
 
 
 def block_weights(block: Block, axes: Axes) -> NDArray[np.int64]:
-    """Return what each row, or cell, counts for: 0 where it is not meant."""
+    """Return the weight of each row or cell: 0 if not selected."""
     if block.where == EVERYTHING and isinstance(block.weight, ConstantWeight):
         return evaluate_weight(block.weight, axes)
     return np.where(evaluate_predicate(block.where, axes), evaluate_weight(block.weight, axes), np.int64(0))
 
 
 def _label_weights(domain: Domain, weight: Mapping[str, Mapping[LiteralValue, int]]) -> Weight:
-    """Return the weight that labels of one column have."""
+    """Return the weight defined by integers for the labels of one column."""
     if len(weight) != 1:
         raise InvalidArgument("weight", list(weight), "name one column, such as {'severity': {'mild': 1, 'severe': 5}}")
     ((name, numbers),) = weight.items()

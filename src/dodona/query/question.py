@@ -17,53 +17,53 @@ from dodona.errors import InvalidArgument
 from dodona.query.predicate import EVERYTHING, Predicate
 from dodona.query.query import Block, Key, Query
 
-# --- Expressions: what is computed from the measured blocks of a question, for each group, as post-processing. ---
+# --- Expressions: post-processing of the measured blocks of a question, per group. ---
 
 
 @dataclass(frozen=True, slots=True)
 class KeyLabel:
-    """The label of the group, of the key with this number."""
+    """The group's label under the key with this number."""
 
     key: int
 
 
 @dataclass(frozen=True, slots=True)
 class LiteralExpression:
-    """A number or a text that was written down."""
+    """A literal number or text."""
 
     value: Fraction | str
 
 
 @dataclass(frozen=True, slots=True)
 class PublicValue:
-    """An aggregate that the question and the schema decide, whatever the rows are: the average of a constant."""
+    """An aggregate determined by the question and the schema alone, such as the average of a constant."""
 
     value: Fraction
 
 
 @dataclass(frozen=True, slots=True)
 class Total:
-    """A count or a sum: the block with this number, in its own unit."""
+    """A count or a sum: the block with this number, in the block's unit."""
 
     block: int
 
 
 @dataclass(frozen=True, slots=True)
 class Mean:
-    """centre + total/rows: an average, or a share."""
+    """centre + total/rows: an average or a share."""
 
     total: int
-    """The block of Σ (x - centre)."""
+    """The block number of Σ (x - centre)."""
     rows: int
-    """The block of how many rows have a value."""
+    """The block number of the count of rows with a value."""
     centre: Fraction
     lower: Fraction
-    """No average is below this: it is public."""
+    """A public lower bound on the average."""
     upper: Fraction
 
 
 class Spread(Enum):
-    """Which measure of spread."""
+    """The measure of spread."""
 
     POPULATION_VARIANCE = "var_pop"
     SAMPLE_VARIANCE = "var_samp"
@@ -76,17 +76,17 @@ class Variation:
     """A variance or a standard deviation."""
 
     squares: int
-    """The block of Σ (x - centre)²."""
+    """The block number of Σ (x - centre)²."""
     mean: Mean
     spread: Spread
 
 
 @dataclass(frozen=True, slots=True)
 class Quantile:
-    """The least value that a part of the rows with a value does not exceed."""
+    """The smallest value such that at least a given share of the rows with a value do not exceed it."""
 
     levels: tuple[int, ...]
-    """Blocks with one more key than the question has: the column in groups, from coarse to fine."""
+    """Blocks with one key more than the question: the column in groups, from coarse to fine."""
     attribute: str
     level: Fraction
     """0.5 for the median."""
@@ -94,7 +94,7 @@ class Quantile:
 
 @dataclass(frozen=True, slots=True)
 class Arithmetic:
-    """One of + - * / over two expressions, or a minus before one (left is 0)."""
+    """One of + - * / on two expressions, or a unary minus (left is 0)."""
 
     operator: str
     left: Expression
@@ -103,7 +103,7 @@ class Arithmetic:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """One of = <> < <= > >= over two expressions, read from the noisy values."""
+    """One of = <> < <= > >= on two expressions, evaluated on the noisy values."""
 
     operator: str
     left: Expression
@@ -112,7 +112,7 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True)
 class Logic:
-    """`and`, `or` over all parts, `not` over one."""
+    """`and` or `or` of all parts, or `not` of one."""
 
     operator: str
     parts: tuple[Expression, ...]
@@ -124,7 +124,7 @@ Expression = (
 
 
 def renumber_blocks(expression: Expression, places: Mapping[int, int]) -> Expression:  # noqa: PLR0911  one for each kind
-    """Return the same expression of blocks that have other numbers."""
+    """Return the same expression with its blocks renumbered."""
     match expression:
         case Total(block):
             return Total(places[block])
@@ -146,9 +146,9 @@ def renumber_blocks(expression: Expression, places: Mapping[int, int]) -> Expres
 
 
 def noise_scales(expression: Expression, query: Query) -> dict[int, float]:  # noqa: PLR0911  one for each kind
-    """Return how wide, in steps, the noise of each block that an expression uses may be beside that of a count.
+    """Return the noise scale, in steps and relative to a count, of each block that an expression uses.
 
-    With noise of scale s·r on every block, all blocks of an average or a spread add about as much to its error.
+    With noise of scale s·r on every block, all blocks of an average or a spread contribute about equally to its error.
     """
     match expression:
         case Total(block):
@@ -174,7 +174,7 @@ def noise_scales(expression: Expression, query: Query) -> dict[int, float]:  # n
 
 
 def _without_zeros(scales: dict[int, float]) -> dict[int, float]:
-    """Return scales in which a block that is always 0 has that of a count: nothing is in proportion to no width."""
+    """Replace zero scales, of blocks that are always 0, by the scale of a count."""
     return {block: scale or 1.0 for block, scale in scales.items()}
 
 
@@ -183,7 +183,7 @@ def _farthest(mean: Mean) -> Fraction:
 
 
 def _smallest_scales(*scales: Mapping[int, float]) -> dict[int, float]:
-    """Return the scales of several operands; where they want different noise on a block, the smaller."""
+    """Merge the scales of several operands, taking the smaller scale for a shared block."""
     found: dict[int, float] = {}
     for one in scales:
         for block, scale in one.items():
@@ -192,7 +192,7 @@ def _smallest_scales(*scales: Mapping[int, float]) -> dict[int, float]:
 
 
 def _is_derivable(expression: Expression) -> bool:
-    """Whether an expression is made of counts, sums and what is known beforehand."""
+    """Whether an expression consists only of counts, sums and public values."""
     match expression:
         case Total() | KeyLabel() | LiteralExpression() | PublicValue():
             return True
@@ -205,7 +205,7 @@ def _is_derivable(expression: Expression) -> bool:
 
 
 def _operands(condition: Expression) -> Iterator[Expression]:
-    """Yield what is compared in a condition."""
+    """Yield the operands compared in a condition."""
     match condition:
         case Comparison(_, left, right):
             yield from (left, right)
@@ -216,12 +216,12 @@ def _operands(condition: Expression) -> Iterator[Expression]:
             yield condition
 
 
-# --- A question: what is measured, and what is then shown of it. It comes from SQL or from a Query. ---
+# --- A question: what is measured and what is shown. It comes from SQL or from a Query. ---
 
 
 ReadAs = Literal["value", "number", "boolean", "date", "year", "quarter", "month", "week", "day"]
-"""The first value of a group in its column's own type, or the text of a CASE; a number, truth or date that was
-extracted or written in a CASE; or the first day of the year, quarter, month or week that a date was cut to."""
+"""How a program reads a group: its first value in the column's type, or the text of a CASE; a number, boolean or date
+that was extracted or written in a CASE; or the first day of the year, quarter, month or week of a truncated date."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,12 +231,12 @@ class AnswerColumn:
     name: str
     expression: Expression
     read_as: ReadAs = "value"
-    """What a program is told for the groups of a key."""
+    """The type in which a program receives the groups of a key."""
 
 
 @dataclass(frozen=True, slots=True)
 class SortKey:
-    """What the rows of the answer are ordered by."""
+    """A sort key for the rows of the answer."""
 
     expression: Expression
     descending: bool = False
@@ -244,16 +244,16 @@ class SortKey:
 
 @dataclass(frozen=True, kw_only=True)
 class Question:
-    """One linear query, and the columns that are computed from it for each group.
+    """One linear query, and the columns computed from it for each group.
 
-    What follows from it and is needed several times on its way is worked out once: it has no slots.
+    Derived properties are cached on the instance, so the class has no slots.
     """
 
     text: str
-    """As it was asked, or a description of it."""
+    """The question as asked, or a description of it."""
     query: Query
     keys: tuple[Key, ...] = ()
-    """What all blocks are grouped by; a block of a quantile has one key more, the last."""
+    """The keys that all blocks are grouped by; a quantile's block has one more key, the last."""
     columns: tuple[AnswerColumn, ...]
     having: Expression | None = None
     order: tuple[SortKey, ...] = ()
@@ -261,17 +261,17 @@ class Question:
     offset: int = 0
     warnings: tuple[str, ...] = ()
     where: Predicate = EVERYTHING
-    """The rows that are meant in all columns: groups that have none of them, whatever the table is, are not shown."""
+    """The rows that all columns cover; groups that no such row can belong to are not shown."""
 
     @cached_property
     def single_total(self) -> Block | None:
-        """The block of a question that shows one count or sum and nothing else; None for other questions."""
+        """The block of a question that shows exactly one count or sum; None for other questions."""
         only = len(self.columns) == len(self.query.blocks) == 1 and type(self.columns[0].expression) is Total
         return self.query.blocks[0] if only else None
 
     @cached_property
     def total_columns(self) -> tuple[AnswerColumn, ...] | None:
-        """For each block the one column that shows it as it is; None where noise shows in anything else."""
+        """For each block, the one column that shows it unchanged; None if noise appears in anything else."""
         shown = {
             column.expression.block: column for column, _ in self.noisy_columns if type(column.expression) is Total
         }
@@ -281,15 +281,15 @@ class Question:
 
     @cached_property
     def derivable(self) -> bool:
-        """Whether it is made of counts and sums alone, also in what HAVING and ORDER BY read."""
+        """Whether it consists only of counts and sums, including in HAVING and ORDER BY."""
         read = [*[column.expression for column in self.columns], *[order.expression for order in self.order]]
         return all(map(_is_derivable, read if self.having is None else [*read, self.having]))
 
     @cached_property
     def noisy_columns(self) -> tuple[tuple[AnswerColumn, Mapping[int, float]], ...]:
-        """The columns that noise shows in, each with the relative scales of the noise of its blocks.
+        """The columns affected by noise, each with the relative noise scales of its blocks.
 
-        What only HAVING or ORDER BY reads, and needs blocks that no column does, counts as a column of its own.
+        An expression that only HAVING or ORDER BY reads counts as a column if it needs blocks that no column uses.
         """
         found = [(column, noise_scales(column.expression, self.query)) for column in self.columns]
         found = [(column, scales) for column, scales in found if scales]
@@ -308,8 +308,8 @@ class Question:
     def column_alone(self, column: AnswerColumn, blocks: tuple[int, ...]) -> Question:
         """Return a question for one column and its blocks: all that its predicted error depends on.
 
-        Predictions take every group to have its part of the rows, whatever the conditions, so these are left out:
-        columns that differ in nothing else are planned once.
+        Predictions assume that every group has its share of the rows, whatever the conditions. Conditions are therefore
+        dropped, so that columns differing only in them are planned once.
         """
         places = {block: place for place, block in enumerate(blocks)}
         alone = AnswerColumn("", renumber_blocks(column.expression, places))
@@ -320,7 +320,7 @@ _ONE_VALUE = (AnswerColumn("value", Total(0)),)
 
 
 def question_from_query(query: Query) -> Question:
-    """Return the question that asks for all values of a query: one column for each block."""
+    """Return the question for all values of a query, with one column per block."""
     keys = query.blocks[0].keys
     if len(query.blocks) == 1:
         return Question(text="", query=query, keys=keys, columns=_ONE_VALUE)

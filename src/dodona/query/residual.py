@@ -1,4 +1,4 @@
-"""Residuals: the part of a marginal that its own smaller marginals do not determine.
+"""Residuals: the part of a marginal that its smaller marginals do not determine.
 
 The residual of some attributes is measured with products of integer Helmert rows over classes of cells.
 """
@@ -26,12 +26,12 @@ from dodona.schema.schema import Domain
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-_FEW = 1 << 12  # rows: the lists of residuals with more of them are not kept
+_FEW = 1 << 12  # rows: longer lists of residual rows are not cached
 
 
 @dataclass(frozen=True, slots=True)
 class Classes:
-    """The cells of one attribute, put into two classes or more; each cell is in exactly one."""
+    """A partition of the cells of one attribute into two or more classes."""
 
     attribute: str
     cells: int
@@ -39,7 +39,7 @@ class Classes:
     """For each class, bit i says whether code i is in it."""
 
     def __post_init__(self) -> None:
-        """Refuse classes that leave a cell out, have it twice, or are empty."""
+        """Refuse classes that miss a cell, overlap, or are empty."""
         seen = 0
         for mask in self.masks:
             if mask <= 0 or mask & seen:
@@ -49,12 +49,12 @@ class Classes:
             raise InvalidArgument("masks", self.attribute, f"write two classes or more, of all {self.cells} cells")
 
     def __hash__(self) -> int:
-        """Return that of the name: masks are long, classes are looked up all the time, and a column has few ways."""
+        """Hash the name only: masks are long, lookups are frequent, and a column has few partitions."""
         return hash(self.attribute)
 
     @classmethod
     def of(cls, attribute: Attribute) -> Self:
-        """Return a class for each cell, `<missing>` and `<outside>` among them where there are any."""
+        """Return one class per cell, including `<missing>` and `<outside>` if present."""
         return cls(attribute.name, attribute.cells, tuple(1 << code for code in range(attribute.cells)))
 
     @classmethod
@@ -78,7 +78,7 @@ class Classes:
 
     @property
     def number(self) -> int:
-        """How many classes there are."""
+        """The number of classes."""
         return len(self.masks)
 
     def labels(self) -> NDArray[np.int64]:
@@ -91,10 +91,10 @@ class Classes:
 
 @dataclass(frozen=True, slots=True)
 class HelmertRow:
-    """One product of Helmert rows."""
+    """A product of Helmert rows."""
 
     steps: tuple[int, ...]
-    """For each attribute j, the number of ones."""
+    """For each attribute its j, the number of ones."""
     square: int
     """The squared length on the product of classes, ∏ j(j+1)."""
 
@@ -107,10 +107,10 @@ class Residual:
     """
 
     classes: tuple[Classes, ...] = ()
-    """In the order of the names."""
+    """Ordered by name."""
 
     def __post_init__(self) -> None:
-        """Refuse an attribute twice, and more rows than anybody reads."""
+        """Refuse duplicate attributes and too many rows."""
         ordered = tuple(sorted(self.classes, key=lambda one: one.attribute))
         object.__setattr__(self, "classes", ordered)
         if len({one.attribute for one in ordered}) != len(ordered):
@@ -120,25 +120,25 @@ class Residual:
 
     @property
     def attributes(self) -> tuple[str, ...]:
-        """The names, in order."""
+        """The attribute names, in order."""
         return tuple(one.attribute for one in self.classes)
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """How many rows each attribute has: one less than classes."""
+        """The number of rows per attribute: one less than the number of classes."""
         return tuple(one.number - 1 for one in self.classes)
 
     @property
     def number(self) -> int:
-        """How many rows there are."""
+        """The number of rows."""
         return math.prod(self.shape)
 
     def rows(self) -> tuple[HelmertRow, ...]:
-        """Return all rows, the shortest first: rows of one length get one noise, and so stand together."""
+        """Return all rows, shortest first, so that rows of equal length, which get the same noise, are adjacent."""
         return _helmert_rows(self.shape) if self.number <= _FEW else _helmert_rows.__wrapped__(self.shape)
 
     def block(self, row: HelmertRow) -> Block:
-        """Return the question what a row of the residual adds up to: each row of the table counts for ∏ h_j(class).
+        """Return the block that sums one row of the residual: each table row has weight ∏ h_j(class).
 
         h_j is 1 before class j, -j in it and 0 beyond. The first case that holds has all attributes that are in theirs.
         """
@@ -156,11 +156,11 @@ class Residual:
         return Block(conjunction(*reached), (), CaseWeight(tuple(branches), ONE))
 
     def query(self, domain: Domain) -> Query:
-        """Return the question for all rows, one block each, in the order of `rows`."""
+        """Return the query for all rows, one block each, in the order of `rows`."""
         return Query(domain, tuple(self.block(row) for row in self.rows()))
 
     def turned(self, counts: NDArray[np.int64] | Sequence[int]) -> NDArray[Any]:
-        """Return all rows of the counts of its classes, exactly and in the order of `rows`.
+        """Apply all rows to the counts of the classes, exactly and in the order of `rows`.
 
         >>> Residual((Classes("sex", 3, (1, 2, 4)),)).turned([5, 7, 1]).tolist()
         [-2, 10]
@@ -169,13 +169,13 @@ class Residual:
         largest = max((abs(int(count)) for count in counts), default=0) * math.prod(own * own for own in sizes)
         kind = np.int64 if largest < 1 << 62 else object
         table = np.asarray(counts, dtype=kind).reshape(sizes)
-        for size in sizes:  # the first axis goes to the end, one attribute after the other
+        for size in sizes:  # moves the first axis to the end, one attribute at a time
             table = np.moveaxis(np.tensordot(helmert_matrix(size).astype(kind), table, axes=(1, 0)), 0, -1)
         flat: NDArray[Any] = table.reshape(-1)[self.order()]
         return flat
 
     def order(self) -> NDArray[np.int64]:
-        """Return for each of `rows` its place in row-major order of the steps."""
+        """Return for each of `rows` its position in row-major order of the steps."""
         return _row_order(self.shape) if self.number <= _FEW else _row_order.__wrapped__(self.shape)
 
 
@@ -197,14 +197,14 @@ def _row_order(shape: tuple[int, ...]) -> NDArray[np.int64]:
 
 
 def classes_of_predicate(domain: Domain, predicate: Predicate) -> Classes:
-    """Return the two classes that a condition on one column makes."""
+    """Return the two classes that a condition on one column defines."""
     if not isinstance(predicate, Among):
         raise InvalidArgument("predicate", predicate, "write a condition on one column that some cells meet, not all")
     return Classes.split(domain[predicate.attribute], predicate.codes)
 
 
 def block_of_residual(residual: Residual, domain: Domain) -> Block:
-    """Return the question for the counts of all combinations of a residual's classes."""
+    """Return the block that counts all combinations of a residual's classes."""
     return Block(keys=tuple(_key_of_classes(own, domain) for own in residual.classes))
 
 
@@ -235,7 +235,7 @@ def _classes_of_key(key: Key, domain: Domain) -> Classes:
 
 
 def helmert_matrix(number: int) -> NDArray[np.int64]:
-    """Return the Helmert rows of so many classes.
+    """Return the Helmert rows for `number` classes.
 
     >>> helmert_matrix(3).tolist()
     [[1, -1, 0], [1, 1, -2]]

@@ -1,7 +1,7 @@
 """Sensitivity: how far one privacy unit can move the answers of a query, under a neighbour relation.
 
-`row_sensitivity` is about one row, `unit_sensitivity` about whatever the schema protects: a row, or a person with
-several rows. Both depend on the query and the domain alone, never on the data.
+`row_sensitivity` covers one row, `unit_sensitivity` the unit that the schema protects: a row, or a person with several
+rows. Both depend on the query and the domain alone, never on the data.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from dodona.query.query import ONE, Block, PeopleWeight, Query
 from dodona.schema.partition import Partition
 from dodona.schema.schema import Neighbours, Unit
 
-# --- How far one row can move an integer answer. ---
+# --- The sensitivity of integer answers to one row. ---
 
 
 _LARGEST = 1 << 62
@@ -28,7 +28,7 @@ _LARGEST = 1 << 62
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sensitivity:
-    """Exact distances between the answers on neighbouring tables, in grid steps, and the relation they hold under.
+    """Exact distances, in grid steps, between answers on neighbouring tables, and the neighbour relation.
 
     Theorem: sensitivity
     """
@@ -41,13 +41,13 @@ class Sensitivity:
     """Largest change of a single coordinate."""
     neighbours: Neighbours
     monotone: bool = False
-    """Whether no row can raise one coordinate and lower another: true of counts, under add/remove only."""
+    """Whether no row can raise one coordinate and lower another: true for counts, under add/remove only."""
 
     def __post_init__(self) -> None:
-        """Refuse what no answer can have."""
+        """Refuse impossible values."""
         for name, largest in (("l1", _LARGEST), ("l2_squared", _LARGEST**2), ("linf", _LARGEST)):
             object.__setattr__(self, name, to_integer(getattr(self, name), argument=name, lower=1, upper=largest))
-        relation: object = self.neighbours  # anything may come
+        relation: object = self.neighbours  # the caller may pass anything
         if not isinstance(relation, Neighbours):
             accepted = "write Neighbours.ADD_REMOVE or Neighbours.REPLACE"
             raise InvalidArgument("neighbours", self.neighbours, accepted)
@@ -71,14 +71,14 @@ class Sensitivity:
 
     @classmethod
     def counts(cls, answers: int, neighbours: Neighbours) -> Self:
-        """Return the sensitivity of several counts, each of which any row may move."""
+        """Return the sensitivity of several counts, each of which any row may change."""
         monotone = neighbours is Neighbours.ADD_REMOVE
         moved = to_integer(answers, argument="answers", lower=1, upper=_LARGEST)
         return cls(l1=moved, l2_squared=moved, linf=1, neighbours=neighbours, monotone=monotone)
 
     @classmethod
     def histogram(cls, neighbours: Neighbours) -> Self:
-        """Return the sensitivity of counts of which a row is in exactly one.
+        """Return the sensitivity of counts such that each row falls into exactly one.
 
         >>> Sensitivity.histogram(Neighbours.REPLACE).l1
         2
@@ -88,28 +88,28 @@ class Sensitivity:
 
     @classmethod
     def scores(cls, largest_change: int, neighbours: Neighbours, *, monotone: bool = False) -> Self:
-        """Return the sensitivity of scores of candidates, however many: only the largest change matters.
+        """Return the sensitivity of the scores of any number of candidates: only the largest change matters.
 
-        The sum over all candidates is not used by a choice, and is set to the largest that is allowed.
+        Selection does not use the sum over all candidates; it is set to the largest allowed value.
         """
         moved = to_integer(largest_change, argument="largest_change", lower=1, upper=_LARGEST)
         return cls(l1=_LARGEST, l2_squared=_LARGEST**2, linf=moved, neighbours=neighbours, monotone=monotone)
 
 
-# --- The effect of a row: how far it can move the answers of a query, from the query and the domain alone. ---
+# --- Row sensitivity: how far one row can move the answers, from the query and the domain alone. ---
 
 
 MOST_CELLS = 1 << 16
-"""Products of up to so many cells are walked through; larger ones are bounded."""
+"""Products of up to this many cells are enumerated; larger ones are bounded."""
 _cached_count = cache(Sensitivity.count)
 _cached_histogram = cache(Sensitivity.histogram)
 _SENSITIVITY_CACHE = RecentCache[Sensitivity]()
 
 
 def row_sensitivity(query: Query, neighbours: Neighbours, *, limit: int = MOST_CELLS) -> Sensitivity:
-    """Return how far one row can move the answers: exact where few enough cells differ, else an upper bound.
+    """Return how far one row can move the answers: exact if few enough cells differ, otherwise an upper bound.
 
-    A query that no row can move has the least sensitivity there is, 1.
+    A query that no row can move gets the smallest allowed sensitivity, 1.
 
     >>> from dodona.schema.attributes import Integer
     >>> from dodona.schema.schema import Domain
@@ -118,7 +118,7 @@ def row_sensitivity(query: Query, neighbours: Neighbours, *, limit: int = MOST_C
 
     Theorem: sensitivity
     """
-    if not isinstance(neighbours, Neighbours):  # a word that merely equals one would be priced as the other relation
+    if not isinstance(neighbours, Neighbours):  # a string equal to one member would be priced as the other relation
         raise InvalidArgument("neighbours", neighbours, "write Neighbours.ADD_REMOVE or Neighbours.REPLACE")
     if len(query.blocks) == 1:
         known = _known_sensitivity(query.blocks[0], neighbours)
@@ -128,15 +128,15 @@ def row_sensitivity(query: Query, neighbours: Neighbours, *, limit: int = MOST_C
 
 
 def _compute_sensitivity(query: Query, neighbours: Neighbours, limit: int) -> Sensitivity:
-    """Return the sensitivity by looking at the cells."""
+    """Compute the sensitivity from the cells."""
     bare = Stack.of(replace(block, keys=()) if block.keys else block for block in query.blocks)
     movement = added_row_movement(
         query.domain, bare, limit=limit
-    )  # a row comes into one group of each block, whichever it is
+    )  # keys can be dropped: a row falls into exactly one group of each block
     rising = all(low >= 0 for low, _ in bare.spans())
     if neighbours is Neighbours.REPLACE:
-        # A row that is replaced leaves, and another comes: no norm is more than twice that of one of them. Where no
-        # weight is below 0, they cannot add up in one coordinate.
+        # Replacing a row removes one and adds another, so no norm is more than twice that of a single row. If no weight
+        # is negative, the two changes cannot add up in one coordinate.
         times = 1 if rising else 2
         twice = Movement(2 * movement.l1, 2 * times * movement.squares, times * movement.linf)
         keyed = any(block.keys for block in query.blocks)
@@ -146,7 +146,7 @@ def _compute_sensitivity(query: Query, neighbours: Neighbours, limit: int) -> Se
 
 
 def _known_sensitivity(block: Block, neighbours: Neighbours) -> Sensitivity | None:
-    """Return the sensitivity of a count or a histogram that needs no look at the cells."""
+    """Return the sensitivity of a count or a histogram that needs no enumeration of cells."""
     if block.weight != ONE:
         return None
     if not block.keys or neighbours is Neighbours.ADD_REMOVE:
@@ -160,7 +160,7 @@ def _known_sensitivity(block: Block, neighbours: Neighbours) -> Sensitivity | No
 
 
 def _sensitivity_from_movement(movement: Movement, neighbours: Neighbours, *, monotone: bool) -> Sensitivity:
-    """Return the movement as norms that fit together: of bounds that were found apart, each tightens the others."""
+    """Convert a movement to consistent norms: bounds computed separately tighten one another."""
     l1, squares = max(movement.l1, 1), max(movement.squares, 1)
     linf = min(max(movement.linf, 1), l1, math.isqrt(squares))
     l1 = min(l1, squares)
@@ -168,14 +168,14 @@ def _sensitivity_from_movement(movement: Movement, neighbours: Neighbours, *, mo
     return Sensitivity(l1=l1, l2_squared=squares, linf=linf, neighbours=neighbours, monotone=monotone)
 
 
-# --- People: how far one of them can move the answers of a query, with all the rows of theirs that count. ---
+# --- Person sensitivity: how far one person can move the answers with all their counted rows. ---
 
 
 def unit_sensitivity(query: Query, unit: Unit) -> Sensitivity:
-    """Return how far what the unit protects can move the answers: a row, or a person with up to `rows` rows.
+    """Return how far one privacy unit, a row or a person with up to `rows` rows, can move the answers.
 
-    A person counts once in a group, however many rows there are. Where people are replaced, each of the places for
-    their rows may hold a row before, after, or both: the worse of an added and a replaced row is taken.
+    A person counts once in a group, however many rows they have. If people are replaced, each slot for a row may hold a
+    row before, after, or both: the worse of an added and a replaced row is taken.
 
     >>> from dodona.schema.attributes import Integer
     >>> from dodona.schema.schema import Domain
@@ -212,13 +212,13 @@ def unit_sensitivity(query: Query, unit: Unit) -> Sensitivity:
 
 
 def row_count_sensitivity(unit: Unit) -> Sensitivity:
-    """Return how far what the unit protects can move one count of rows."""
+    """Return how far one privacy unit can move a count of rows."""
     one = Sensitivity.count(unit.neighbours)
     return one if unit.id is None else _scale_sensitivity(one, unit.rows)
 
 
 def score_sensitivity(unit: Unit) -> Sensitivity:
-    """Return how far it can move a distance from a count of rows, which goes both ways."""
+    """Return how far one privacy unit can move a distance from a row count, which may rise or fall."""
     return Sensitivity.scores(unit.rows, unit.neighbours)
 
 
@@ -240,7 +240,7 @@ def _larger_sensitivity(replaced: Sensitivity, added: Sensitivity) -> Sensitivit
 
 
 def _scale_sensitivity(one: Sensitivity, rows: int) -> Sensitivity:
-    """Return how far so many rows move together: each norm by the triangle inequality."""
+    """Return how far `rows` rows move the answers together, bounding each norm by the triangle inequality."""
     return Sensitivity(
         l1=rows * one.l1,
         l2_squared=rows**2 * one.l2_squared,
@@ -251,6 +251,6 @@ def _scale_sensitivity(one: Sensitivity, rows: int) -> Sensitivity:
 
 
 def _groups_per_person(block: Block, unit: Unit) -> int:
-    """Return in how many groups a person can come or go: one for each row that counts; who replaces whom, for both."""
+    """Return how many groups one person can enter or leave: one per counted row, both people's under replacement."""
     moved = unit.rows if unit.neighbours is Neighbours.ADD_REMOVE else 2 * unit.rows
     return min(moved, block.values)

@@ -18,11 +18,11 @@ import numpy as np
 from dodona.errors import InvalidArgument
 from dodona.numbers import Exact, format_decimal, format_fraction, to_fraction, to_integer
 
-# --- Names of tables and columns: what may be one. ---
+# --- Names of tables and columns. ---
 
 
 LONGEST_NAME = 63
-"""In bytes. PostgreSQL cuts longer names off (its manual, section 4.1.1), and two of them could become one."""
+"""In bytes. PostgreSQL truncates longer names (its manual, section 4.1.1), so two of them could coincide."""
 NAME_RULE = (
     f"write letters, digits and underscores, no digit first, at most {LONGEST_NAME} bytes; "
     "where the data have another name for a column, write it as source"
@@ -31,7 +31,7 @@ _LONGEST_SOURCE = 200
 
 
 def is_name(value: object) -> TypeGuard[str]:
-    """Whether a value may name a column.
+    """Whether a value is a valid column name.
 
     >>> is_name("length_of_stay"), is_name("length of stay")
     (True, False)
@@ -45,14 +45,14 @@ def is_name(value: object) -> TypeGuard[str]:
 
 
 def validate_name(value: object, *, argument: str) -> str:
-    """Return a name of a column."""
+    """Validate a column name."""
     if not is_name(value):
         raise InvalidArgument(argument, value, NAME_RULE)
     return value
 
 
 def validate_source_name(value: object, *, name: str) -> str | None:
-    """Return the name of a column in the data, which may be any printable text; None where it is the column's own."""
+    """Validate a column's name in the data, which may be any printable text; None if it is the declared name."""
     if value is None or value == name:
         return None
     if not isinstance(value, str) or not value.isprintable() or not 0 < len(value) <= _LONGEST_SOURCE:
@@ -63,7 +63,7 @@ def validate_source_name(value: object, *, name: str) -> str | None:
 
 
 def validate_table_name(value: object, *, argument: str) -> str:
-    """Return a name of a table: a name, or `schema.name`.
+    """Validate a table name: a name, or `schema.name`.
 
     >>> validate_table_name("public.stays", argument="table")
     'public.stays'
@@ -73,18 +73,18 @@ def validate_table_name(value: object, *, argument: str) -> str:
     return value
 
 
-# --- Declarations: what an owner may write down about a column, held to its rules before the attribute is made. ---
+# --- Declarations: validation of what an owner declares about a column, before the attribute is built. ---
 
 
 RESERVED_LABELS = ("<missing>", "<outside>")
-"""The names of the two cells that are no values."""
+"""The names of the two cells that are not values."""
 _LONGEST_LABEL = 200
 _LARGEST_WRITTEN = Fraction(2**64)
 _MOST_SHOWN = 10
 
 
 def find_label_errors(labels: Iterable[object]) -> Iterator[tuple[int, str]]:
-    """Yield the place of each label that may not be one, and what to do about it."""
+    """Yield the position of each invalid label and how to fix it."""
     seen = set[str]()
     for index, text in enumerate(labels):
         if not isinstance(text, str) or not text.isprintable() or not 0 < len(text) <= _LONGEST_LABEL:
@@ -98,7 +98,7 @@ def find_label_errors(labels: Iterable[object]) -> Iterator[tuple[int, str]]:
 
 
 def label_code(value: object, *, labels: tuple[str, ...]) -> int | None:
-    """Return the place of a label.
+    """Return the position of a label.
 
     >>> label_code("other", labels=("female", "male", "other"))
     2
@@ -115,7 +115,7 @@ def label_code(value: object, *, labels: tuple[str, ...]) -> int | None:
 
 
 def number_code(value: object, *, lower: Fraction, step: Fraction, size: int) -> int | None:
-    """Return the place of a number on the grid of a column."""
+    """Return the position of a number on a column's grid."""
     if value is None:
         return None
     try:
@@ -132,7 +132,7 @@ def number_code(value: object, *, lower: Fraction, step: Fraction, size: int) ->
 
 
 def date_code(value: object, *, lower: dt.date, upper: dt.date) -> int | None:
-    """Return how many days after the first one a day is."""
+    """Return the number of days from the first day to a date."""
     if value is None:
         return None
     day = to_date(value)
@@ -142,7 +142,7 @@ def date_code(value: object, *, lower: dt.date, upper: dt.date) -> int | None:
 
 
 def to_date(value: object) -> dt.date | None:
-    """Return a day, also one of numpy's; None where it is none, or where it has a time of day.
+    """Convert to a date, including from numpy; None if it is not a date or has a time of day.
 
     >>> to_date(np.datetime64("2024-01-31")), to_date("2024-01-31"), to_date(dt.datetime(2024, 1, 31))
     (datetime.date(2024, 1, 31), None, None)
@@ -164,41 +164,41 @@ def _invalid_value(value: object, accepted: str) -> InvalidArgument:
     return InvalidArgument("otherwise", value, accepted)
 
 
-# --- Attributes: what a column may hold, as an ordered finite list of cells. All of it is declared, and public. ---
+# --- Attributes: the values of a column as an ordered, finite list of cells. All of it is declared and public. ---
 
 
 MISSING, OUTSIDE = RESERVED_LABELS
 MOST_VALUES = 2**24
-"""How many values an attribute may have."""
+"""The maximum number of values of an attribute."""
 Label = str | int | bool | Fraction | dt.date
 _DAY = dt.timedelta(days=1)
-_WIDEST_INTEGER = 2**53  # whole numbers up to here are doubles, so text, double and integer columns mean the same
+_WIDEST_INTEGER = 2**53  # integers up to here are doubles, so text, double and integer columns agree
 _WIDEST_NUMBER = Fraction(10**15)
 _FINEST_STEP = Fraction(1, 10**12)
-_FINEST_GRID = 2**44  # a double has 53 bits: nine are left to place a value between two neighbours on the grid
+_FINEST_GRID = 2**44  # a double has 53 bits: nine remain to place a value between two grid points
 
 
 @dataclass(frozen=True, slots=True, init=False)
 class _Cells:
     """The cells of an attribute: its values, then `<missing>` and `<outside>` unless `otherwise` is declared.
 
-    The hash of every attribute is that of its name: labels may be thousands, and attributes are looked up all the time.
+    Every attribute hashes by name only: there may be thousands of labels, and lookups are frequent.
     """
 
     name: str
     size: int = field(init=False, repr=False, compare=False)
-    """How many values there are, without `<missing>` and `<outside>`."""
+    """The number of values, without `<missing>` and `<outside>`."""
     cells: int = field(init=False, repr=False, compare=False)
-    """How many cells there are, with `<missing>` and `<outside>`."""
+    """The number of cells, with `<missing>` and `<outside>`."""
     landing: int | None = field(init=False, repr=False, compare=False)
-    """The code of `otherwise`; None where there are `<missing>` and `<outside>`."""
+    """The code of `otherwise`; None if there are `<missing>` and `<outside>` cells."""
     missing_code: int | None = field(init=False, repr=False, compare=False)
-    """The code of `<missing>`; None where there is no such cell."""
+    """The code of `<missing>`; None if there is no such cell."""
     outside_code: int | None = field(init=False, repr=False, compare=False)
-    """The code of `<outside>`; None where there is no such cell."""
+    """The code of `<outside>`; None if there is no such cell."""
 
     def _set_cells(self, size: int, landing: int | None) -> None:
-        """Set the counts of a frozen value that is being made."""
+        """Set the counts of a frozen instance under construction."""
         special = landing is None
         _set_fields(self, size=size, landing=landing, cells=size + 2 if special else size)
         _set_fields(self, missing_code=size if special else None, outside_code=size + 1 if special else None)
@@ -206,7 +206,7 @@ class _Cells:
 
 @dataclass(frozen=True, slots=True, init=False)
 class Category(_Cells):
-    """One of some texts; any other text is outside, or counts as `otherwise`.
+    """One of a list of texts; any other text is outside, or counts as `otherwise`.
 
     >>> Category("sex", ["female", "male", "other"]).size
     3
@@ -215,14 +215,14 @@ class Category(_Cells):
     kind: ClassVar[str] = "category"
     labels: tuple[str, ...]
     otherwise: str | None
-    """What anything else counts as, NULL too; None where there are `<missing>` and `<outside>`."""
+    """What any other value counts as, including NULL; None if there are `<missing>` and `<outside>` cells."""
     source: str | None
-    """The column's name in the data, where it is another one; `source_column_name` returns it."""
+    """The column's name in the data, if different; `source_column_name` returns it."""
 
     def __init__(
         self, name: str, labels: Iterable[str], *, otherwise: str | None = None, source: str | None = None
     ) -> None:
-        """Take labels that are printable, differ, and are not the names of the two further cells."""
+        """Take distinct, printable labels that are not the names of the two special cells."""
         object.__setattr__(self, "name", validate_name(name, argument="name"))
         object.__setattr__(self, "labels", (labels,) if isinstance(labels, str) else tuple(labels))
         if isinstance(labels, str) or not 1 <= len(self.labels) <= MOST_VALUES:
@@ -240,13 +240,13 @@ class Category(_Cells):
 
 @dataclass(frozen=True, slots=True, init=False)
 class Integer(_Cells):
-    """A whole number, drawn into its bounds; what is no number is outside, or counts as `otherwise`."""
+    """An integer, clamped to its bounds; a non-number is outside, or counts as `otherwise`."""
 
     kind: ClassVar[str] = "integer"
     lower: int
     upper: int
     bins: tuple[int, ...] | None = field(compare=False)
-    """The edges of the declared groups, from lower to upper."""
+    """The edges of the declared bins, from lower to upper."""
     otherwise: int | None
     source: str | None
     starts: tuple[int, ...] | None = field(init=False, repr=False)
@@ -262,7 +262,7 @@ class Integer(_Cells):
         otherwise: int | None = None,
         source: str | None = None,
     ) -> None:
-        """Take whole bounds, the lower one first, and bins by their edges.
+        """Take integer bounds, the lower one first, and bins by their edges.
 
         >>> Integer("age", 0, 110, bins=[0, 18, 65, 110]).starts
         (0, 18, 65)
@@ -286,10 +286,10 @@ class Integer(_Cells):
 
 @dataclass(frozen=True, slots=True, init=False)
 class Number(_Cells):
-    """A number on a grid: code = floor((x - lower)/step) in IEEE doubles, drawn into its bounds, or outside.
+    """A number on a grid: code = floor((x - lower)/step) in IEEE doubles, clamped to its bounds, or outside.
 
-    Both bounds are on the grid. A grid whose points are no doubles puts some of them into the cell before theirs:
-    in doubles, 0.3/0.1 is less than 3. Steps of 1, 1/2, 1/4 ... from a bound that is a double are exact.
+    Both bounds are on the grid. If grid points are not doubles, some fall into the cell before theirs: in doubles,
+    0.3/0.1 is less than 3. Steps of 1, 1/2, 1/4 ... from a bound that is a double are exact.
 
     >>> Number("stay", 0, 365, "0.25").size
     1461
@@ -300,7 +300,7 @@ class Number(_Cells):
     upper: Fraction
     step: Fraction
     bins: tuple[Fraction, ...] | None = field(compare=False)
-    """The edges of the declared groups, from lower to upper."""
+    """The edges of the declared bins, from lower to upper."""
     otherwise: Fraction | None
     source: str | None
     starts: tuple[int, ...] | None = field(init=False, repr=False)
@@ -317,7 +317,7 @@ class Number(_Cells):
         otherwise: Exact | None = None,
         source: str | None = None,
     ) -> None:
-        """Take exact bounds, the lower one first, that are a whole number of steps apart, and bins by their edges."""
+        """Take exact bounds, the lower one first and an integer number of steps apart, and bins by their edges."""
         least = to_fraction(lower, argument="lower", lower=-_WIDEST_NUMBER, upper=_WIDEST_NUMBER)
         most = to_fraction(upper, argument="upper", lower=-_WIDEST_NUMBER, upper=_WIDEST_NUMBER)
         width = to_fraction(step, argument="step", lower=_FINEST_STEP, upper=_WIDEST_NUMBER)
@@ -353,7 +353,7 @@ class Date(_Cells):
     lower: dt.date
     upper: dt.date
     bins: str | tuple[dt.date, ...] | None = field(compare=False)
-    """The edges of the declared groups, from lower to upper, or their name: `month`."""
+    """The edges of the declared bins, from lower to upper, or their name, such as `month`."""
     otherwise: dt.date | None
     source: str | None
     starts: tuple[int, ...] | None = field(init=False, repr=False)
@@ -369,7 +369,7 @@ class Date(_Cells):
         otherwise: dt.date | None = None,
         source: str | None = None,
     ) -> None:
-        """Take two days, the lower one first, and bins: `month` or another word of the calendar, or their edges."""
+        """Take two days, the lower one first, and bins: a calendar word such as `month`, or their edges."""
         first, last = _require_date(lower, argument="lower"), _require_date(upper, argument="upper")
         _set_fields(self, name=validate_name(name, argument="name"), lower=first, upper=last)
         if last <= first:
@@ -385,7 +385,7 @@ class Date(_Cells):
 
 @dataclass(frozen=True, slots=True, init=False)
 class Boolean(_Cells):
-    """False or true, in this order; what is neither is outside, or counts as `otherwise`.
+    """False or true, in this order; any other value is outside, or counts as `otherwise`.
 
     >>> Boolean("urgent").cells, Boolean("urgent", otherwise=False).cells
     (4, 2)
@@ -418,7 +418,7 @@ def source_column_name(attribute: Attribute) -> str:
 
 
 def code_label(attribute: Attribute, code: int) -> Label:
-    """Return what a code stands for.
+    """Return the value that a code represents.
 
     >>> code_label(Integer("age", 0, 110), 65), code_label(Boolean("emergency"), 2)
     (65, '<missing>')
@@ -443,7 +443,7 @@ def code_label(attribute: Attribute, code: int) -> Label:
 
 
 def numeric_grid(attribute: Attribute) -> tuple[Fraction, Fraction] | None:
-    """Return the value of code 0 and the step between codes; None where values are no numbers.
+    """Return the value of code 0 and the step between codes; None if values are not numbers.
 
     A boolean counts as 0 and 1.
 
@@ -471,29 +471,29 @@ def _require_date(value: object, *, argument: str) -> dt.date:
 
 
 def _set_bins(attribute: Integer | Number | Date, bins: str | Iterable[object] | None) -> None:
-    """Set the declared groups of an attribute that has its grid already."""
+    """Set the declared bins of an attribute whose grid is already set."""
     starts = None if bins is None else bin_starts(attribute, bins if isinstance(bins, str) else tuple(bins))
     shown_as = bins if isinstance(bins, str) and starts is not None else bin_edges(attribute, starts)
     _set_fields(attribute, starts=starts, bins=shown_as)
 
 
 def _set_fields(attribute: _Cells, **fields: object) -> None:
-    """Set fields of a frozen value that is being made."""
+    """Set fields of a frozen instance under construction."""
     for name, value in fields.items():
         object.__setattr__(attribute, name, value)
 
 
-# --- Bins: the groups that an owner declares for GROUP BY and quantiles, by their edges or by the calendar. ---
+# --- Bins: groups that an owner declares for GROUP BY and quantiles, by edges or by the calendar. ---
 
 
 CALENDAR_BINS = ("day", "week", "month", "quarter", "year")
-"""The bins of days that have names. Weeks begin on Monday."""
+"""The named bins of days. Weeks begin on Monday."""
 BinnedAttribute = Integer | Number | Date
 _LARGEST_EDGE = Fraction(2**64)
 
 
 def bin_starts(attribute: BinnedAttribute, bins: str | Sequence[object]) -> tuple[int, ...] | None:
-    """Return the first code of each bin: of edges that rise from lower to upper, the last bin taking upper in.
+    """Return the first code of each bin, for edges ascending from lower to upper; the last bin includes upper.
 
     >>> bin_starts(Integer("age", 0, 110), [0, 18, 65, 110])
     (0, 18, 65)
@@ -509,7 +509,7 @@ def bin_starts(attribute: BinnedAttribute, bins: str | Sequence[object]) -> tupl
 
 
 def bin_edges(attribute: BinnedAttribute, starts: tuple[int, ...] | None) -> tuple[Label, ...] | None:
-    """Return the edges of bins: their first values, and the last value of all.
+    """Return the edges of bins: their first values, and the last value of the column.
 
     >>> bin_edges(Integer("age", 0, 110), (0, 18, 65))
     (0, 18, 65, 110)
@@ -518,7 +518,7 @@ def bin_edges(attribute: BinnedAttribute, starts: tuple[int, ...] | None) -> tup
 
 
 def find_edge_errors(attribute: BinnedAttribute, edges: Sequence[object]) -> Iterator[tuple[int | None, str]]:
-    """Yield the place of each edge that may not be one, and what to write instead; None stands for the whole list."""
+    """Yield the position of each invalid edge, or None for the whole list, and what to write instead."""
     first, last = _format_edge(code_label(attribute, 0)), _format_edge(code_label(attribute, attribute.size - 1))
     if len(edges) < 2:  # noqa: PLR2004  a bin has two edges
         yield None, f"write at least two edges, from {first} to {last}"
@@ -538,7 +538,7 @@ def find_edge_errors(attribute: BinnedAttribute, edges: Sequence[object]) -> Ite
 
 
 def _edge_code(attribute: BinnedAttribute, edge: object) -> int | None:
-    """Return the code of an edge, or None where it is not on the grid between the bounds."""
+    """Return the code of an edge, or None if it is not on the grid between the bounds."""
     if isinstance(attribute, Date):
         day = to_date(edge)
         if day is None:
@@ -555,7 +555,7 @@ def _edge_code(attribute: BinnedAttribute, edge: object) -> int | None:
 
 
 def _calendar_starts(attribute: BinnedAttribute, word: str) -> tuple[int, ...] | None:
-    """Return the first code of each day (None, as for no bins), week, month, quarter or year."""
+    """Return the first code of each week, month, quarter or year; None for days, as for no bins."""
     if not isinstance(attribute, Date) or word not in CALENDAR_BINS:
         accepted = f"one of {', '.join(CALENDAR_BINS)}, or " if isinstance(attribute, Date) else ""
         raise InvalidArgument("bins", word, f"write {accepted}a list of edges")
@@ -566,7 +566,7 @@ def _calendar_starts(attribute: BinnedAttribute, word: str) -> tuple[int, ...] |
 
 
 def _starts_period(day: dt.date, word: str) -> bool:
-    """Whether a week, month, quarter or year begins with this day."""
+    """Whether a week, month, quarter or year begins on this day."""
     match word:
         case "week":
             return day.weekday() == 0

@@ -20,13 +20,12 @@ from numpy.typing import NDArray
 from dodona.errors import InvalidArgument
 from dodona.schema.attributes import Attribute, Boolean, Category, Date, Integer, Number
 
-# --- How values are spelled where a column holds text: the one place that says which text is a number, a day or a
-# truth.
+# --- Spelling of values in text columns: the only definition of which text is a number, a day or a boolean. ---
 
 
 LONGEST_TEXT = 1_000
-"""In bytes: a longer text is no number, no day and no truth. It is not even looked at, as a pattern takes an engine as
-long as the text is, or longer, and one row must not show in the time of an answer."""
+"""In bytes: a longer text is not a number, a day or a boolean. It is not even examined, as matching a pattern takes an
+engine at least as long as the text is, and one row must not show in the time of an answer."""
 _SPACE = "[ \t\n\r\f\x0b]*"
 _DIGITS = "([0-9]+([.][0-9]*)?|[.][0-9]+)([eE][+-]?[0-9]+)?"
 _INFINITY = "[iI][nN][fF]([iI][nN][iI][tT][yY])?"
@@ -34,11 +33,11 @@ _NAN = "[nN][aA][nN]"
 _TIME = "([01][0-9]|2[0-3]):[0-5][0-9](:[0-5][0-9]([.][0-9]+)?)?Z?"
 
 NUMBER_TEXT = f"{_SPACE}[+-]?({_DIGITS}|{_INFINITY}|{_NAN}){_SPACE}"
-"""A number: cast to a double. One that is NaN then is missing, as in a column of doubles."""
+"""A number, cast to a double. A result of NaN is missing, as in a column of doubles."""
 DAY_TEXT = "[0-9]{4}-[0-9]{2}-[0-9]{2}"
 """The part of a date's text that is cast to a day: its first match in a text that `DATE_TEXT` accepts."""
 DATE_TEXT = f"{_SPACE}{DAY_TEXT}([T ]{_TIME})?{_SPACE}"
-"""A day, or a day with a time in UTC or in no zone. A day that the calendar does not have is outside."""
+"""A day, or a day with a time in UTC or without a zone. A day that the calendar does not have is outside."""
 TRUE_TEXT = f"{_SPACE}([tT]([rR][uU][eE])?|[yY]([eE][sS])?|1){_SPACE}"
 """True."""
 FALSE_TEXT = f"{_SPACE}([fF]([aA][lL][sS][eE])?|[nN][oO]?|0){_SPACE}"
@@ -57,7 +56,7 @@ _EARLIEST, _LATEST = np.datetime64("0000-01-01", "D"), np.datetime64("10000-12-3
 
 
 def fallback_codes(attribute: Attribute) -> tuple[int, int]:
-    """Return the code that NULL and NaN have, and the code of all else that is none of the values.
+    """Return the code of NULL and NaN, and the code of all other undeclared values.
 
     >>> fallback_codes(Boolean("urgent")), fallback_codes(Boolean("urgent", otherwise=False))
     ((2, 3), (0, 0))
@@ -96,15 +95,15 @@ def encode_value(attribute: Attribute, value: object) -> int:
 
 
 def days_since_epoch(values: NDArray[Any]) -> NDArray[np.int64]:
-    """Return the days since 1970 of numpy's times, rounded down; years that no attribute has are drawn nearer."""
-    if np.datetime_data(values.dtype)[0] in _COARSE_UNITS:  # a year far away would overflow as a number of days
+    """Return numpy times as days since 1970, rounded down; years beyond every attribute's range are clamped."""
+    if np.datetime_data(values.dtype)[0] in _COARSE_UNITS:  # a distant year would overflow as a number of days
         values = np.clip(values, _EARLIEST.astype(values.dtype), _LATEST.astype(values.dtype))
     found: NDArray[np.int64] = values.astype("datetime64[D]").astype(np.int64)
     return found
 
 
 def is_missing(value: object) -> bool:
-    """Return whether a value stands for nothing: None, NaN, NaT, pandas' NA, or masked."""
+    """Return whether a value is missing: None, NaN, NaT, pandas' NA, or masked."""
     match value:
         case None:
             return True
@@ -119,12 +118,12 @@ def is_missing(value: object) -> bool:
 
 
 def _matches_rule(rule: re.Pattern[str], text: str) -> bool:
-    """Return whether a text follows a rule; one that does has as many bytes as characters."""
+    """Return whether a text matches a rule; a text that does has as many bytes as characters."""
     return len(text) <= LONGEST_TEXT and rule.fullmatch(text) is not None
 
 
 def _grid_code(attribute: Integer | Number, double: float) -> int:
-    """Return the place on the grid. The clamp comes first, as an infinity has no floor."""
+    """Return the grid position. Clamp first, as an infinity has no floor."""
     if math.isnan(double):
         return fallback_codes(attribute)[0]
     if isinstance(attribute, Integer):
@@ -134,30 +133,30 @@ def _grid_code(attribute: Integer | Number, double: float) -> int:
 
 
 def _double(value: object) -> float | None:
-    """Return the double nearest to a number or to a text that is one."""
+    """Return the double nearest to a number or to a text that is a number."""
     match value:
         case str():
             return float(value) if _matches_rule(_NUMBER, value) else None
-        case np.timedelta64():  # numpy counts it among the whole numbers
+        case np.timedelta64():  # numpy treats it as an integer
             return None
         case bool() | np.bool_():
             return float(value)
         case Real() | Decimal():
             try:
                 return float(value)
-            except OverflowError:  # no double is so large
+            except OverflowError:  # too large for a double
                 return math.inf if value == abs(value) else -math.inf
         case _:
             return None
 
 
 def _ordinal(value: object) -> int | None:
-    """Return the number of a day in the calendar of `datetime`."""
+    """Return the proleptic ordinal of a day, as in `datetime`."""
     match value:
         case dt.datetime():
             try:
                 return (value if value.utcoffset() is None else value.astimezone(dt.UTC)).toordinal()
-            except OverflowError:  # a zone moves it out of the calendar
+            except OverflowError:  # the zone moves it out of the calendar
                 return None
         case dt.date():
             return value.toordinal()
@@ -190,11 +189,11 @@ def _boolean(value: object) -> int | None:
             return None
 
 
-# --- Encoding: from the raw values of a column to the codes of its cells. Every value lands in exactly one. ---
+# --- Encoding: from the raw values of a column to the codes of its cells. Every value gets exactly one. ---
 
 
 Codes = NDArray[np.int64]
-_BLOCK = 2**16  # rows at a time, so that what a block passes through stays in the processor's cache
+_BLOCK = 2**16  # rows at a time, so that intermediate results stay in the processor's cache
 
 
 def encode(attribute: Attribute, values: Sequence[object] | NDArray[Any]) -> Codes:
@@ -218,7 +217,7 @@ def encode(attribute: Attribute, values: Sequence[object] | NDArray[Any]) -> Cod
 
 
 def _as_array(values: Sequence[object] | NDArray[Any]) -> NDArray[Any]:
-    """Return the values as an array that still tells their types apart: numpy would turn [1, "a"] into texts."""
+    """Return the values as an array that preserves their types: numpy would turn [1, "a"] into texts."""
     if isinstance(values, Sequence) and not isinstance(values, str | bytes):
         return np.fromiter(values, dtype=object, count=len(values))
     column = np.asanyarray(values)
@@ -228,7 +227,7 @@ def _as_array(values: Sequence[object] | NDArray[Any]) -> NDArray[Any]:
 
 
 def _choose_encoder(attribute: Attribute, dtype: np.dtype[Any]) -> Callable[[Any, NDArray[Any]], Codes]:  # noqa: PLR0911  a table
-    """Return how to encode values of one type."""
+    """Return the encoder for values of one type."""
     match attribute, dtype.kind:
         case Integer(), "b" | "i" | "u":
             return _encode_integers
@@ -285,7 +284,7 @@ def _encode_dates(attribute: Date, values: NDArray[Any]) -> Codes:
 
 
 def _encode_labels(attribute: Category, values: NDArray[Any]) -> Codes:
-    """Look texts up in a table; what is no text goes the slow way."""
+    """Look texts up in a table; other values take the slow path."""
     table = {text: code for code, text in enumerate(attribute.labels)}
     _, other = fallback_codes(attribute)
     found = (
@@ -295,7 +294,7 @@ def _encode_labels(attribute: Category, values: NDArray[Any]) -> Codes:
 
 
 def _encode_objects(attribute: Attribute, values: NDArray[Any]) -> Codes:
-    """Encode one by one, but each text of a block once."""
+    """Encode one by one, but each distinct text of a block once."""
     known: dict[str, int] = {}
     codes = np.empty(len(values), dtype=np.int64)
     for place, value in enumerate(values.tolist()):
@@ -310,14 +309,14 @@ def _encode_objects(attribute: Attribute, values: NDArray[Any]) -> Codes:
 
 
 def _encode_texts(attribute: Attribute, values: NDArray[Any]) -> Codes:
-    """Encode each text of a block once, however often it occurs."""
+    """Encode each distinct text of a block once."""
     different, place = np.unique(values, return_inverse=True)
     codes = _choose_encoder(attribute, np.dtype(object))(attribute, different.astype(object))
     return codes[place]
 
 
 def _encode_all_outside(attribute: Attribute, values: NDArray[Any]) -> Codes:
-    """Return `<outside>` for values of a type that the attribute does not have."""
+    """Return `<outside>` for values of a type that the attribute does not support."""
     missing, outside = fallback_codes(attribute)
     codes = np.full(len(values), outside, dtype=np.int64)
     if values.dtype.kind in "fc":

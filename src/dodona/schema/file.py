@@ -41,9 +41,9 @@ def load_schema(written: TomlTable) -> Schema:
 
 
 def read_schema(written: TomlTable) -> Schema | None:
-    """Return the schema, or None after noting what is wrong; for a reader that goes on to other tables.
+    """Return the schema, or None after noting mistakes, so that the caller can go on to other tables.
 
-    The root table and `source` have keys that are not the schema's: who reads those closes them.
+    The root table and `source` also have keys that are not the schema's; the code that reads those closes them.
     """
     source = written.table("source", example='[source] with table = "stays"')
     table = None if source is None else source.text("table", example='table = "stays"')
@@ -80,7 +80,7 @@ def _read_unit(written: TomlTable, *, declared: tuple[str, ...]) -> Unit | None:
 
 
 def _read_person_column(unit: TomlTable, *, declared: tuple[str, ...]) -> str | None:
-    """Return the column of people, which may not be one to ask about."""
+    """Return the person column, which must not be a declared column."""
     person = unit.text("id", example='id = "patient_id"')
     for name in declared:
         if person is not None and name.casefold() == person.casefold():
@@ -110,7 +110,7 @@ def _read_domain(columns: TomlTable) -> Domain | None:
 def _read_column(column: TomlTable, name: str) -> Attribute | None:
     kind = column.choice("kind", tuple(_READERS))
     if kind is None:
-        return None  # which other keys belong here depends on the kind
+        return None  # which other keys are valid depends on the kind
     column.has("otherwise")
     if column.has("source") and column.text("source", example='source = "hours-per-week"') is None:
         return None
@@ -168,12 +168,12 @@ def _read_boolean(column: TomlTable, name: str) -> Attribute | None:
 
 
 def _read_common_fields(column: TomlTable) -> dict[str, Any]:
-    """Return what any column may say: what counts for what is not declared, and its name in the data."""
+    """Return the fields common to all columns: the fallback for undeclared values, and the name in the data."""
     return {key: column.content.get(key) for key in ("otherwise", "source")}
 
 
 def _read_bins(column: TomlTable, build: Callable[[Any], BinnedAttribute], example: str) -> BinnedAttribute | None:
-    """Return the attribute with its declared bins, if it has any; each edge that is wrong is noted at its own place."""
+    """Return the attribute with its declared bins, if any; each invalid edge is noted at its position."""
     attribute = column.make(lambda: build(None))
     if attribute is None or not column.has("bins"):
         return attribute

@@ -1,6 +1,6 @@
 """Partitions: the cells of one attribute, grouped for GROUP BY.
 
-Groups are runs of neighbouring codes; `<missing>` and `<outside>` remain groups of their own.
+Groups are runs of adjacent codes; `<missing>` and `<outside>` remain separate groups.
 """
 
 from __future__ import annotations
@@ -31,24 +31,24 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Partition:
-    """Groups of neighbouring codes of an attribute, each named by its first code."""
+    """Groups of adjacent codes of an attribute, each identified by its first code."""
 
     attribute: str
     size: int
-    """How many values the attribute has."""
+    """The number of values of the attribute."""
     cuts: tuple[int, ...] = field(hash=False)
-    """The first code of each group, beginning with 0 and rising; may be millions, so the hash does not read them."""
+    """The first code of each group, ascending from 0; there may be millions, so they are not hashed."""
     further: int = field(default=2, hash=False)
-    """How many groups there are beyond those: `<missing>` and `<outside>`, or none."""
+    """The number of additional groups: `<missing>` and `<outside>`, or none."""
     groups: int = field(init=False, repr=False, compare=False, hash=True)
-    """How many groups there are, with `<missing>` and `<outside>` where the attribute has them."""
+    """The number of groups, including `<missing>` and `<outside>` if the attribute has them."""
     cells: int = field(init=False, repr=False, compare=False)
-    """How many cells the attribute has."""
+    """The number of cells of the attribute."""
     single: bool = field(init=False, repr=False, compare=False)
-    """Whether each value is a group of its own, so that a group's number is its code."""
+    """Whether each value is its own group, so that group numbers equal codes."""
 
     def __post_init__(self) -> None:
-        """Refuse groups that leave a value out, or take one twice."""
+        """Refuse groups that miss a value or overlap."""
         firsts = np.asarray(self.cuts, dtype=np.int64)
         if not firsts.size or firsts[0] != 0 or firsts[-1] >= self.size or np.any(firsts[1:] <= firsts[:-1]):
             raise InvalidArgument(
@@ -62,21 +62,21 @@ class Partition:
 
     @classmethod
     def of(cls, attribute: Attribute) -> Self:
-        """Return the declared bins, or one group for each value where none are declared."""
+        """Return the declared bins, or one group per value if none are declared."""
         cuts = None if isinstance(attribute, Category | Boolean) else attribute.starts
         firsts = tuple(range(attribute.size)) if cuts is None else cuts
         return cls.cut(attribute, firsts)
 
     @classmethod
     def every(cls, attribute: Attribute, width: int) -> Self:
-        """Return groups of `width` neighbouring codes; the last one may be smaller."""
+        """Return groups of `width` adjacent codes; the last one may be smaller."""
         if width < 1:
             raise InvalidArgument("width", width, "write a whole number from 1")
         return cls.cut(attribute, tuple(range(0, attribute.size, width)))
 
     @classmethod
     def cut(cls, attribute: Attribute, cuts: tuple[int, ...]) -> Self:
-        """Return the groups that begin with these codes."""
+        """Return the groups that begin at these codes."""
         return cls(attribute.name, attribute.size, cuts, attribute.cells - attribute.size)
 
     def table(self) -> NDArray[np.int64]:
@@ -85,7 +85,7 @@ class Partition:
         return np.concatenate([found, np.arange(len(self.cuts), self.groups)]).astype(np.int64)
 
     def span(self, group: int) -> tuple[int, int]:
-        """Return the first code of a group and the one after its last."""
+        """Return the first code of a group and the code after its last."""
         if not 0 <= group < self.groups:
             raise InvalidArgument("group", group, f"write a group's number, from 0 to {self.groups - 1}")
         if group >= len(self.cuts):
@@ -96,7 +96,7 @@ class Partition:
 
 
 def group_label(partition: Partition, attribute: Attribute, group: int) -> Label:
-    """Return the name of a group: the value itself where it is single, else the span as people write it.
+    """Return the label of a group: the value of a single-value group, otherwise the span as people write it.
 
     >>> from dodona.schema.attributes import Integer
     >>> age = Integer("age", 0, 110)
@@ -120,7 +120,7 @@ def group_label(partition: Partition, attribute: Attribute, group: int) -> Label
 
 
 def _interval_label(low: Fraction, high: Label, *, closed: bool) -> str:
-    """Return the interval; the last one takes its upper end in, as values above it are drawn there."""
+    """Return the interval; the last one includes its upper end, as values above are clamped to it."""
     end = format_decimal(high) if isinstance(high, Fraction) else high
     return f"[{format_decimal(low)}, {end}{']' if closed else ')'}"
 

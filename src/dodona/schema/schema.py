@@ -27,7 +27,7 @@ from dodona.schema.attributes import (
     validate_table_name,
 )
 
-# --- The domain: all attributes of a table, in the order of their declaration, and their algebra. ---
+# --- The domain: all attributes of a table, in order of declaration, and their algebra. ---
 
 
 class _ByName(dict[str, Attribute]):
@@ -39,20 +39,20 @@ class _ByName(dict[str, Attribute]):
 
 @dataclass(frozen=True, slots=True)
 class Domain:
-    """Attributes with names that differ, and not only in capitals. Its cells are the product of theirs."""
+    """Attributes whose names differ, ignoring case. Its cells are the product of theirs."""
 
     attributes: tuple[Attribute, ...] = field(hash=False)
     names: tuple[str, ...] = field(init=False, repr=False, compare=False, hash=True)
-    """The names, in order; the hash is theirs alone, as domains are looked up all the time."""
+    """The names, in order; only they are hashed, as lookups are frequent."""
     shape: tuple[int, ...] = field(init=False, repr=False, compare=False)
-    """How many cells each attribute has."""
+    """The number of cells of each attribute."""
     size: int = field(init=False, repr=False, compare=False)
-    """How many cells there are in all."""
+    """The total number of cells."""
     by_name: Mapping[str, Attribute] = field(init=False, repr=False, compare=False)
-    """The attribute of each name; an unknown name is an `InvalidArgument`."""
+    """The attributes by name; an unknown name raises `InvalidArgument`."""
 
     def __post_init__(self) -> None:
-        """Refuse two attributes of one name."""
+        """Refuse duplicate names."""
         listed = tuple(self.attributes)
         object.__setattr__(self, "attributes", listed)
         object.__setattr__(self, "names", tuple([attribute.name for attribute in listed]))
@@ -66,11 +66,11 @@ class Domain:
         """Return the domain of some attributes, in this domain's order."""
         kept = set(names)
         for name in kept:
-            self.by_name[name]  # an unknown name is an error
+            self.by_name[name]  # raises for an unknown name
         return type(self)(tuple(attribute for attribute in self.attributes if attribute.name in kept))
 
     def merge(self, other: Self) -> Self:
-        """Return the domain with the attributes of both; one that is in both must be the same."""
+        """Return the domain with the attributes of both; shared attributes must be equal."""
         for attribute in other.attributes:
             if attribute.name in self.by_name and self.by_name[attribute.name] != attribute:
                 raise InvalidArgument("other", attribute.name, "the two domains declare it differently")
@@ -84,11 +84,11 @@ class Domain:
         return iter(self.attributes)
 
     def __getitem__(self, name: str) -> Attribute:
-        """Return the attribute of a name."""
+        """Return the attribute with this name."""
         return self.by_name[name]
 
 
-# --- Which two tables must look alike. ---
+# --- The neighbour relation: which tables must be indistinguishable. ---
 
 
 class Neighbours(Enum):
@@ -100,7 +100,7 @@ class Neighbours(Enum):
     """The tables differ in one row; the size is public."""
 
 
-# --- The privacy unit: who is protected, in the owner's words. ---
+# --- The privacy unit: who is protected. ---
 
 
 MOST_ROWS = 10**6
@@ -118,21 +118,21 @@ class Unit:
 
     neighbours: Neighbours
     size: int
-    """How many rows there are about, declared and public: the 100% of a tolerance in percent."""
+    """The approximate number of rows, declared and public: the 100% of a tolerance in percent."""
     id: str | None
-    """The column that tells people apart; None where each row is protected by itself."""
+    """The column that identifies people; None if each row is protected individually."""
     rows: int
-    """How many rows of a person count."""
+    """The number of rows of a person that count."""
     about: str = field(init=False, repr=False, compare=False)
-    """What answers are about, in words, where not all rows may count; else nothing."""
+    """A sentence on what answers cover, if not all rows may count; otherwise empty."""
     fixed: bool = field(init=False, repr=False, compare=False)
-    """Whether all neighbours have as many rows, so that their number is public.
+    """Whether all neighbours have the same number of rows, which is then public.
 
-    A person who is replaced may have had more rows, or fewer, than the one who comes.
+    A replaced person may have had more or fewer rows than their replacement.
     """
 
     def __init__(self, *, neighbours: Neighbours | str, size: int, id: str | None = None, rows: int = 1) -> None:  # noqa: A002
-        """Take a cap on rows only with the column of people."""
+        """Take a cap on rows only together with the person column."""
         object.__setattr__(self, "neighbours", _parse_neighbours(neighbours))
         object.__setattr__(self, "size", to_integer(size, argument="size", lower=1, upper=LARGEST_SIZE))
         object.__setattr__(self, "id", id)
@@ -147,7 +147,7 @@ class Unit:
 
     @classmethod
     def each_row(cls, neighbours: Neighbours | str, *, size: int = 1) -> Self:
-        """Return the unit that protects each row by itself; prices do not depend on the size."""
+        """Return the unit that protects each row individually; prices do not depend on the size."""
         return cls(neighbours=neighbours, size=size)
 
 
@@ -159,20 +159,20 @@ def _parse_neighbours(value: Neighbours | str) -> Neighbours:
         raise InvalidArgument("neighbours", value, f"write {names}") from fault
 
 
-# --- The schema: which table, what its columns may hold, and who is protected. All of it is public. ---
+# --- The schema: the table, its columns, and the privacy unit. All of it is public. ---
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Schema:
-    """What an analyst may know of a table beforehand."""
+    """What an analyst may know of a table in advance."""
 
     table: str
-    """The name that analysts use."""
+    """The table name that analysts use."""
     domain: Domain
     unit: Unit
 
     def __post_init__(self) -> None:
-        """Refuse a schema that would answer questions about the column of people."""
+        """Refuse a schema that would allow questions about the person column."""
         validate_table_name(self.table, argument="table")
         person = self.unit.id
         if person is not None and person.casefold() in {name.casefold() for name in self.domain.names}:
@@ -190,7 +190,7 @@ class Schema:
         id: str | None = None,  # noqa: A002  the word of the dataset file
         rows: int = 1,
     ) -> Self:
-        """Return a schema of columns, in one call.
+        """Build a schema from columns in one call.
 
         >>> Schema.of("stays", Integer("age", 0, 110), Boolean("emergency"), size=200_000).domain.shape
         (113, 4)
@@ -203,7 +203,7 @@ class Schema:
         return hashlib.sha256(self.canonical().encode("ascii")).hexdigest()
 
     def canonical(self) -> str:
-        """Return the one spelling that the digest is taken of. It is permanent: ledgers depend on it."""
+        """Return the canonical text that the digest hashes. It is permanent: ledgers depend on it."""
         written = {
             "format": 1,
             "table": self.table,
@@ -218,22 +218,22 @@ class Schema:
         return json.dumps(written, sort_keys=True, ensure_ascii=True, separators=(",", ":"))
 
     def extends(self, older: Schema) -> bool:
-        """Whether this schema only adds columns, after those of the older one.
+        """Whether this schema only adds columns after those of the older one.
 
-        Which rows of a person count follows from the codes of all columns in their order. So a column that is added
-        at the end changes no question about the older ones; one that is added before them might.
+        Which rows of a person count depends on the codes of all columns in order. A column added at the end changes no
+        question about the older ones; one added before them might.
         """
         kept = self.domain.attributes[: len(older.domain.attributes)]
         return self.table == older.table and self.unit == older.unit and kept == older.domain.attributes
 
 
 def _canonical_attribute(attribute: Attribute) -> dict[str, object]:
-    """Return the permanent spelling of a column. What came later is left out where it is not used."""
+    """Return the permanent form of a column. Fields introduced later are omitted if unused."""
     written: dict[str, object] = {"name": attribute.name, "kind": attribute.kind}
     if attribute.source is not None:
         written["source"] = attribute.source
     if attribute.otherwise is not None:
-        plain = isinstance(attribute.otherwise, str | int)  # a truth is written as one
+        plain = isinstance(attribute.otherwise, str | int)  # a boolean is written as one
         written["otherwise"] = attribute.otherwise if plain else str(attribute.otherwise)
     match attribute:
         case Category(labels=labels):

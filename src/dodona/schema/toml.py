@@ -21,27 +21,27 @@ from typing import Self, TypeVar
 from dodona.errors import InvalidArgument, InvalidRequest, InvariantBroken
 from dodona.numbers import format_fraction, to_fraction, to_share
 
-# --- What is said about a file that cannot be taken: every mistake in it, each with its line. ---
+# --- Errors: every mistake in an invalid file, each with its line. ---
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class Mistake:
-    """One thing to put right: where, what is wrong, and what to write instead."""
+    """One mistake: where it is, what is wrong, and what to write instead."""
 
     line: int
-    """Counted from 1; 0 where the file as a whole is meant."""
+    """Counted from 1; 0 for the file as a whole."""
     key: str
-    """The dotted key, as in `columns.age.upper`; empty where there is none."""
+    """The dotted key, as in `columns.age.upper`; empty if there is none."""
     message: str
 
 
 class InvalidFile(InvalidRequest):
-    """A file has mistakes; all of them are told at once, in the order of their lines."""
+    """A file has mistakes; all of them are reported at once, in line order."""
 
     code = "invalid-file"
 
     def __init__(self, file: str, mistakes: Iterable[Mistake]) -> None:
-        """Keep the mistakes, and of the first one the line and the key."""
+        """Store the mistakes, and the line and key of the first one."""
         self.file = file
         self.mistakes = tuple(sorted(set(mistakes)))
         self.line = self.mistakes[0].line
@@ -51,11 +51,11 @@ class InvalidFile(InvalidRequest):
         super().__init__("\n".join([*heading, *told]))
 
 
-# --- On which line of a TOML text each key, table and list element is written, which Python's reader does not tell. ---
+# --- The line of each key, table and list element of a TOML text, which Python's parser does not report. ---
 
 
 TomlPath = tuple[str | int, ...]
-"""Where a value is: keys, and the places of list elements."""
+"""The path of a value: keys, and the positions of list elements."""
 
 _GAP = re.compile(r"(?:[ \t\n]|#[^\n]*)*")
 _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
@@ -70,7 +70,7 @@ _OTHER = re.compile(r"[^,\]}#\n]*")
 
 
 def toml_lines(text: str) -> dict[TomlPath, int]:
-    r"""Return the line of everything that has a name or a place in a text that `tomllib` accepts.
+    r"""Return the line of every key, table and list element in a text that `tomllib` accepts.
 
     >>> toml_lines('[columns.sex]\nlabels = ["f",\n  "m"]')[("columns", "sex", "labels", 1)]
     3
@@ -81,14 +81,14 @@ def toml_lines(text: str) -> dict[TomlPath, int]:
 
 
 class _LineScanner:
-    """One pass over a text that is known to be valid."""
+    """Scans a text known to be valid, in one pass."""
 
     def __init__(self, text: str) -> None:
         self.text = text
         self.at = 0
         self.lines: dict[TomlPath, int] = {(): 1}
         self.tables: dict[TomlPath, int] = {}
-        """How many tables each list of tables has so far."""
+        """The number of tables seen so far in each list of tables."""
         self._counted = (0, 1)
 
     def document(self) -> None:
@@ -98,7 +98,7 @@ class _LineScanner:
             here = self._header() if self.text[self.at] == "[" else self._pair(here)
 
     def _header(self) -> TomlPath:
-        """Read `[table]` or `[[tables]]`; return the path of what follows it."""
+        """Read `[table]` or `[[tables]]`; return the path of its content."""
         line = self._line()
         opening = "[[" if self.text.startswith("[[", self.at) else "["
         self.at += len(opening)
@@ -114,7 +114,7 @@ class _LineScanner:
         return self._enter(path, line)
 
     def _enter(self, path: TomlPath, line: int) -> TomlPath:
-        """Note a table; in a list of tables it is the last one."""
+        """Record a table; in a list of tables it is the last one."""
         self.lines.setdefault(path, line)
         if path in self.tables:
             path = (*path, self.tables[path] - 1)
@@ -122,7 +122,7 @@ class _LineScanner:
         return path
 
     def _pair(self, table: TomlPath) -> TomlPath:
-        """Read `key = value` of a table; return the table."""
+        """Read `key = value` in a table; return the table."""
         line = self._line()
         path = table
         for part in self._key():
@@ -149,7 +149,7 @@ class _LineScanner:
             self.at += 1
 
     def _value(self, path: TomlPath) -> None:
-        """Read a value, and the places of what is in it."""
+        """Read a value, and the positions of its elements."""
         self._skip()
         match self.text[self.at]:
             case "[":
@@ -183,19 +183,19 @@ class _LineScanner:
         return taken
 
     def _skip(self) -> bool:
-        """Pass blanks and comments; return whether anything is left."""
+        """Skip blanks and comments; return whether anything is left."""
         self._take(_GAP)
         return self.at < len(self.text)
 
     def _line(self) -> int:
-        """Return the line that the scan is on."""
+        """Return the current line."""
         at, line = self._counted
         line += self.text.count("\n", at, self.at)
         self._counted = (self.at, line)
         return line
 
 
-# --- What an owner wrote in a TOML file, read with care: every mistake is found, and told with its line. ---
+# --- Reading a TOML file: every mistake is collected and reported with its line. ---
 
 
 ValueT = TypeVar("ValueT")
@@ -214,13 +214,13 @@ _KINDS = (
 
 @dataclass(frozen=True, slots=True)
 class _ReaderState:
-    """What the nodes of one file share: where things are, which keys were asked for, what is wrong."""
+    """The state shared by the nodes of one file: lines, requested keys, and mistakes."""
 
     file: str
     lines: Mapping[TomlPath, int]
     mistakes: list[Mistake] = field(default_factory=list)
     asked: dict[TomlPath, set[str]] = field(default_factory=dict)
-    """For each table, the keys that somebody asked for."""
+    """For each table, the keys requested so far."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,16 +260,16 @@ class TomlTable:
 
     @property
     def keys(self) -> tuple[str, ...]:
-        """The keys of this table, in the order of the file."""
+        """The keys of this table, in file order."""
         return tuple(self.content)
 
     def has(self, key: str) -> bool:
-        """Whether the key is there. This counts as asking for it."""
+        """Whether the key is present. This counts as requesting it."""
         self.notes.asked.setdefault(self.path, set()).add(key)
         return key in self.content
 
     def text(self, key: str, *, example: str, default: str | None = None) -> str | None:
-        """Return a text that is not empty."""
+        """Return a non-empty text."""
         value = self._typed(key, str, "a text", example=example, default=default)
         if value is not None and not value.strip():
             self.note(key, f"is empty; write {example}")
@@ -277,7 +277,7 @@ class TomlTable:
         return value
 
     def choice(self, key: str, words: Sequence[str], *, default: str | None = None) -> str | None:
-        """Return one of some words."""
+        """Return one of the given words."""
         accepted = " or ".join([", ".join(f'"{word}"' for word in words[:-1]), f'"{words[-1]}"'][len(words) == 1 :])
         value = self._typed(key, str, "a text", example=f"{key} = {accepted}", default=default)
         if value is None or value in words:
@@ -290,7 +290,7 @@ class TomlTable:
         return self._typed(key, bool, "true or false", example=example, default=default)
 
     def whole(self, key: str, *, example: str, lower: int, upper: int, default: int | None = None) -> int | None:
-        """Return a whole number from lower to upper."""
+        """Return an integer from lower to upper."""
         value = self._typed(key, int, "a whole number", example=example, default=default)
         if value is None or lower <= value <= upper:
             return value
@@ -316,7 +316,7 @@ class TomlTable:
             return None
 
     def share(self, key: str, *, example: str, lower: Fraction, default: Fraction | None = None) -> Fraction | None:
-        """Return a part of a whole, from lower to 1: an exact number, or a percentage such as "50%"."""
+        """Return a share from lower to 1, written as an exact number or a percentage such as "50%"."""
         value = self.content.get(key)
         if not isinstance(value, str) or not value.rstrip().endswith("%"):
             return self.exact(key, example=example, lower=lower, upper=Fraction(1), default=default)
@@ -328,7 +328,7 @@ class TomlTable:
             return None
 
     def date(self, key: str, *, example: str) -> dt.date | None:
-        """Return a day."""
+        """Return a date."""
         value = self._typed(key, dt.date, "a day without quotes", example=example, default=None)
         if isinstance(value, dt.datetime):
             self.note(key, f"has a time; write a day without one, such as {example}")
@@ -349,7 +349,7 @@ class TomlTable:
         return None if found is None or wrong else tuple(map(str, found))
 
     def table(self, key: str, *, example: str) -> Self | None:
-        """Return the table of a key."""
+        """Return the table under a key."""
         value: dict[str, object] | None = self._typed(key, dict, "a table", example=example, default=None)
         return None if value is None else type(self)(value, (*self.path, key), self.notes)
 
@@ -365,7 +365,7 @@ class TomlTable:
         return tuple(type(self)(table, (*self.path, key, place), self.notes) for place, table in inner)
 
     def note(self, key: str | tuple[str | int, ...] | None, message: str) -> None:
-        """Note a mistake: the message goes on after the key's name. None stands for this table."""
+        """Note a mistake: the message continues after the key's name. None stands for this table."""
         path = (*self.path, *((key,) if isinstance(key, str) else key or ()))
         line = next(self.notes.lines[path[:end]] for end in range(len(path), -1, -1) if path[:end] in self.notes.lines)
         self.notes.mistakes.append(
@@ -373,7 +373,7 @@ class TomlTable:
         )
 
     def make(self, build: Callable[[], ValueT]) -> ValueT | None:
-        """Return what `build` makes; a refused argument is a mistake of the key with its name."""
+        """Return the result of `build`; a refused argument is a mistake at the key of the same name."""
         try:
             return build()
         except InvalidArgument as fault:
@@ -382,7 +382,7 @@ class TomlTable:
             return None
 
     def close(self) -> None:
-        """Note every key that nobody asked for."""
+        """Note every key that was never requested."""
         known = sorted(self.notes.asked.get(self.path, ()))
         for key in self.content:
             if key not in known:
@@ -413,7 +413,7 @@ class TomlTable:
 
 
 def _syntax_mistake(fault: Exception, text: str) -> Mistake:
-    """Return where the text stops being TOML."""
+    """Return the mistake at the position where the text is not valid TOML."""
     match = _AT_LINE.match(str(fault))
     if match is None:
         reason = "it is nested too deeply" if isinstance(fault, RecursionError) else "a number in it is too long"
@@ -425,12 +425,12 @@ def _syntax_mistake(fault: Exception, text: str) -> Mistake:
 
 
 def _describe_type(value: object) -> str:
-    """Return what sort of value was written."""
+    """Describe the type of a value."""
     return next((name for kind, name in _KINDS if isinstance(value, kind)), "a date or a time")
 
 
 def format_toml_path(path: TomlPath) -> str:
-    """Return a path as it is written in TOML, with places in brackets."""
+    """Format a path as in TOML, with positions in brackets."""
     name = ""
     for part in path:
         if isinstance(part, int):
@@ -442,13 +442,13 @@ def format_toml_path(path: TomlPath) -> str:
 
 
 def _suggest(word: str, words: Sequence[str]) -> str:
-    """Return a question after the likeliest word, if one is near."""
+    """Suggest the closest word as a question, if one is close."""
     found = difflib.get_close_matches(word, words, n=1, cutoff=0.6)
     return f" (did you mean {found[0]}?)" if found else ""
 
 
 def _shorten(value: object) -> str:
-    if isinstance(value, int) and value.bit_length() > _LONGEST_SHOWN * 4:  # Python writes no more than 4,300 digits
+    if isinstance(value, int) and value.bit_length() > _LONGEST_SHOWN * 4:  # Python prints at most 4,300 digits
         return f"{'-' * (value < 0)}{hex(abs(value))[:_LONGEST_SHOWN]}…"
     text = str(value)
     return text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}…"

@@ -1,6 +1,6 @@
 """Compile aggregates into the blocks to measure and the expressions to compute from them.
 
-Covers count, sum, avg, variances and quantiles. A block that several aggregates need is measured once.
+Covers count, sum, avg, variances and quantiles. A block shared by several aggregates is measured once.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ from dodona.sql.scope import InvalidSql, Scope
 
 
 FAN_OUT = 16
-"""How many groups of a level make one of the level above."""
+"""The number of groups of one level that form a group of the level above."""
 FINEST = 4_096
-"""How many groups the finest level has at most. A column with more values is told to this part of its range."""
+"""The maximum number of groups at the finest level, which limits the resolution for columns with more values."""
 
 
 def quantile_levels(attribute: Attribute) -> tuple[Partition, ...]:
-    """Return the levels of the tree; each group of one is made of whole groups of the next.
+    """Return the levels of the tree; each group of one level consists of whole groups of the next.
 
     >>> from dodona.schema.attributes import Integer
     >>> [len(level.cuts) for level in quantile_levels(Integer("age", 0, 110))]
@@ -46,15 +46,15 @@ def quantile_levels(attribute: Attribute) -> tuple[Partition, ...]:
     return tuple(found)
 
 
-# --- What is added up: the weight of a scalar in whole steps, what a step is worth, and the range that is public. ---
+# --- Summands: the weight of a scalar in integer steps, the value of a step, and the public range. ---
 
 
-_MOST_NARROWED = 32  # branches whose complements are worked out to narrow the range of the last one
+_MOST_NARROWED = 32  # branches whose complements are computed to narrow the range of the last one
 
 
 @dataclass(frozen=True, slots=True)
 class GridLine:
-    """What a leaf is on its grid: first + step·code of a column, or a constant."""
+    """A leaf on its grid: first + step·code of a column, or a constant."""
 
     first: Fraction
     step: Fraction = Fraction(0)
@@ -63,7 +63,7 @@ class GridLine:
 
 @dataclass(frozen=True, slots=True)
 class PublicRange:
-    """What no value is below or above, and the point of the grid nearest to the middle."""
+    """Public lower and upper bounds on a value, and the grid point nearest to the middle."""
 
     lower: Fraction
     upper: Fraction
@@ -71,7 +71,7 @@ class PublicRange:
 
 
 def grid_line(leaf: Leaf) -> GridLine | None:
-    """Return a leaf on its grid; NULL is 0, as it adds nothing. None where it is no number."""
+    """Return a leaf on its grid; NULL is 0, as it adds nothing. None if it is not a number."""
     if isinstance(leaf, Subject):
         found = numeric_grid(leaf.attribute)
         if found is None or leaf.part is not None:
@@ -84,7 +84,7 @@ def grid_line(leaf: Leaf) -> GridLine | None:
 
 
 def scalar_weight(scalar: Scalar, *, centre: Fraction = Fraction(0), power: int = 1) -> tuple[Weight, Fraction]:
-    """Return (value - centre)^power in whole steps, 0 where it is NULL, and what a step is worth."""
+    """Return (value - centre)^power in integer steps, 0 if NULL, and the value of a step."""
     lines = [(leaf, grid_line(leaf) or GridLine(Fraction(0))) for leaf in scalar.leaves]
     spans = [span for leaf, one in lines if leaf is not None for span in (one.first - centre, one.step)]
     unit = _common_unit(spans)
@@ -103,7 +103,7 @@ def scalar_weight(scalar: Scalar, *, centre: Fraction = Fraction(0), power: int 
 
 
 def public_range(scalar: Scalar, where: Predicate) -> PublicRange:
-    """Return the public range of a scalar in the rows that are meant."""
+    """Return the public range of a scalar over the selected rows."""
     found = _leaf_ranges(scalar, where) or _leaf_ranges(scalar, And(()))
     if not found:
         return PublicRange(Fraction(0), Fraction(0), Fraction(0))
@@ -114,7 +114,7 @@ def public_range(scalar: Scalar, where: Predicate) -> PublicRange:
 
 
 def weight_bound(weight: Weight) -> int:
-    """Return a number that no weight is above in size, also on the way to it."""
+    """Return a bound on the absolute weight, including intermediate results."""
     match weight:
         case ConstantWeight(value):
             return abs(value)
@@ -134,7 +134,7 @@ def weight_guards(weight: Weight) -> tuple[Predicate, ...]:
 
 
 def _leaf_ranges(scalar: Scalar, where: Predicate) -> list[tuple[Fraction, Fraction, Fraction]]:
-    """Return the least and the largest value of each leaf that may occur, and its step."""
+    """Return the minimum, the maximum and the step of each leaf that may occur."""
     guards = [guard for guard, _ in scalar.branches]
     others = [complement(guard) for guard in guards] if len(guards) <= _MOST_NARROWED else []
     found = []
@@ -155,7 +155,7 @@ def _leaf_ranges(scalar: Scalar, where: Predicate) -> list[tuple[Fraction, Fract
 
 
 def _possible_codes(meant: Predicate, attribute: Attribute) -> int:
-    """Return the values of a column that may occur, as far as a plain part of the condition says it."""
+    """Return the values of a column that may occur, as far as a simple part of the condition restricts them."""
     codes = (1 << attribute.size) - 1
     for part in meant.parts if isinstance(meant, And) else (meant,):
         if isinstance(part, Among) and part.attribute == attribute.name:
@@ -166,13 +166,13 @@ def _possible_codes(meant: Predicate, attribute: Attribute) -> int:
 
 
 def _common_unit(spans: list[Fraction]) -> Fraction:
-    """Return the largest unit of which all spans are whole multiples; 1 where there is none."""
+    """Return the largest unit that divides all spans; 1 if there is none."""
     denominator = math.lcm(*(span.denominator for span in spans))
     numerator = math.gcd(*(int(span * denominator) for span in spans))
     return Fraction(numerator, denominator) if numerator else Fraction(1)
 
 
-# --- Aggregates: the blocks that are measured for each of them, and what is shown of those. ---
+# --- Aggregates: the blocks measured for each, and the expressions shown. ---
 
 
 LARGEST_WEIGHT = 1 << 62
@@ -202,7 +202,7 @@ _HALF = Fraction(1, 2)
 
 @dataclass(frozen=True, slots=True)
 class Blocks:
-    """The blocks of a statement: one for each thing that is measured, however often it is shown."""
+    """The blocks of a statement: one for each measured quantity, however often it is shown."""
 
     where: Predicate
     keys: tuple[Key, ...]
@@ -211,17 +211,17 @@ class Blocks:
     def number(
         self, where: Predicate, weight: Weight = ONE, unit: Fraction = Fraction(1), further: tuple[Key, ...] = ()
     ) -> int:
-        """Return the number of a block, which is added where it is new."""
+        """Return the number of a block, adding it if it is new."""
         return self.found.setdefault(Block(where, (*self.keys, *further), weight, unit), len(self.found))
 
     def forget(self, after: int) -> None:
-        """Leave out all but the first blocks: what was added since is not needed."""
+        """Drop all but the first `after` blocks: those added since are not needed."""
         for block in list(self.found)[after:]:
             del self.found[block]
 
 
 def aggregate_name(node: exp.Expr) -> str | None:
-    """Return the name of an aggregate function; None where a node is none."""
+    """Return the name of an aggregate function; None if the node is not one."""
     if isinstance(node, exp.Filter | exp.WithinGroup):
         return aggregate_name(node.this)
     name = node.name.lower() if isinstance(node, exp.Anonymous) else type(node).__name__.lower()
@@ -231,7 +231,7 @@ def aggregate_name(node: exp.Expr) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class _Call:
-    """One aggregate as it is written: where it stands, its name, and the rows that it is about."""
+    """One aggregate call: its position, its name, and the rows it covers."""
 
     scope: Scope
     node: exp.Expr
@@ -241,16 +241,16 @@ class _Call:
 
     @property
     def written(self) -> str:
-        """The name as it was written."""
+        """The name as written."""
         return self.scope.word(self.node)
 
     def fault(self, what: str, instead: str) -> InvalidSql:
-        """Return the error that points at it."""
+        """Return an error that points at the call."""
         return self.scope.fault(self.node, what, instead)
 
 
 def compile_aggregate(scope: Scope, node: exp.Expr, blocks: Blocks) -> Expression:
-    """Return what an aggregate shows, and add the blocks that it needs."""
+    """Compile an aggregate to an expression, adding the blocks that it needs."""
     where, ordered = blocks.where, None
     inner = node
     if isinstance(inner, exp.Filter):
@@ -279,7 +279,7 @@ def compile_aggregate(scope: Scope, node: exp.Expr, blocks: Blocks) -> Expressio
 
 
 def _people_block(call: _Call, distinct: exp.Distinct) -> int:
-    """Return the block that counts people, each once; DISTINCT is for nothing else."""
+    """Return the block that counts each person once, the only use of DISTINCT."""
     if not call.scope.person(distinct.expressions[0]):
         raise call.scope.fault(distinct, *DISTINCT_REFUSAL)
     return call.blocks.number(call.where, PeopleWeight())
@@ -303,7 +303,7 @@ def _within_group_arguments(call: _Call, ordered: exp.Expr) -> list[exp.Expr]:
 
 
 def _quantile_level(call: _Call, arguments: list[exp.Expr]) -> Fraction:
-    """Return which part of the rows is below a quantile."""
+    """Return the level of a quantile."""
     if call.name in _EXTREMES:
         level = _EXTREMES[call.name]
         call.scope.warn(
@@ -336,7 +336,7 @@ def _quantile(call: _Call, value: Scalar, level: Fraction) -> Quantile:
 
 
 def _sum_mean_or_spread(call: _Call, value: Scalar) -> Expression:
-    """Return a sum, an average or a measure of spread."""
+    """Compile a sum, an average or a measure of spread."""
     for leaf in value.leaves:
         if grid_line(leaf) is None:
             of = (
@@ -349,7 +349,7 @@ def _sum_mean_or_spread(call: _Call, value: Scalar) -> Expression:
     if present == NOTHING != call.where:
         raise call.fault("This is NULL in every row.", f"Write {call.written} of a column of numbers.")
     span = public_range(value, present)
-    if span.lower == span.upper:  # so it is in every group that has rows, and nothing has to be measured
+    if span.lower == span.upper:  # the same in every group with rows, so nothing has to be measured
         return PublicValue(span.lower if call.name == "avg" else Fraction(0))
     total = _sum_block(call, present, scalar_weight(value, centre=span.centre))
     mean = Mean(total, call.blocks.number(present), span.centre, span.lower, span.upper)

@@ -24,11 +24,11 @@ from dodona.schema.attributes import MISSING, OUTSIDE, Attribute, Category, Date
 from dodona.sql.scalar import Constant, Leaf, Scalar, Subject, constant_number, date_part_values, scalar_from_leaf
 from dodona.sql.scope import Scope
 
-# --- Comparisons: the cells in which a column stands in some relation to a constant, and those in which it does not.
+# --- Comparisons: the cells where a column compares true with a constant, and those where it compares false. ---
 
 
 Truth = tuple[Predicate, Predicate]
-"""Where a condition is true, and where it is false. Elsewhere it is NULL."""
+"""Where a condition is true and where it is false. Elsewhere it is NULL."""
 ALWAYS_NULL: Truth = (NOTHING, NOTHING)
 ALWAYS_TRUE: Truth = (EVERYTHING, NOTHING)
 ALWAYS_FALSE: Truth = (NOTHING, EVERYTHING)
@@ -41,7 +41,7 @@ COMPARATORS: Mapping[str, Callable[[Any, Any], Any]] = {
     ">=": operator.ge,
 }
 MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
-"""The same relation, read from the other side; = and <> are their own."""
+"""The relation with its sides swapped; = and <> are symmetric."""
 _DAY = re.compile("[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _CELLS: tuple[Constant, ...] = (MISSING, OUTSIDE)
 _FAR = 10**9
@@ -53,7 +53,7 @@ class Mismatch(Exception):
 
 
 def compare_leaf(leaf: Leaf, relation: str, constant: Constant) -> Truth:
-    """Return where `leaf relation constant` is true, and where it is false."""
+    """Return where `leaf relation constant` is true and where it is false."""
     if leaf is None or constant is None:
         return ALWAYS_NULL
     if not isinstance(leaf, Subject):
@@ -65,7 +65,7 @@ def compare_leaf(leaf: Leaf, relation: str, constant: Constant) -> Truth:
 
 
 def compare_any(leaf: Leaf, constants: Iterable[Constant]) -> Truth:
-    """Return where a leaf is one of some constants: the pair of all the comparisons joined by OR."""
+    """Return where a leaf equals one of some constants: all comparisons joined by OR."""
     true: Predicate = NOTHING
     false: Predicate = EVERYTHING
     codes = 0
@@ -82,7 +82,7 @@ def compare_any(leaf: Leaf, constants: Iterable[Constant]) -> Truth:
 
 
 def match_like(subject: Subject, pattern: str, *, folded: Callable[[str], str]) -> Truth:
-    """Return where a label fits a pattern. What an outside text is is not known, so it neither fits nor fails."""
+    """Return where a label matches a pattern. An outside text is unknown, so it neither matches nor fails."""
     attribute = subject.attribute
     if not isinstance(attribute, Category):
         raise Mismatch(f"LIKE compares texts, and `{attribute.name}` holds none.", "Write = or BETWEEN.")
@@ -94,7 +94,7 @@ def match_like(subject: Subject, pattern: str, *, folded: Callable[[str], str]) 
 
 
 def matches_pattern(text: str, pattern: str) -> bool:
-    """Whether a text fits a pattern of LIKE: % stands for any text, _ for any character. Never more than both lengths.
+    """Whether a text matches a LIKE pattern: % is any text, _ any character. Time is bounded by the product of lengths.
 
     >>> matches_pattern("female", "%ma_e"), matches_pattern("female", "ma%")
     (True, False)
@@ -108,7 +108,7 @@ def matches_pattern(text: str, pattern: str) -> bool:
         elif sign is not None and sign in {"_", text[at]}:
             at, here = at + 1, here + 1
         elif star >= 0:
-            here, mark = star + 1, mark + 1  # the last % takes one character more; earlier ones need not change
+            here, mark = star + 1, mark + 1  # let the last % match one more character; earlier ones need not change
             at = mark
         else:
             return False
@@ -116,12 +116,12 @@ def matches_pattern(text: str, pattern: str) -> bool:
 
 
 def null_predicate(attribute: Attribute) -> Predicate:
-    """Return the rows in which a column is NULL; none where `otherwise` names what they count as."""
+    """Return the rows in which a column is NULL; none if `otherwise` says what they count as."""
     return among_mask(attribute, special_cell_mask(attribute, MISSING))
 
 
 def parse_date(text: str) -> dt.date:
-    """Return the day that a text writes down."""
+    """Parse a date literal."""
     try:
         if _DAY.fullmatch(text):
             return dt.date.fromisoformat(text)
@@ -131,7 +131,7 @@ def parse_date(text: str) -> dt.date:
 
 
 def _compare_constants(left: Constant, relation: str, right: Constant) -> Truth:
-    """Return the comparison of two constants: everywhere the same."""
+    """Compare two constants: the result is the same in every row."""
     if isinstance(left, dt.date) and isinstance(right, str):
         right = parse_date(right)
     elif isinstance(right, dt.date) and isinstance(left, str):
@@ -145,7 +145,7 @@ def _compare_constants(left: Constant, relation: str, right: Constant) -> Truth:
 
 
 def _compare_special_cell(attribute: Attribute, relation: str, cell: str) -> Truth:
-    """Return the comparison with one of the two further cells, which have no order."""
+    """Compare with `<missing>` or `<outside>`, which have no order."""
     if relation not in {"=", "<>"}:
         raise Mismatch(f"{cell} has no order.", f"Write `{attribute.name} = '{cell}'`.")
     try:
@@ -179,7 +179,7 @@ def _true_mask(subject: Subject, relation: str, constant: Constant) -> int:
 
 
 def _date_part_mask(attribute: Date, part: str, relation: str, constant: Constant) -> int:
-    """Return the days whose part stands in a relation to a number, or to a day."""
+    """Return the days whose date part compares true with a number or a day."""
     if part.startswith("trunc"):
         place = parse_date(constant) if isinstance(constant, str) else constant
         if not isinstance(place, dt.date):
@@ -197,11 +197,11 @@ def _date_part_mask(attribute: Date, part: str, relation: str, constant: Constan
     return int.from_bytes(np.packbits(holds, bitorder="little").tobytes(), "little")
 
 
-# --- Literals: constants as they are written, read exactly. ---
+# --- Literals: parsed exactly. ---
 
 
 LARGEST_BITS = 1_200
-"""How long numerators and denominators may grow in reckoning with constants: doubles need 1,075."""
+"""The maximum size of numerators and denominators in constant arithmetic: doubles need 1,075 bits."""
 _NUMBER = re.compile(r"([0-9]{1,60}([.][0-9]{0,60})?|[.][0-9]{1,60})([eE][+-]?[0-9]{1,3})?")
 _NUMBER_TYPES = frozenset(
     (
@@ -224,7 +224,7 @@ _TEXT_TYPES = frozenset(("TEXT", "VARCHAR", "CHAR", "NVARCHAR", "NCHAR"))
 
 
 def parse_number(text: str) -> Fraction | None:
-    """Return a number as it is written; None where it is none, or has more digits than anybody needs.
+    """Parse a number exactly; None if it is not a number or has too many digits.
 
     >>> parse_number("0.1"), parse_number("1e3"), parse_number("1e999"), parse_number("0x10")
     (Fraction(1, 10), Fraction(1000, 1), None, None)
@@ -239,12 +239,12 @@ def parse_number(text: str) -> Fraction | None:
 
 
 def is_small(value: Fraction) -> bool:
-    """Whether a number is still short enough to reckon on with."""
+    """Whether a number is still short enough for further arithmetic."""
     return max(value.numerator.bit_length(), value.denominator.bit_length()) <= LARGEST_BITS
 
 
 def type_kind(to: exp.Expr) -> str:
-    """Return what kind of value a type of SQL is: whole, number, text, date, boolean, or other."""
+    """Return the kind of a SQL type: whole, number, text, date, boolean, or other."""
     plain = isinstance(to, exp.DataType) and not to.expressions  # DECIMAL(5, 2) would round
     name = getattr(to.this, "value", "") if plain else ""
     if name in _WHOLE_TYPES:
@@ -257,7 +257,7 @@ def type_kind(to: exp.Expr) -> str:
 
 
 def cast_constant(value: Constant, to: str) -> Constant:
-    """Return a constant as another kind of value."""
+    """Cast a constant to another kind of value."""
     found: Constant = None
     match to, value:
         case "date", str():
@@ -279,7 +279,7 @@ def cast_constant(value: Constant, to: str) -> Constant:
 
 
 def cast_leaf(leaf: Leaf, to: str) -> Leaf:
-    """Return a leaf after a cast, which is known for constants, and for columns where it changes nothing."""
+    """Cast a leaf: supported for constants, and for columns that the cast does not change."""
     if not isinstance(leaf, Subject):
         return cast_constant(leaf, to)
     name, held = leaf.attribute.name, leaf.attribute.kind
@@ -295,7 +295,7 @@ def cast_leaf(leaf: Leaf, to: str) -> Leaf:
 
 
 def literal_constant(scope: Scope, node: exp.Expr) -> Constant:
-    """Return what a literal stands for."""
+    """Return the value of a literal."""
     if isinstance(node, exp.Null):
         return None
     if isinstance(node, exp.Boolean):
@@ -310,7 +310,7 @@ def literal_constant(scope: Scope, node: exp.Expr) -> Constant:
     return found
 
 
-# --- Arithmetic in a row: exact, and only as far as the result is still a number times a column plus a number. ---
+# --- Row arithmetic: exact, and only while the result stays affine in one column. ---
 
 
 _TWO_COLUMNS = "Two columns are reckoned together in one row."
@@ -318,7 +318,7 @@ _APART = "Ask for sums of each column, and reckon with the answers: sum(a) + sum
 
 
 def apply_arithmetic(scope: Scope, node: exp.Expr, left: Scalar, right: Scalar) -> Scalar:
-    """Return left + right and its like; at least one side must be a constant."""
+    """Return left + right or a similar operation; at least one side must be a constant."""
     if not left.branches and not isinstance(left.otherwise, Subject):
         fixed = left.otherwise
         return right.mapped(lambda leaf: _apply_to_leaves(scope, node, fixed, leaf))
@@ -329,12 +329,12 @@ def apply_arithmetic(scope: Scope, node: exp.Expr, left: Scalar, right: Scalar) 
 
 
 def constant_value(found: Scalar) -> Fraction | None:
-    """Return the number that a scalar is in every row; None where it is none."""
+    """Return the number that a scalar equals in every row; None if there is none."""
     return None if found.branches or isinstance(found.otherwise, Subject) else constant_number(found.otherwise)
 
 
 def _apply_to_leaves(scope: Scope, node: exp.Expr, left: Leaf, right: Leaf) -> Leaf:
-    """Return one step of arithmetic; NULL makes NULL."""
+    """Apply one arithmetic operation; NULL propagates."""
     if left is None or right is None:
         return None
     one, other = _affine(scope, node, left), _affine(scope, node, right)
@@ -358,7 +358,7 @@ def _apply_to_leaves(scope: Scope, node: exp.Expr, left: Leaf, right: Leaf) -> L
 
 
 def _affine(scope: Scope, node: exp.Expr, leaf: Leaf) -> tuple[Fraction, Fraction]:
-    """Return shift and scale of a leaf; a constant has scale 0."""
+    """Return the shift and scale of a leaf; a constant has scale 0."""
     if isinstance(leaf, Subject):
         if leaf.numeric and leaf.part is None:
             return leaf.shift, leaf.scale

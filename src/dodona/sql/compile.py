@@ -36,7 +36,7 @@ from dodona.sql.keys import CompiledKey, compile_key, default_key_name, key_rank
 from dodona.sql.parse import RELATIONS, flatten_chain, parse
 from dodona.sql.scope import InvalidSql, Scope
 
-# --- What is shown: arithmetic and conditions over aggregates, as post-processing of noisy values. ---
+# --- Output: arithmetic and conditions over aggregates, as post-processing of noisy values. ---
 
 
 _ARITHMETIC: dict[type[exp.Expr], str] = {exp.Add: "+", exp.Sub: "-", exp.Mul: "*", exp.Div: "/"}
@@ -48,23 +48,23 @@ _NO_KEY = (
 
 @dataclass(frozen=True, slots=True)
 class SelectContext:
-    """What may be shown in a statement: its keys, its blocks, and the columns that have names already."""
+    """What a statement may show: its keys, its blocks, and the columns named so far."""
 
     scope: Scope
     keys: tuple[Key, ...]
     compiled: dict[exp.Expr, CompiledKey]
-    """The keys by the expressions that they were compiled from; what is written in the same way is compiled once."""
+    """The keys by their source expressions, so that identical expressions are compiled once."""
     blocks: Blocks
     aliases: Mapping[str, Expression]
 
 
 def has_aggregate(node: exp.Expr) -> bool:
-    """Whether some part of an expression is an aggregate."""
+    """Whether an expression contains an aggregate."""
     return any(aggregate_name(part) is not None for part in node.walk())
 
 
 def compile_value(show: SelectContext, node: exp.Expr) -> Expression:
-    """Return an expression over aggregates and numbers."""
+    """Compile an expression over aggregates and numbers."""
     while isinstance(node, exp.Paren):
         node = node.this
     if aggregate_name(node) is not None:
@@ -91,12 +91,12 @@ def _arithmetic(show: SelectContext, node: exp.Expr) -> Expression:
         raise show.scope.fault(node.expression, "This divides by zero.", "Write another divisor.")
     if sign == "/" and left == right and not isinstance(left, LiteralExpression):
         show.blocks.forget(before)
-        return PublicValue(Fraction(1))  # a share of all in all, in every group that has rows
+        return PublicValue(Fraction(1))  # the share of all in all, in every group with rows
     return Arithmetic(sign, left, right)
 
 
 def _operand(show: SelectContext, node: exp.Expr) -> Expression:
-    """Return a part of a sum: anything but the name of a group, or a text."""
+    """Compile an operand: anything but a group label or a text."""
     found = compile_value(show, node)
     if isinstance(found, KeyLabel) or (isinstance(found, LiteralExpression) and isinstance(found.value, str)):
         raise show.scope.fault(node, "A name is not reckoned with.", "Show it in a column of its own.")
@@ -104,7 +104,7 @@ def _operand(show: SelectContext, node: exp.Expr) -> Expression:
 
 
 def find_key(show: SelectContext, node: exp.Expr) -> KeyLabel:
-    """Return the key that an expression without aggregates is."""
+    """Return the key that an expression without aggregates matches."""
     for column in node.find_all(exp.Column):
         show.scope.column(column)
     if not show.keys and not isinstance(node, exp.Anonymous):
@@ -123,7 +123,7 @@ def find_key(show: SelectContext, node: exp.Expr) -> KeyLabel:
 
 
 def compile_having(show: SelectContext, node: exp.Expr) -> Expression:
-    """Return a condition over the noisy values of a group."""
+    """Compile a condition over the noisy values of a group."""
     match node:
         case exp.Paren():
             return compile_having(show, node.this)
@@ -171,20 +171,20 @@ def _column(show: SelectContext, node: exp.Column) -> Expression:
     return find_key(show, node)
 
 
-# --- Compiling: from the text of one SELECT to a question. Only the text and the schema are looked at. ---
+# --- Compilation: from the text of one SELECT to a question. Only the text and the schema are read. ---
 
 
 LARGEST_LIMIT = 1 << 31
 _KEPT = 128
 _LONGEST_KEPT = _WIDEST_KEPT = 1 << 12
-"""The last questions are kept, unless the text is longer or a column of the table wider: they would be large."""
+"""Recent questions are cached unless the text or the widest column exceeds this, as they would be large."""
 _DECLARED = (
     "These are the declared values, which are public: nothing was counted, and whether any row has them is not said."
 )
 
 
 def compile_sql(text: str, schema: Schema) -> Question:
-    """Return the question that a text asks of a table; one that was asked lately is not compiled again.
+    """Compile a SQL text to a question about a table; recent results are cached.
 
     >>> from dodona.schema.attributes import Boolean, Integer
     >>> schema = Schema.of("stays", Integer("age", 0, 110), Boolean("emergency"), size=200_000)
@@ -197,7 +197,7 @@ def compile_sql(text: str, schema: Schema) -> Question:
     small = len(text) <= _LONGEST_KEPT and max(schema.domain.shape, default=0) <= _WIDEST_KEPT
     try:
         return _compile_once(text, schema) if small else _compile(text, schema)
-    except RecursionError:  # the depth is limited, but the stack may have been deep already
+    except RecursionError:  # the depth is limited, but the caller's stack may already be deep
         raise InvalidSql(text, 0, "This is nested too deeply.", "Write it in fewer levels.") from None
 
 
@@ -227,7 +227,7 @@ def _compile(text: str, schema: Schema) -> Question:
             raise scope.fault(
                 tree.expressions[0], "Nothing is counted or added up.", "Write an aggregate, such as count(*)."
             )
-        blocks.number(NOTHING)  # no answer depends on the rows: what is asked of the table is nothing, which is free
+        blocks.number(NOTHING)  # no answer depends on the rows: measure nothing, which is free
     for block in blocks.found:
         scope.bounded(tree.expressions[0], block.where, *weight_guards(block.weight))
     for one in keys:
@@ -255,7 +255,7 @@ _compile_once = lru_cache(maxsize=_KEPT)(_compile)
 
 @dataclass(frozen=True, slots=True)
 class _Item:
-    """One thing that is selected: its name, where one was written, its expression, and whether that aggregates."""
+    """One item of the select list: its alias if any, its expression, and whether that aggregates."""
 
     alias: str | None
     node: exp.Expr
@@ -272,7 +272,7 @@ class _Item:
 
 
 def _scope(text: str, schema: Schema, tree: exp.Select) -> Scope:
-    """Return the scope of a statement that asks the one table there is."""
+    """Return the scope of a statement over the only table."""
     origin = tree.args.get("from_")
     ask = f"Write FROM {schema.table}."
     if origin is None:
@@ -291,7 +291,7 @@ def _scope(text: str, schema: Schema, tree: exp.Select) -> Scope:
 
 
 def _distinct(scope: Scope, tree: exp.Select, items: list[_Item]) -> bool:
-    """Whether the statement asks which values there are: those that are declared, each once."""
+    """Whether the statement asks for the distinct values, which are the declared ones."""
     node = tree.args.get("distinct")
     if node is None:
         return False
@@ -301,7 +301,7 @@ def _distinct(scope: Scope, tree: exp.Select, items: list[_Item]) -> bool:
 
 
 def _keys(scope: Scope, tree: exp.Select, items: list[_Item], compiled: dict[exp.Expr, CompiledKey]) -> tuple[Key, ...]:
-    """Return what is grouped by, each once, in an order that does not depend on how it was written."""
+    """Return the GROUP BY keys without duplicates, in an order independent of how they were written."""
     group = tree.args.get("group")
     if tree.args.get("distinct") is not None:
         group = exp.Group(all=True)
@@ -333,7 +333,7 @@ def _keys(scope: Scope, tree: exp.Select, items: list[_Item], compiled: dict[exp
 
 
 def _resolve_group(scope: Scope, node: exp.Expr, items: list[_Item]) -> exp.Expr:
-    """Return the expression that is grouped by: an ordinal or an alias stands for what is selected."""
+    """Return the expression grouped by, resolving an ordinal or alias to the selected item."""
     meant = None
     if isinstance(node, exp.Literal) and not node.is_string:
         meant = items[_ordinal(scope, node, len(items))]
@@ -347,7 +347,7 @@ def _resolve_group(scope: Scope, node: exp.Expr, items: list[_Item]) -> exp.Expr
 
 
 def _ordinal(scope: Scope, node: exp.Literal, columns: int) -> int:
-    """Return the place of the column that a number means, from 0."""
+    """Return the zero-based position of the column that an ordinal refers to."""
     number = int(node.this) if str(node.this).isdecimal() and len(str(node.this)) < 9 else 0  # noqa: PLR2004
     if not 1 <= number <= columns:
         raise scope.fault(

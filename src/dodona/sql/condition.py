@@ -57,17 +57,17 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-# --- Membership: whether a value, or several values together, are in a list of constants. ---
+# --- Membership: whether a value, or a tuple of values, is in a list of constants. ---
 
 
 ScalarCompiler = Callable[[exp.Expr], Scalar]
 _Result = TypeVar("_Result")
-_COMBINATION_EFFORT = 16  # a table of combinations is kept, while most other work is forgotten
+_COMBINATION_EFFORT = 16  # a table of combinations is kept, while most other work is transient
 _NO_CONSTANT = ("This is no constant.", "Write constants into the list of IN.")
 
 
 def compile_in(scope: Scope, node: exp.Expr, read: ScalarCompiler) -> Truth:
-    """Return where IN is true, and where it is false."""
+    """Return where IN is true and where it is false."""
     members = node.args.get("expressions") or []
     if not members:
         raise scope.fault(node, "IN has no list here.", "Write IN (value, value, ...).")
@@ -90,12 +90,12 @@ def compile_in(scope: Scope, node: exp.Expr, read: ScalarCompiler) -> Truth:
 
 
 def compile_tuple_equality(scope: Scope, node: exp.Expr, read: ScalarCompiler) -> Truth:
-    """Return where several columns are equal to several constants, and where they are not."""
+    """Return where a tuple of columns equals a tuple of constants, and where it does not."""
     return _tuple_in_list(scope, node, [node.args["expression"]], read)
 
 
 def locate_mismatch(scope: Scope, node: exp.Expr, test: Callable[[], _Result]) -> _Result:
-    """Return what a test says; where two things do not fit, point at the node."""
+    """Run a test; if it finds a mismatch, raise an error that points at the node."""
     try:
         return test()
     except Mismatch as fault:
@@ -103,9 +103,9 @@ def locate_mismatch(scope: Scope, node: exp.Expr, test: Callable[[], _Result]) -
 
 
 def _tuple_in_list(scope: Scope, node: exp.Expr, members: Sequence[exp.Expr], read: ScalarCompiler) -> Truth:
-    """Return where a row of columns is one of some rows of constants.
+    """Return where a tuple of columns is one of some tuples of constants, and where it is not.
 
-    A row equals another if all its parts do, by AND; it is in a list if it equals any of it, by OR.
+    Tuples are equal if all their parts are, by AND; a tuple is in a list if it equals any member, by OR.
     """
     subjects = [_subject(scope, part, read) for part in node.this.expressions]
     known: dict[tuple[int, type, Constant], Truth] = {}
@@ -137,7 +137,7 @@ def _tuple_in_list(scope: Scope, node: exp.Expr, members: Sequence[exp.Expr], re
 def _combinations_truth(
     subjects: Sequence[Subject], attributes: Sequence[Attribute], pairs: Sequence[Sequence[Truth]]
 ) -> Truth:
-    """Return the rows by all combinations of cells: those that are equal, and those that differ."""
+    """Return the rows by combinations of cells: those that are equal and those that differ."""
     shape = [attribute.cells for attribute in attributes]
     equal, perhaps = np.zeros(shape, dtype=np.bool_), np.zeros(shape, dtype=np.bool_)
     for pair in pairs:
@@ -169,14 +169,14 @@ def _constant(scope: Scope, node: exp.Expr, read: ScalarCompiler) -> Constant:
     return found.otherwise
 
 
-# --- Functions of dates, compiled from the tree: `year(d)`, `extract(month FROM d)`, `date_trunc('month', d)`. ---
+# --- Date functions: `year(d)`, `extract(month FROM d)`, `date_trunc('month', d)`. ---
 
 
 _PART_NODES = (exp.Year, exp.Quarter, exp.Month, exp.Week, exp.Day, exp.DayOfMonth, exp.DayOfWeek, exp.DayOfYear)
 
 
 def compile_date_part(scope: Scope, node: exp.Expr, compiled: Callable[[exp.Expr], Scalar]) -> Scalar | None:
-    """Return a part of a date; None where the node is none."""
+    """Compile a date part; None if the node is not one."""
     if isinstance(node, exp.DateTrunc | exp.TimestampTrunc):
         return _truncate(scope, node, node.args["unit"].name, compiled(node.this))
     if isinstance(node, exp.Extract):
@@ -187,7 +187,7 @@ def compile_date_part(scope: Scope, node: exp.Expr, compiled: Callable[[exp.Expr
 
 
 def _part_by_name(scope: Scope, node: exp.Anonymous, compiled: Callable[[exp.Expr], Scalar]) -> Scalar | None:
-    """Return a part of a date by a name that the parser leaves as it is."""
+    """Compile a date part given by a function name that the parser does not know."""
     match node.name.lower(), node.expressions:
         case (("date_trunc" | "datetrunc"), [unit, inner]):
             return _truncate(scope, node, unit.name, compiled(inner))
@@ -220,10 +220,10 @@ def _date_attribute(scope: Scope, node: exp.Expr, inner: Scalar) -> Date:
     return leaf.attribute
 
 
-# --- Conditions and scalars of single rows, compiled from the tree. ---
+# --- Row conditions and scalars, compiled from the tree. ---
 
 
-_CHUNK = 64  # parts that are joined at once, so that long chains do not hold all their sets
+_CHUNK = 64  # parts joined at once, so that long chains do not hold all their sets
 _MOST_BRANCHES = 256
 _MOST_PAIRS = 256
 
@@ -236,7 +236,7 @@ def compile_condition(scope: Scope, node: exp.Expr) -> Truth:
 
 
 def compile_scalar(scope: Scope, node: exp.Expr) -> Scalar:
-    """Return the value of an expression in a row."""
+    """Compile an expression to its value in a row."""
     read = _SCALARS.get(type(node))
     if read is not None:
         return read(scope, node)
@@ -289,7 +289,7 @@ def _between(scope: Scope, node: exp.Expr) -> Truth:
 
 
 def _as_condition(scope: Scope, node: exp.Expr, found: Scalar) -> Truth:
-    """Return a scalar as a condition: a column of truth values, or a CASE of them."""
+    """Convert a scalar to a condition: a boolean column, or a CASE of booleans."""
     if any(leaf_truth(leaf) is None for leaf in found.leaves):
         raise scope.fault(node, "This is no condition.", "Write a comparison, such as age >= 65, or a boolean column.")
     return found.where(lambda leaf: (leaf_truth(leaf) or ALWAYS_NULL)[0]), found.where(
@@ -305,7 +305,7 @@ def _fold_in_chunks(join: Callable[..., Predicate], parts: list[Predicate]) -> P
 
 @dataclass(frozen=True, slots=True)
 class _Operand:
-    """One side of a comparison: where it stands, and what it is in a row. It is compiled once."""
+    """One side of a comparison: its node and its value in a row, compiled once."""
 
     node: exp.Expr
     value: Scalar
@@ -335,7 +335,7 @@ def _compare_leaves(left: Leaf, relation: str, right: Leaf) -> Truth:
 
 
 def _compare_scalars(scope: Scope, node: exp.Expr, sides: tuple[_Operand, _Operand], relation: str) -> Truth:
-    """Return a comparison of two scalars, leaf by leaf."""
+    """Compare two scalars, leaf by leaf."""
     left, right = sides[0].value, sides[1].value
     pairs = len(left.leaves) * len(right.leaves)
     if left.branches and right.branches and pairs > _MOST_PAIRS:
@@ -359,7 +359,7 @@ def _compare_scalars(scope: Scope, node: exp.Expr, sides: tuple[_Operand, _Opera
 
 
 def _null_safe(scope: Scope, node: exp.Expr) -> Truth:
-    """Return IS [NOT] DISTINCT FROM: true or false everywhere, NULL being a value like any other."""
+    """Compile IS [NOT] DISTINCT FROM: true or false everywhere, with NULL as an ordinary value."""
     sides = (
         _Operand(node.this, compile_scalar(scope, node.this)),
         _Operand(node.expression, compile_scalar(scope, node.expression)),
@@ -388,7 +388,7 @@ def _is(scope: Scope, node: exp.Expr) -> Truth:
 
 
 def _is_null(leaf: Leaf) -> Predicate:
-    """Return where a leaf is NULL. `<outside>` is not, though nothing is known of it."""
+    """Return where a leaf is NULL. `<outside>` is not NULL, although its value is unknown."""
     if isinstance(leaf, Subject):
         return null_predicate(leaf.attribute)
     return complement(leaf_present(leaf))
@@ -410,7 +410,7 @@ def _like(scope: Scope, node: exp.Expr) -> Truth:
 
 
 def _case(scope: Scope, node: exp.Expr) -> Scalar:
-    """Return a CASE: with conditions, or with a subject that is compared with one value after the other."""
+    """Compile a CASE: with conditions, or with a subject compared with each value in turn."""
     ifs = [node] if isinstance(node, exp.If) else node.args["ifs"]
     default = node.args.get("false" if isinstance(node, exp.If) else "default")
     if len(ifs) > _MOST_BRANCHES:
@@ -442,7 +442,7 @@ def _coalesce(scope: Scope, node: exp.Expr) -> Scalar:
 
 
 def _cast(scope: Scope, node: exp.Expr) -> Scalar:
-    """Return a cast of constants, or one that changes nothing."""
+    """Compile a cast of constants, or one that changes nothing."""
     to = type_kind(node.args["to"])
     inner = compile_scalar(scope, node.this)
     return locate_mismatch(scope, node, lambda: inner.mapped(lambda leaf: cast_leaf(leaf, to)))

@@ -33,14 +33,14 @@ _READ_AS: dict[type, ReadAs] = {Fraction: "number", bool: "boolean", dt.date: "d
 
 @dataclass(frozen=True, slots=True)
 class CompiledKey:
-    """The groups that an expression makes, and what they are to a program."""
+    """The groups of a key expression, and the type in which programs read them."""
 
     key: Key
     read_as: ReadAs = "value"
 
 
 def compile_key(scope: Scope, node: exp.Expr) -> CompiledKey:
-    """Return the groups that an expression makes: numbers may be extracted, and dates cut to their first day."""
+    """Compile a key expression to its groups: numbers may be extracted, and dates truncated to their first day."""
     while isinstance(node, exp.Paren):
         node = node.this
     if isinstance(node, exp.Anonymous) and node.name.lower() == _BIN:
@@ -58,7 +58,7 @@ def compile_key(scope: Scope, node: exp.Expr) -> CompiledKey:
 
 
 def default_key_name(scope: Scope, node: exp.Expr) -> str:
-    """Return the name that a key's column has where none was written."""
+    """Return the default column name of a key."""
     while isinstance(node, exp.Paren | exp.Cast):
         node = node.this
     if isinstance(node, exp.Column):
@@ -67,7 +67,7 @@ def default_key_name(scope: Scope, node: exp.Expr) -> str:
 
 
 def key_rank(one: Key) -> tuple[int, str, int, tuple[int, ...]]:
-    """Return what the keys of a block are sorted by, so that GROUP BY a, b and GROUP BY b, a are one question."""
+    """Return the sort rank of a key, so that GROUP BY a, b and GROUP BY b, a are the same question."""
     if isinstance(one, Partition):
         return 0, one.attribute, len(one.cuts), one.cuts
     return 1, repr(one), 0, ()
@@ -92,7 +92,7 @@ def _subject_key(scope: Scope, node: exp.Expr, subject: Subject) -> Key:
 
 
 def _date_part_key(attribute: Date, part: str) -> CaseKey:
-    """Return the groups of days that share a part, such as the month in any year."""
+    """Return the groups of days that share a date part, such as the month in any year."""
     subject = Subject(attribute, part=part)
     numbers = sorted(set(date_part_values(attribute, part).tolist()))
     branches = [(str(number), compare_leaf(subject, "=", Fraction(number))[0]) for number in numbers]
@@ -102,7 +102,7 @@ def _date_part_key(attribute: Date, part: str) -> CaseKey:
 
 
 def _bin_key(scope: Scope, node: exp.Anonymous) -> Partition:
-    """Return groups of one width, which begin at multiples of the width; without a width, the declared bins."""
+    """Return bins of equal width that begin at multiples of it; without a width, the declared bins."""
     column, *widths = node.expressions or [node]
     found = compile_scalar(scope, column) if column is not node else None
     subject = None if found is None or found.branches else found.otherwise
@@ -131,7 +131,7 @@ def _bin_key(scope: Scope, node: exp.Anonymous) -> Partition:
 
 
 def _case_key(found: Scalar) -> CaseKey:
-    """Return the groups of a CASE: one a label, however many branches give it."""
+    """Return the groups of a CASE: one per label, even if several branches give it."""
     last = _case_label(found.otherwise)
     labels = [_case_label(leaf) for _, leaf in found.branches]
     if len({*labels, last}) == len(labels) + 1:

@@ -1,4 +1,4 @@
-"""Parse a SQL text into the syntax tree of one SELECT, by an allow-list.
+"""Parse a SQL text into the syntax tree of one SELECT, using an allow-list.
 
 Every node and argument of the returned tree is on the list; anything else is refused with a reason. Length, depth and
 number of tokens are bounded before the parser runs.
@@ -17,7 +17,7 @@ from sqlglot.tokens import Tokenizer
 
 from dodona.sql.scope import InvalidSql, node_start
 
-# --- The grammar: which nodes of a syntax tree are known, and which of their arguments. All else is refused. ---
+# --- Grammar: the allowed nodes of a syntax tree and their arguments. Everything else is refused. ---
 
 
 RELATIONS: dict[type[exp.Expr], str] = {
@@ -28,7 +28,7 @@ RELATIONS: dict[type[exp.Expr], str] = {
     exp.GT: ">",
     exp.GTE: ">=",
 }
-"""The comparisons, as they are written."""
+"""The comparison operators, as written."""
 _PAIR = frozenset(("this", "expression"))
 _ONE = frozenset(("this",))
 _CALL = frozenset(("this", "expressions"))
@@ -192,10 +192,10 @@ REFUSED_KEYWORDS: Mapping[TokenType, tuple[str, str]] = {
     TokenType.HINT: ("Hints are not followed.", "Leave it out."),
     TokenType.INTO: ("An answer is not written into a table.", "Leave INTO out."),
 }
-"""Words and signs that no accepted question has, and what to say about them."""
+"""Keywords and symbols that no accepted query contains, with the explanation for each."""
 
 TUPLE_PARENTS = (exp.In, exp.EQ, exp.NEQ)
-"""Where several values may stand together."""
+"""The nodes in which a tuple may occur."""
 
 REFUSED_NODES: Mapping[type[exp.Expr], tuple[str, str]] = {
     exp.Distinct: DISTINCT_REFUSAL,
@@ -220,7 +220,7 @@ REFUSED_NODES: Mapping[type[exp.Expr], tuple[str, str]] = {
     exp.Upper: ("Labels are compared as they are declared.", "Write the labels with IN (...)."),
     exp.Mode: ("The most frequent value is a choice among groups.", "Write count(*) with GROUP BY and ORDER BY."),
 }
-"""Nodes that people try, and what to say about them."""
+"""Refused nodes that people try, with the explanation for each."""
 
 REFUSED_FUNCTIONS: Mapping[str, tuple[str, str]] = {
     "now": _ALWAYS,
@@ -228,11 +228,11 @@ REFUSED_FUNCTIONS: Mapping[str, tuple[str, str]] = {
     "getdate": _ALWAYS,
     "bin": ("bin() makes groups, not values.", "Write it in GROUP BY; write >= and < in WHERE."),
 }
-"""Functions that people try, and what to say about them."""
+"""Refused functions that people try, with the explanation for each."""
 
 
 def flatten_chain(node: exp.Expr) -> list[exp.Expr]:
-    """Return the parts of a chain of ANDs, or of ORs, without recursion."""
+    """Return the parts of a chain of ANDs or ORs, without recursion."""
     found: list[exp.Expr] = []
     waiting = [node]
     while waiting:
@@ -244,13 +244,13 @@ def flatten_chain(node: exp.Expr) -> list[exp.Expr]:
     return found
 
 
-# --- Parsing: from a text to the tree of one SELECT, every node and argument of which is known. ---
+# --- Parsing: from a text to the tree of one SELECT with only allowed nodes and arguments. ---
 
 
 LONGEST_TEXT = 100_000
 MOST_TOKENS = 20_000
 DEEPEST = 16
-"""How deep brackets and CASE may be nested: the parser takes up to thirty frames of Python's stack for each."""
+"""The maximum nesting of brackets and CASE: the parser takes up to thirty Python stack frames per level."""
 DEEPEST_TREE = 80
 _MOST_SIGNS = 40
 _SIGNS = frozenset((TokenType.NOT, TokenType.DASH, TokenType.PLUS, TokenType.TILDE))
@@ -273,7 +273,7 @@ _SIMPLER = "Write it in fewer levels, or ask several questions."
 
 
 def parse(text: str) -> exp.Select:
-    """Return the tree of the one SELECT that a text is."""
+    """Parse a text to the tree of its single SELECT."""
     tokens = _tokenize(text)
     _check_tokens(text, tokens)
     while tokens[-1].token_type is TokenType.SEMICOLON:
@@ -303,7 +303,7 @@ def _tokenize(text: str) -> list[Token]:
 
 
 def _check_tokens(text: str, tokens: list[Token]) -> None:
-    """Refuse what the parser need not see: other statements, depth, and signs that no question has."""
+    """Refuse other statements, excessive depth and forbidden symbols before the parser runs."""
     if not tokens or tokens[0].token_type is not TokenType.SELECT:
         start = tokens[0].start if tokens else 0
         if tokens and tokens[0].token_type in REFUSED_KEYWORDS:
@@ -330,7 +330,7 @@ def _check_tokens(text: str, tokens: list[Token]) -> None:
 
 
 def _check_commas(text: str, tokens: list[Token]) -> None:
-    """Refuse commas with nothing on one side, which the parser passes over."""
+    """Refuse commas with an empty side, which the parser ignores."""
     for before, token in pairwise((*tokens, None)):
         kind = TokenType.SEMICOLON if token is None else token.token_type
         stray = kind is TokenType.COMMA and before is not None and before.token_type in _OPENING
@@ -340,7 +340,7 @@ def _check_commas(text: str, tokens: list[Token]) -> None:
 
 
 def _check_types(text: str, tokens: list[Token]) -> None:
-    """Refuse the name of a type as a function: nested ones take the parser exponentially long."""
+    """Refuse type names used as functions: nested ones take the parser exponential time."""
     for index, token in enumerate(tokens[:-1]):
         if token.token_type in _TYPES and tokens[index + 1].token_type is TokenType.L_PAREN:
             if tokens[index - 1].token_type in {TokenType.ALIAS, TokenType.DCOLON}:
@@ -350,7 +350,7 @@ def _check_types(text: str, tokens: list[Token]) -> None:
 
 
 def _syntax_error(text: str, tokens: list[Token], fault: ParseError) -> InvalidSql:
-    """Return what the parser says, in our words, at the token where it stopped."""
+    """Reword the parser's error, pointing at the token where it stopped."""
     found = fault.errors[0] if fault.errors else {}
     place = (found.get("line"), found.get("col"))
     token = next((token for token in tokens if (token.line, token.col) == place), tokens[-1])
@@ -390,7 +390,7 @@ def _check_tree(text: str, tree: exp.Select) -> None:
 
 
 def _is_misplaced(node: exp.Expr) -> bool:
-    """Whether a node stands where it means nothing: several values, or DISTINCT but for one counted column."""
+    """Whether a node has no meaning in its place: a tuple, or DISTINCT other than on one counted column."""
     if isinstance(node, exp.Distinct) and isinstance(node.parent, exp.Select):
         return node.args.get("on") is not None
     if isinstance(node, exp.Distinct):

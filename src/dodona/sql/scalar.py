@@ -15,22 +15,22 @@ from dodona.query.predicate import EVERYTHING, NOTHING, Predicate, among_mask, c
 from dodona.schema.attributes import Attribute, Boolean, Category, Date
 from dodona.schema.partition import Partition
 
-# --- Scalars: the value of an expression in one row, as a rule that the row's cell alone decides. ---
+# --- Scalars: the value of an expression in one row, as a function of the row's cell alone. ---
 
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """A column: shift + scale·x of a number, a part of a date, or the column as it is."""
+    """A column: shift + scale·x of a number, a date part, or the unchanged column."""
 
     attribute: Attribute
     shift: Fraction = Fraction(0)
     scale: Fraction = Fraction(1)
     part: str | None = None
-    """The part of a date: `year`, ... for numbers, `trunc month`, ... for the first day."""
+    """The date part: `year`, ... for numbers, `trunc month`, ... for the first day."""
 
     @property
     def plain(self) -> bool:
-        """Whether it is the column as it is."""
+        """Whether it is the unchanged column."""
         return self.part is None and self.shift == 0 and self.scale == 1
 
     @property
@@ -51,7 +51,7 @@ _MOST_FOLDED = 8
 
 @dataclass(frozen=True, slots=True)
 class Scalar:
-    """The leaf of the first branch that holds, else the last one."""
+    """The leaf of the first branch that holds, otherwise the last one."""
 
     branches: tuple[tuple[Predicate, Leaf], ...]
     otherwise: Leaf
@@ -63,15 +63,15 @@ class Scalar:
 
     @property
     def width(self) -> int:
-        """How many cells the widest column has that it may be; 0 where it is always a constant."""
+        """The number of cells of the widest column among the leaves; 0 if all are constants."""
         return max((leaf.attribute.cells for leaf in self.leaves if isinstance(leaf, Subject)), default=0)
 
     def mapped(self, change: Callable[[Leaf], Leaf]) -> Scalar:
-        """Return the scalar with each leaf changed."""
+        """Return the scalar with each leaf transformed."""
         return Scalar(tuple((guard, change(leaf)) for guard, leaf in self.branches), change(self.otherwise))
 
     def where(self, test: Callable[[Leaf], Predicate]) -> Predicate:
-        """Return the rows whose leaf passes a test."""
+        """Return the rows whose leaf satisfies a test."""
         if len(self.branches) > _MOST_FOLDED:
             return self._flat(test)
         found = test(self.otherwise)
@@ -80,7 +80,7 @@ class Scalar:
         return found
 
     def _flat(self, test: Callable[[Leaf], Predicate]) -> Predicate:
-        """Return the same rows as a formula that is not deep, however many branches there are."""
+        """Return the same rows as a shallow formula, however many branches there are."""
         parts: list[Predicate] = []
         before: Predicate = NOTHING
         for guard, leaf in self.branches:
@@ -89,17 +89,17 @@ class Scalar:
         return disjunction(*parts, conjunction(test(self.otherwise), complement(before)))
 
     def present(self) -> Predicate:
-        """Return the rows in which it has a value."""
+        """Return the rows in which the scalar has a value."""
         return self.where(leaf_present)
 
 
 def scalar_from_leaf(leaf: Leaf) -> Scalar:
-    """Return the scalar that is the same rule for every row."""
+    """Return a scalar with the same leaf in every row."""
     return Scalar((), leaf)
 
 
 def if_then_else(guard: Predicate, then: Predicate, otherwise: Predicate) -> Predicate:
-    """Return the rows of `then` where the guard holds, and those of `otherwise` where it does not."""
+    """Return the rows of `then` where the guard holds, and those of `otherwise` elsewhere."""
     if EVERYTHING in {then, otherwise} or NOTHING in {then, otherwise}:  # keep it flat
         if then == otherwise:
             return then
@@ -112,7 +112,7 @@ def if_then_else(guard: Predicate, then: Predicate, otherwise: Predicate) -> Pre
 
 
 def build_case(branches: list[tuple[Predicate, Scalar]], otherwise: Scalar) -> Scalar:
-    """Return the scalar that is that of the first branch that holds."""
+    """Return the scalar of the first branch that holds, or `otherwise` if none does."""
     found: list[tuple[Predicate, Leaf]] = []
     for guard, scalar in branches:
         found.extend((conjunction(guard, inner), leaf) for inner, leaf in scalar.branches)
@@ -139,14 +139,14 @@ def leaf_present(leaf: Leaf) -> Predicate:
 
 
 def constant_number(leaf: Leaf) -> Fraction | None:
-    """Return a constant as a number: true is 1. None where it is none."""
+    """Return a constant as a number, with true as 1; None if it is not a number."""
     if isinstance(leaf, bool):
         return Fraction(leaf)
     return leaf if isinstance(leaf, Fraction) else None
 
 
 def leaf_truth(leaf: Leaf) -> tuple[Predicate, Predicate] | None:
-    """Return where a leaf is true and where it is false; None where it is no truth value."""
+    """Return where a leaf is true and where it is false; None if it is not boolean."""
     if leaf is None:
         return NOTHING, NOTHING
     if isinstance(leaf, bool):
@@ -156,18 +156,18 @@ def leaf_truth(leaf: Leaf) -> tuple[Predicate, Predicate] | None:
     return None
 
 
-# --- Parts of dates: what `year(d)`, `date_trunc('month', d)` and their like are for each day of a column. ---
+# --- Date parts: `year(d)`, `date_trunc('month', d)` and so on for each day of a column. ---
 
 
 PART_SYNONYMS = {"dayofmonth": "day", "dayofweek": "dow", "weekday": "dow", "dayofyear": "doy", "weekofyear": "week"}
-"""Other names of parts."""
+"""Alternative names of date parts."""
 _EPOCH = dt.date(1970, 1, 1).toordinal()
 _Numbers = NDArray[np.int64]
 
 
 @lru_cache(maxsize=64)
 def date_part_values(attribute: Date, part: str) -> _Numbers:
-    """Return the part of each day, in the order of the codes: a number, or the first day as an ordinal.
+    """Return the part of each day in code order: a number, or the first day as an ordinal.
 
     >>> from datetime import date
     >>> date_part_values(Date("d", date(2024, 1, 30), date(2024, 2, 2)), "month").tolist()
@@ -180,7 +180,7 @@ def date_part_values(attribute: Date, part: str) -> _Numbers:
 
 
 def date_partition(attribute: Date, unit: str) -> Partition:
-    """Return the days in groups of one unit; the first and the last group may be parts of one."""
+    """Return the days grouped by one unit; the first and the last group may be incomplete."""
     found = date_part_values(attribute, f"trunc {unit}")
     cuts = np.flatnonzero(np.diff(found, prepend=found[0] - 1))
     return Partition.cut(attribute, tuple(cuts.tolist()))
@@ -191,17 +191,17 @@ def _as_days(ordinals: _Numbers) -> NDArray[np.datetime64]:
 
 
 def _month(ordinals: _Numbers) -> _Numbers:
-    """Return the months since January of year 1970."""
+    """Return the months since January 1970."""
     return _as_days(ordinals).astype("datetime64[M]").astype(np.int64)
 
 
 def _first(ordinals: _Numbers, unit: str) -> _Numbers:
-    """Return the first day of the year or the month of each day."""
+    """Return the first day of each day's year or month."""
     return _as_days(ordinals).astype(f"datetime64[{unit}]").astype("datetime64[D]").astype(np.int64) + _EPOCH
 
 
 def _quarter(ordinals: _Numbers) -> _Numbers:
-    """Return the first day of the quarter of each day."""
+    """Return the first day of each day's quarter."""
     months = _month(ordinals)
     return (months - months % 3).astype("datetime64[M]").astype("datetime64[D]").astype(np.int64) + _EPOCH
 
@@ -212,7 +212,7 @@ def _weekday(ordinals: _Numbers) -> _Numbers:
 
 
 def _week(ordinals: _Numbers) -> _Numbers:
-    """Return the week, which belongs to the year of its Thursday (ISO 8601)."""
+    """Return the ISO 8601 week, which belongs to the year of its Thursday."""
     thursday = ordinals - _weekday(ordinals) + 3
     return (thursday - _first(thursday, "Y")) // 7 + 1
 
@@ -233,6 +233,6 @@ _PARTS: dict[str, Callable[[_Numbers], _Numbers]] = {
     "trunc day": lambda days: days + 0,
 }
 DATE_PARTS = tuple(part for part in _PARTS if not part.startswith("trunc"))
-"""Parts of a date that are numbers."""
+"""Date parts that are numbers."""
 TRUNCATION_UNITS = tuple(part.removeprefix("trunc ") for part in _PARTS if part.startswith("trunc"))
-"""What a date may be cut to."""
+"""The units that a date may be truncated to."""

@@ -16,7 +16,7 @@ from dodona.query.predicate import And, Or, Predicate
 from dodona.schema.attributes import Attribute, Category
 from dodona.schema.schema import Schema
 
-# --- What is wrong with a text of SQL: where it stands, what it is, and what to write instead. ---
+# --- Errors in a SQL text: the position, the problem, and what to write instead. ---
 
 
 _WIDEST = 100
@@ -24,13 +24,13 @@ _BEFORE = 60
 
 
 class InvalidSql(InvalidRequest):
-    """The text is not a question that can be answered. It was only read: no data were looked at."""
+    """The text is not a question that can be answered. It was only parsed: no data were accessed."""
 
     code = "invalid-sql"
     sqlstate = "42601"
 
     def __init__(self, text: str, start: int, what: str, instead: str) -> None:
-        """Point at a character of the text, say what is wrong there and what to write.
+        """Point at a character of the text and say what is wrong there and what to write.
 
         >>> print(InvalidSql("SELECT * FROM stays", 7, "`*` would show rows.", "Write count(*)."))
         Line 1, column 8:
@@ -47,7 +47,7 @@ class InvalidSql(InvalidRequest):
 
 
 def line_and_column(text: str, start: int) -> tuple[int, int]:
-    r"""Return the line and the column of a character, both from 1.
+    r"""Return the line and column of a character, both counted from 1.
 
     >>> line_and_column("SELECT\n  1", 9)
     (2, 3)
@@ -57,7 +57,7 @@ def line_and_column(text: str, start: int) -> tuple[int, int]:
 
 
 def _mark_position(text: str, start: int) -> str:
-    """Return the line that is meant, or the part of it around the place, and a caret below."""
+    """Return the line at a position, or an excerpt around it, with a caret below."""
     begin = text.rfind("\n", 0, start) + 1
     end = text.find("\n", start)
     line = text[begin : len(text) if end < 0 else end]
@@ -68,17 +68,17 @@ def _mark_position(text: str, start: int) -> str:
 
 
 def _printable(text: str) -> str:
-    """Return a text without what cannot be printed: names come from whoever asks, and go to a terminal."""
+    """Remove unprintable characters: names come from the analyst and go to a terminal."""
     return "".join(letter if letter.isprintable() else " " for letter in text)
 
 
-# --- The scope of a statement: its text, the names that it may use, and the warnings that came up. ---
+# --- The scope of a statement: its text, the names it may use, and its warnings. ---
 
 
 _WORDS: dict[type[exp.Expr], str] = {exp.Case: "case", exp.Distinct: "distinct", exp.Neg: "-", exp.Null: "null"}
-"""What a node begins with, where the parser keeps no place for it."""
+"""The first word of a node for which the parser keeps no position."""
 LARGEST_CONDITION = 10_000
-"""How many parts a condition may be made of."""
+"""The maximum number of parts of a condition."""
 DEEPEST_CONDITION = 64
 _LEAST_EFFORT = 1 << 14
 _MOST_EFFORT = 1 << 31
@@ -86,19 +86,19 @@ _MOST_EFFORT = 1 << 31
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """What names mean in one statement."""
+    """The meaning of names in one statement."""
 
     text: str
     schema: Schema
     tables: frozenset[str]
-    """What columns may be qualified by, in small letters."""
+    """The names that may qualify a column, in lower case."""
     warnings: dict[str, None] = field(default_factory=dict)
-    """Sentences, each once, in the order in which they came up."""
+    """Warnings without duplicates, in order of appearance."""
     effort: list[int] = field(default_factory=lambda: [0])
-    """How many cells have been looked at."""
+    """The number of cells examined so far."""
 
     def work(self, node: exp.Expr, cells: int) -> None:
-        """Count work, and refuse a question that takes longer to read than to answer."""
+        """Add to the effort, and refuse a question that takes longer to compile than to answer."""
         self.effort[0] += cells + _LEAST_EFFORT
         if self.effort[0] > _MOST_EFFORT:
             raise self.fault(node, "Too much is compared in this question.", "Write BETWEEN, or ask several questions.")
@@ -114,20 +114,20 @@ class Scope:
                 raise self.fault(node, "This condition is too large.", instead)
 
     def warn(self, sentence: str) -> None:
-        """Keep a sentence for whoever asked."""
+        """Record a warning for the analyst."""
         self.warnings[sentence] = None
 
     def fault(self, node: exp.Expr, what: str, instead: str) -> InvalidSql:
-        """Return the error that points at a node."""
+        """Return an error that points at a node."""
         return InvalidSql(self.text, node_start(node, self.text), what, instead)
 
     def word(self, node: exp.Expr) -> str:
-        """Return the word that a node begins with, such as the name of a function, in small letters."""
+        """Return the first word of a node, such as a function name, in lower case."""
         start, end = node.meta.get("start"), node.meta.get("end")
         return type(node).__name__.lower() if start is None or end is None else self.text[start : end + 1].lower()
 
     def column(self, node: exp.Expr) -> Attribute:
-        """Return the attribute that a column names; capitals make no difference."""
+        """Return the attribute that a column name refers to, ignoring case."""
         name = self._named(node)
         found = self.find(name)
         if found is None:
@@ -135,12 +135,12 @@ class Scope:
         return found
 
     def person(self, node: exp.Expr) -> bool:
-        """Whether a column names who a row is of."""
+        """Whether a column is the person identifier."""
         own = self.schema.unit.id
         return own is not None and self._named(node).casefold() == own.casefold()
 
     def _named(self, node: exp.Expr) -> str:
-        """Return the name of a column, which may be one of this table's alone."""
+        """Return the name of a column, which may be qualified only by this table."""
         identifier = node.this
         qualifier = node.args.get("table")
         if qualifier is not None:
@@ -152,7 +152,7 @@ class Scope:
         return identifier.name if isinstance(identifier, exp.Identifier) else node.name
 
     def find(self, name: str) -> Attribute | None:
-        """Return the attribute of a name, None where there is none."""
+        """Return the attribute with this name, or None."""
         known = self.schema.domain.by_name
         if name in known:
             return known[name]
@@ -173,7 +173,7 @@ class Scope:
 
 
 def node_start(node: exp.Expr, text: str) -> int:
-    """Return where a node begins: it knows its place itself, or its parts do, or the words and nodes before it."""
+    """Return where a node begins, from its own position, its parts, or the words and nodes before it."""
     places = [part.meta["start"] for part in node.walk() if part.meta.get("start") is not None]
     word = _WORDS.get(type(node))
     if places:
@@ -188,7 +188,7 @@ def node_start(node: exp.Expr, text: str) -> int:
 
 
 def _start_before(node: exp.Expr) -> int:
-    """Return the last place that is known before a node without one, in the order of reading."""
+    """Return the last known position before a node without one, in reading order."""
     last = 0
     for part in node.root().walk(bfs=False):
         if part is node:
