@@ -161,13 +161,17 @@ class Desk:
         except ReceiptReused:
             return None  # the hold was lost with a connection, and another caller has taken over the receipt
 
-    def recall(self, key: str) -> tuple[Receipt, Release] | None:
-        """Return what was bought under a key before; None if there is nothing, or it is not delivered yet."""
+    def recall(self, key: str, *, wait: bool = True) -> tuple[Receipt, Release] | None:
+        """Return what was bought under a key before; None where nothing was, or where it is not delivered yet.
+
+        Waits for another caller who may be asking under the same key right now, unless `wait` is off.
+        """
         ledger = self.dataset.ledger
         receipt = ledger.receipt(key, analyst=self.analyst)
         if receipt is None:
             return None
-        ledger.wait_for(receipt)  # another process may be using the same key right now
+        if wait:
+            ledger.wait_for(receipt)
         release = ledger.fetch(key, analyst=self.analyst)
         if release is None:
             return None

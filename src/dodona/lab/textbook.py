@@ -88,7 +88,7 @@ _HOMES = {
         "RandomizedResponse", "Coins", "Laplace", "GridLaplace", "Gaussian", "Exponential", "NoisyMax",
         "PermuteAndFlip", "IteratedSelection", "SparseVector",
     ),
-    "dodona.privacy.scores": ("Databases",),
+    "dodona.privacy.scores": ("DatabaseScores",),
     "dodona.privacy.sparse_vector": ("EstimateChecker", "exact_verdict", "claim_one"),
     "dodona.lab.weights": (
         "MultiplicativeWeights", "interactive_epsilon", "interactive_approximate", "cube_root", "square_root",

@@ -209,7 +209,7 @@ class KeyedSteps:
         """Return the result of this step from an earlier attempt at the run."""
         key = self._key(step)
         try:
-            recalled = self.desk.recall(key)
+            recalled = self.desk.recall(key, wait=False)  # a step that broke off in this process goes on
         except AnswerInterrupted:
             return self._lost(step)
         if recalled is None:
