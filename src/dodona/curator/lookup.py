@@ -243,14 +243,13 @@ class Lookup:
     def replay_planned(self, question: Question, planned: tuple[Noise, ...], request: Request) -> Found | None:
         """Return the release of any question, if it is as accurate as the planned measurement."""
         released = self.releases.recall(question.query)
-        best = _same_release(released, planned) or _best_per_block(released, planned)
-        if best is None:
-            return None
-        old = tuple(one.noise for one in best)
-        if old != planned and not self._as_good(question, old, planned, request):
-            return None
-        values = [value for one in best for value in one.values]
-        return Found(MeasuredValues(question, values, old), "replayed", best[0].receipt, reused=True)
+        for best in (_best_release(released), _best_per_block(released, planned)):
+            old = None if best is None else tuple([one.noise for one in best])
+            if best is None or old is None or (old != planned and not self._as_good(question, old, planned, request)):
+                continue
+            values = [value for one in best for value in one.values]
+            return Found(MeasuredValues(question, values, old), "replayed", best[0].receipt, reused=True)
+        return None
 
     def derive(self, replays: Sequence[Replay]) -> list[Found | None]:
         """Return the values of each question whose unreleased blocks follow accurately enough; else None."""
@@ -320,21 +319,20 @@ class Lookup:
         return all(error(*one, old) <= error(*one, new) for one in shaped)
 
 
-def _same_release(
-    released: Sequence[Sequence[ReleasedBlock] | None], planned: Sequence[Noise]
-) -> list[ReleasedBlock] | None:
-    """Return the blocks of one release with the planned noise: asked again, the answer stays the same.
+def _best_release(released: Sequence[Sequence[ReleasedBlock] | None]) -> list[ReleasedBlock] | None:
+    """Return the blocks of the most accurate release that has all of them; None if no release has.
 
-    Another release may have a more accurate block; mixing them would change the answer without a reason.
+    Another release may have one block more accurately; mixing them would change an answer without a reason.
     """
+    found: list[list[ReleasedBlock]] = []
     for receipt in dict.fromkeys([one.receipt for one in released[0] or ()]):
         blocks: list[ReleasedBlock] = []
-        for known, noise in zip(released, planned, strict=True):
-            same = [one for one in known or () if (one.receipt, one.noise) == (receipt, noise)]
+        for known in released:
+            same = [one for one in known or () if one.receipt == receipt]
             blocks += [one for one in same if not any(one is other for other in blocks)][:1]
         if len(blocks) == len(released):
-            return blocks
-    return None
+            found.append(blocks)
+    return min(found, key=lambda blocks: sum(one.noise.scale for one in blocks), default=None)
 
 
 def _best_per_block(

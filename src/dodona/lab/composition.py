@@ -52,7 +52,7 @@ def mechanism_group(epsilon: Exact, *, delta: Exact = 0, times: int = 1) -> Mech
     """Return mechanisms whose numbers may be written in any exact way.
 
     >>> mechanism_group("0.1", times=100)
-    Part(epsilon=Fraction(1, 10), delta=Fraction(0, 1), times=100)
+    MechanismGroup(epsilon=Fraction(1, 10), delta=Fraction(0, 1), times=100)
     """
     return MechanismGroup(validate_epsilon(epsilon), validate_delta(delta), validate_repetitions(times))
 
@@ -69,7 +69,7 @@ def basic(parts: Iterable[MechanismGroup]) -> EpsilonDelta:
     """Return (Σε, Σδ), exactly; it holds however the mechanisms are chosen.
 
     >>> basic([mechanism_group("0.1", times=10), mechanism_group("0.5", delta="1e-6")])
-    Pair(epsilon=Fraction(3, 2), delta=Fraction(1, 1000000))
+    EpsilonDelta(epsilon=Fraction(3, 2), delta=Fraction(1, 1000000))
 
     Theorem: basic-composition
     """
