@@ -317,7 +317,7 @@ from pathlib import Path
 sys.path.insert(0, os.getcwd())
 import pyarrow as pa, pyarrow.parquet
 from dodona.engines.spark import SparkSource
-from dodona.engines.spark_session import ENGINE
+from dodona.engines.spark_session import LOCAL_ENGINE
 from dodona.schema.attributes import Integer
 from dodona.schema.schema import Schema
 from dodona.query.query import Query
@@ -330,7 +330,7 @@ pa.parquet.write_table(pa.table({"age": [1, 2, 2, 7]}), folder / "rows.parquet")
 schema = Schema.of("t", Integer("age", 0, 3), size=9)
 first = SparkSource.parquet(schema, folder)
 second = SparkSource.parquet(schema, folder)
-context = ENGINE.session.sparkContext
+context = LOCAL_ENGINE.session.sparkContext
 found = {name: context.getConf().get(name) for name in ("spark.driver.host", "spark.ui.enabled", "spark.local.dir")}
 found["ui"] = context.uiWebUrl
 listening = {line.split()[1][:8] for line in Path("/proc/net/tcp").read_text().splitlines()[1:]}
@@ -338,13 +338,13 @@ first.close()
 first.close()
 query = Query.histogram(schema.domain, ["age"])
 found["values"] = values(second, query)
-ENGINE.session.stop()
+LOCAL_ENGINE.session.stop()
 try:
     second.exact(query)
 except SourceFailed as fault:
     found["fault"] = [str(fault), fault.__context__, fault.__cause__]
 second.close()
-found["left"] = [ENGINE.session, Path(found["spark.local.dir"]).parent.exists()]
+found["left"] = [LOCAL_ENGINE.session, Path(found["spark.local.dir"]).parent.exists()]
 third = SparkSource.parquet(schema, folder)
 found["again"] = values(third, query)
 third.close()

@@ -17,8 +17,12 @@ from dodona.lab.audit.patch import replacing
 from dodona.schema.schema import Neighbours
 
 SHARES = {case.name: case.share for case in all_cases()}
-RIGHT = [replace(trial, count=REDUCED // 4) if SHARES[trial.cases[0]] > 1 else trial for trial in right_trials(REDUCED)]
-"""Slow cases take a quarter of the samples, as many as clear mutants are caught by."""
+FEWEST = 100  # samples a table: the bound takes no fewer
+RIGHT = [
+    replace(trial, count=max(REDUCED // 4, FEWEST * share)) if (share := SHARES[trial.cases[0]]) > 1 else trial
+    for trial in right_trials(REDUCED)
+]
+"""Slow cases take a quarter of the samples, as many as clear mutants are caught by, and no fewer than the bound takes."""
 SLOW = [trial for trial in RIGHT if trial.count < REDUCED]
 CLEAR = frozenset(
     {
