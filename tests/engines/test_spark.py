@@ -369,13 +369,13 @@ from pathlib import Path
 sys.path.insert(0, os.getcwd())
 import numpy as np, pyarrow as pa, pyarrow.parquet
 from pyspark.sql import SparkSession
-from dodona.engines.answers import answers
+from dodona.engines.answers import answer_query
 from dodona.engines.spark import SparkSource
 from dodona.schema.attributes import Category, Integer, Number
 from dodona.schema.schema import Schema
 from dodona.query.predicate import among
 from dodona.query.query import Query
-from dodona.trusted.source import opened
+from dodona.trusted.source import unseal
 
 folder = Path(sys.argv[1]) / "rows"
 folder.mkdir()
@@ -408,7 +408,7 @@ def counted(asked):
     return columns
 others = Query.count(schema.domain, among(schema.domain["text"], [3]))
 query = Query.histogram(schema.domain, ["age"]).stacked(Query.sum(schema.domain, "x"), others)
-told = opened(answers(query, source._table, rows=schema.unit.size, fetch=counted))
+told = unseal(answer_query(query, source._table, rows=schema.unit.size, fetch=counted))
 right = [int(value) for value in told] == [*ages.tolist(), total, 22 * rows]
 session.stop()
 print(json.dumps({"right": right, "rows": sum(fetched), "cells": query.values, "size": size, "memory": memory}))

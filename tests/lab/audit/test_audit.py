@@ -22,7 +22,7 @@ RIGHT = [
     replace(trial, count=max(REDUCED // 4, FEWEST * share)) if (share := SHARES[trial.cases[0]]) > 1 else trial
     for trial in right_trials(REDUCED)
 ]
-"""Slow cases take a quarter of the samples, as many as clear mutants are caught by, and no fewer than the bound takes."""
+"""Slow cases take a quarter of the samples, which clear mutants are caught by, but no fewer than the bound takes."""
 SLOW = [trial for trial in RIGHT if trial.count < REDUCED]
 CLEAR = frozenset(
     {
