@@ -25,7 +25,8 @@ from dodona.ledger.entries import Release
 from dodona.privacy.budget import FREE, Price
 from dodona.privacy.measurement import Noise, noises_from_text
 from dodona.query.canonical import query_digest
-from dodona.query.query import Block
+from dodona.query.predicate import Among, And
+from dodona.query.query import Block, ConstantWeight
 from dodona.query.question import AnswerColumn, Question, Total
 
 if TYPE_CHECKING:
@@ -46,12 +47,28 @@ def distinct_questions(asked: Sequence[Question], request: Request) -> tuple[tup
     known: dict[Hashable, int] = {}
     once: list[Question] = []
     places = []
-    for question in asked:
-        place = known.setdefault(_meaning(question, request), len(once))
+    blocks = None if isinstance(request.within, ColumnTolerances) else _conjunctions(asked)
+    for number, question in enumerate(asked):
+        meaning = _meaning(question, request) if blocks is None else blocks[number]
+        place = known.setdefault(meaning, len(once))
         if place == len(once):
             once.append(question)
         places.append(place)
     return tuple(once), places
+
+
+def _conjunctions(asked: Sequence[Question]) -> list[Block] | None:
+    """Return the block of each question if all are counts of plain conjunctions: those are equivalent only if equal."""
+    blocks = [question.single_total for question in asked]
+    plain = [
+        block
+        for block in blocks
+        if block is not None
+        and type(block.where) is And
+        and type(block.weight) is ConstantWeight
+        and {*map(type, block.where.parts)} <= {Among}
+    ]
+    return plain if len(plain) == len(blocks) else None
 
 
 def _meaning(question: Question, request: Request) -> Hashable:
@@ -234,6 +251,8 @@ class Lookup:
     def replay(self, asked: Sequence[Resolved]) -> list[Replay]:
         """Return, for each question of counts and sums, the releases of its blocks that are accurate enough."""
         with self.releases.lock:
+            if len(asked) > 1 and not self.releases.tells:
+                return [Replay.nothing(one) for one in asked]
             return [Replay(one, self._recall(one)) for one in asked]
 
     def _recall(self, one: Resolved) -> tuple[ReleasedBlock | None, ...]:
@@ -276,9 +295,11 @@ class Lookup:
     def _derived(self, one: Replay, following: Iterator[KnownValues | None]) -> Found | None:
         """Return the values of a question; blocks that are still unknown may be combined from single answers."""
         question, demands = one.question.question, one.question.demands or ()
+        known = [next(following) if released is None else released for released in one.released]
+        if len(known) == 1 and isinstance(known[0], KnownValues):  # nearly all questions of a batch
+            return Found(DerivedValues(question, (known[0].values,), (known[0].laws,)), "derived", None, reused=True)
         values: list[Sequence[float] | NDArray[np.float64]] = []
         laws: list[tuple[ErrorLaw, ...]] = []
-        known = [next(following) if released is None else released for released in one.released]
         for demand, block in zip(demands, known, strict=True):
             if isinstance(block, ReleasedBlock):
                 values.append(block.values)
