@@ -160,6 +160,16 @@ def test_what_was_measured_is_told_again_as_it_was_though_a_part_of_it_was_told_
     assert again.rows == first.rows
 
 
+def test_of_releases_by_two_laws_each_is_replayed_where_it_was_asked_for():
+    asked = curator(kept=ledger(Budget(1, "1e-9", "zcdp")))
+    text = "SELECT sex, count(*) FROM stays GROUP BY sex"
+    wishes = ({"epsilon": "0.2"}, {"epsilon": "0.05", "confidence": 0.5})
+    first = [asked.ask(text, **wish, max_price=1) for wish in wishes]
+    again = [asked.ask(text, **wish, max_price=1) for wish in wishes]
+    assert [one.source for one in first] == ["measured", "measured"]
+    assert [(one.source, one.price.share) for one in again] == [("replayed", 0), ("replayed", 0)]
+
+
 def test_questions_of_one_batch_that_mean_the_same_are_measured_once():
     kept = ledger()
     asked = curator(kept=kept)

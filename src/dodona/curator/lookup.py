@@ -18,7 +18,7 @@ from dodona.curator.rent_or_buy import CountDemand
 from dodona.curator.request import Request
 from dodona.errors import InvariantBroken
 from dodona.knowledge.knowledge import may_be_exact
-from dodona.knowledge.measurements import KnownValues
+from dodona.knowledge.measurements import KnownValues, noise_variance
 from dodona.knowledge.patterns import CountPattern, find_pattern
 from dodona.knowledge.releases import ReleasedBlock, ReleasedBlocks
 from dodona.ledger.entries import Release
@@ -262,7 +262,7 @@ class Lookup:
     def replay_planned(self, question: Question, planned: tuple[Noise, ...], request: Request) -> Found | None:
         """Return the release of any question, if it is as accurate as the planned measurement."""
         released = self.releases.recall(question.query)
-        for best in (_best_release(released), _best_per_block(released, planned)):
+        for best in (*_whole_releases(released), _best_per_block(released, planned)):
             old = None if best is None else tuple([one.noise for one in best])
             if best is None or old is None or (old != planned and not self._as_good(question, old, planned, request)):
                 continue
@@ -340,10 +340,11 @@ class Lookup:
         return all(error(*one, old) <= error(*one, new) for one in shaped)
 
 
-def _best_release(released: Sequence[Sequence[ReleasedBlock] | None]) -> list[ReleasedBlock] | None:
-    """Return the blocks of the most accurate release that has all of them; None if no release has.
+def _whole_releases(released: Sequence[Sequence[ReleasedBlock] | None]) -> list[list[ReleasedBlock]]:
+    """Return the blocks of each release that has all of them, the most accurate release first.
 
-    Another release may have one block more accurately; mixing them would change an answer without a reason.
+    Another release may have one block more accurately; mixing them would change an answer without a reason. All are
+    tried, as of two noise laws each may be the better one at some confidence.
     """
     found: list[list[ReleasedBlock]] = []
     for receipt in dict.fromkeys([one.receipt for one in released[0] or ()]):
@@ -353,7 +354,7 @@ def _best_release(released: Sequence[Sequence[ReleasedBlock] | None]) -> list[Re
             blocks += [one for one in same if not any(one is other for other in blocks)][:1]
         if len(blocks) == len(released):
             found.append(blocks)
-    return min(found, key=lambda blocks: sum(one.noise.scale for one in blocks), default=None)
+    return sorted(found, key=lambda blocks: sum(noise_variance(one.noise) for one in blocks))
 
 
 def _best_per_block(
