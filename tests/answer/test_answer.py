@@ -11,6 +11,7 @@ from dodona.answer import FREE, Answer, Estimate, MeasuredValues, Price, make_an
 from dodona.errors import InvalidArgument, InvalidRequest
 from dodona.lab.mechanisms import Gaussian, Laplace
 from dodona.privacy.accuracy import sampling_error
+from dodona.privacy.events import LaplaceEvent
 from dodona.query.predicate import EVERYTHING
 from dodona.query.query import Block, Query, column_weight
 from dodona.query.question import (
@@ -30,12 +31,12 @@ from dodona.query.question import (
 )
 from dodona.schema.attributes import Category, Integer, Number
 from dodona.schema.partition import Partition
-from dodona.schema.schema import Domain
+from dodona.schema.schema import Domain, Neighbours
 
 SEX = Category("sex", ["female", "male", "other"])
 STAY = Number("stay", 0, 365, "0.25")
 DOMAIN = Domain((SEX, STAY, Integer("age", 0, 110)))
-PRICE = Price(Fraction(1, 80), 0.25)
+PRICE = Price(Fraction(1, 80), (LaplaceEvent(1, Fraction(4), Neighbours.REPLACE),))
 NOISE = Laplace(scale=10)
 COUNT, STAYS = Total(0), Total(1)
 

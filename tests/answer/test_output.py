@@ -15,18 +15,19 @@ from dodona.answer import ExpectedAccuracy, MeasuredValues, Offer, Price, make_a
 from dodona.answer.rows import Estimate, decimal_places, format_number, round_outward
 from dodona.errors import InvalidRequest
 from dodona.lab.mechanisms import Laplace
+from dodona.privacy.events import LaplaceEvent
 from dodona.query.predicate import EVERYTHING
 from dodona.query.query import Block, Query, column_weight
 from dodona.query.question import AnswerColumn, Arithmetic, KeyLabel, LiteralExpression, Mean, Quantile, Question, Total
 from dodona.schema.attributes import Category, Date, Integer
 from dodona.schema.partition import Partition
-from dodona.schema.schema import Domain
+from dodona.schema.schema import Domain, Neighbours
 
 AGE = Integer("age", 0, 3)
 WARD = Category("ward", ["<b>east</b>", "west & south"])
 DAY = Date("day", date(2024, 1, 1), date(2024, 1, 31))
 DOMAIN = Domain((WARD, AGE, DAY))
-PRICE = Price(Fraction(1, 80), 0.25)
+PRICE = Price(Fraction(1, 80), (LaplaceEvent(1, Fraction(4), Neighbours.REPLACE),))
 
 
 def wards():
@@ -84,7 +85,7 @@ def test_json_has_a_form_that_stays() -> None:
     assert told["columns"][:2] == [{"name": "ward", "kind": "label"}, {"name": "n", "kind": "estimate"}]
     assert told["rows"][0][:2] == ["<b>east</b>", {"value": 800, "low": 785, "high": 815}]
     assert told["rows"][2][3] == {"value": None, "low": None, "high": None}
-    assert told["price"] == {"share": "1/80", "epsilon": 0.25}
+    assert told["price"] == {"share": "1/80", "epsilon": pytest.approx(0.25)}
     assert (told["receipt"], told["head"], told["version"], told["against"]) == ("abc", "def", "2026-10", "table")
     assert told["accuracy"][0] == {"column": "n", "worst": 15.0, "typical": 15.0}
     assert told["accuracy"][2]["worst"] is None

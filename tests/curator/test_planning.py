@@ -52,7 +52,7 @@ def test_counts_and_sums_of_a_batch_may_be_as_far_off_as_each_of_them_alone(with
 
 
 def _target(within, question):
-    from dodona.answer.tolerance import resolve_tolerance
+    from dodona.curator.tolerance import resolve_tolerance
     from dodona.privacy.accuracy import Accuracy
 
     tolerance = resolve_tolerance(question, question.columns[0], within, size=SCHEMA.unit.size)

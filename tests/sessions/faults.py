@@ -74,7 +74,7 @@ FAULTS = {
     "a tolerance is taken for more than it says": Fault(
         (
             replacing(
-                "dodona.answer.tolerance",
+                "dodona.curator.tolerance",
                 "    return float(number)",
                 "    return 1.5 * float(number)",
                 symbol="_resolve_column",
@@ -114,7 +114,7 @@ FAULTS = {
             replacing(
                 "dodona.curator.ladder",
                 "        price = FREE if order is None else self._price(order)",
-                "        price = FREE if order is None else Price(order.share / 2, 1.0)",
+                "        price = FREE if order is None else Price(order.share / 2, (order.event,), self.budget.delta)",
                 symbol="Ladder.offer",
             ),
         ),

@@ -4,7 +4,7 @@
 - `measured`, `derived`: the values behind an answer, newly measured or derived from earlier releases
 - `laws`, `sums`: the laws of their errors, and `half_width`
 - `evaluation`, `bands`, `ratios`, `quantiles`, `view`: intervals of expressions over those values
-- `tolerance`, `prediction`: how accurate an answer must be, and how accurate it would be
+- `prediction`: how accurate an answer would be
 - `rows`, `display`, `picture`: rows, text and drawings of an answer
 """
 
@@ -15,7 +15,6 @@ from dodona.answer.measured import MeasuredValues
 from dodona.answer.offer import ExpectedAccuracy, Offer
 from dodona.answer.prediction import predict_half_width
 from dodona.answer.rows import Estimate
-from dodona.answer.tolerance import Tolerance, full_scale, resolve_tolerance
 from dodona.privacy.budget import FREE, Price
 
 __all__ = [
@@ -34,9 +33,6 @@ __all__ = [
     "NoiseSum",
     "Offer",
     "Price",
-    "Tolerance",
-    "full_scale",
     "make_answer",
     "predict_half_width",
-    "resolve_tolerance",
 ]

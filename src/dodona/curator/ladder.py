@@ -14,7 +14,6 @@ from functools import partial
 
 from dodona.answer.answer import Answer, make_answer
 from dodona.answer.offer import Offer
-from dodona.answer.tolerance import validate_tolerances
 from dodona.curator.beyond_budget import BeyondBudget, best_affordable
 from dodona.curator.confirm import Confirmer
 from dodona.curator.desk import (
@@ -30,13 +29,13 @@ from dodona.curator.planner import Planner
 from dodona.curator.predictions import ModelTracker
 from dodona.curator.rent_or_buy import Buyer, PurchaseOrder, RentOrBuyRule
 from dodona.curator.request import Request
+from dodona.curator.tolerance import validate_tolerances
 from dodona.errors import InvariantBroken
 from dodona.knowledge.releases import ReleasedBlocks
 from dodona.ledger.entries import Release
 from dodona.ledger.errors import BudgetExhausted, KeyReused
 from dodona.privacy.accuracy import to_failure_probability
 from dodona.privacy.budget import FREE, Price
-from dodona.privacy.conversion import standalone_epsilon
 from dodona.query.canonical import query_digest
 from dodona.query.query import Query
 from dodona.query.question import Question
@@ -402,7 +401,7 @@ class Ladder:
         )
 
     def _price(self, order: PurchaseOrder) -> Price:
-        return Price(order.share, standalone_epsilon(order.event, self.budget.delta))
+        return Price(order.share, (order.event,), self.budget.delta)
 
     def affordable(self, call: Call, most: Fraction) -> AffordableRequest | None:
         """Return nearly the best accuracy that a share of the budget buys; several questions may be bought together."""

@@ -9,7 +9,6 @@ from fractions import Fraction
 from functools import lru_cache
 
 from dodona.answer.prediction import predict_half_width
-from dodona.answer.tolerance import ColumnTolerances, Tolerance, resolve_tolerance
 from dodona.curator.request import (
     NoiseType,
     Request,
@@ -23,6 +22,7 @@ from dodona.curator.request import (
     unit_scale_cost,
     widest_noise,
 )
+from dodona.curator.tolerance import ColumnTolerances, Tolerance, resolve_tolerance
 from dodona.errors import InvalidArgument, InvalidRequest
 from dodona.privacy.additive_noise import LARGEST_SCALE, SMALLEST_SCALE, Gaussian, Laplace
 from dodona.privacy.conversion import zcdp_limit

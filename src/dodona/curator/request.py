@@ -12,7 +12,7 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import Literal, get_args
 
-from dodona.answer.tolerance import ColumnTolerances, Tolerance, Tolerances
+from dodona.curator.tolerance import ColumnTolerances, Tolerance, Tolerances
 from dodona.errors import InvalidArgument, InvalidRequest, Refused
 from dodona.ledger.ledger import Ledger
 from dodona.numbers import Exact, python_number, to_share
