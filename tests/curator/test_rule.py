@@ -54,7 +54,7 @@ class Market:
     def __post_init__(self) -> None:
         self.knowledge = Knowledge(self.domain)
         self.knowledge.begin(5000 if self.neighbours is Neighbours.REPLACE else None)
-        self.rule = RentOrBuyRule(self.domain, Unit(neighbours=self.neighbours, size=5000), self.knowledge)
+        self.rule = RentOrBuyRule(self.domain, Unit(neighbours=self.neighbours, size=5000), self)
 
     def free(self, block, tolerance):
         if self.told.get(block.where, math.inf) <= tolerance:

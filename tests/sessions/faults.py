@@ -62,9 +62,9 @@ FAULTS = {
         (
             replacing(
                 "dodona.knowledge.releases",
-                "            if (receipt.dataset, receipt.version) != self._of or release.question is None:",
-                "            if receipt.dataset != self._of[0] or release.question is None:",
-                symbol="ReleasedBlocks._follow",
+                "        if (receipt.dataset, receipt.version) != self._of or release.question is None:",
+                "        if receipt.dataset != self._of[0] or release.question is None:",
+                symbol="ReleasedBlocks._read",
             ),
         ),
         "older rows are not told of again",

@@ -15,10 +15,11 @@ from dodona.answer import derived, display
 from dodona.answer.derived import Evidence
 from dodona.answer.measured import MeasuredValues
 from dodona.answer.rows import Estimate, Row, displayed_columns, make_rows
-from dodona.answer.view import DrawCounts, View, count_draws
+from dodona.answer.view import View
 from dodona.errors import InvalidArgument, InvalidRequest
 from dodona.privacy.accuracy import Against, to_failure_probability, validate_count
 from dodona.privacy.budget import Price
+from dodona.privacy.measurement import DrawCounts, Measurement
 from dodona.query.question import Comparison, KeyLabel, Logic, Mean, Question
 from dodona.query.question import LiteralExpression as Written
 
@@ -268,7 +269,7 @@ def make_answer(  # noqa: PLR0913  all that is known of an answer comes together
     if source not in _SOURCES:
         raise InvalidArgument("source", source, f"write one of {', '.join(_SOURCES)}")
     if draws is None and isinstance(measured, MeasuredValues):
-        draws = count_draws(measured.noises, measured.question.query.blocks)
+        draws = Measurement(measured.question.query, measured.noises).draws
     return Answer(
         measured=measured,
         source=source,

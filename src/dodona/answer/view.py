@@ -7,7 +7,6 @@ any question chosen after seeing earlier answers.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
@@ -19,12 +18,12 @@ from dodona.answer.bands import Band, combine_bands
 from dodona.answer.derived import DerivedValues, Evidence
 from dodona.answer.evaluation import evaluate, population_band
 from dodona.answer.laws import ConfirmedLaw, ErrorLaw, GaussianSumBound, ModelLaw, NoiseSum, half_width
-from dodona.answer.measured import MeasuredValues, Noise
+from dodona.answer.measured import MeasuredValues
 from dodona.answer.sums import NoiseTerm
 from dodona.errors import InvalidRequest
 from dodona.privacy.accuracy import Against, to_failure_probability
 from dodona.privacy.additive_noise import Gaussian, Laplace
-from dodona.query.query import Block
+from dodona.privacy.measurement import DrawCounts
 from dodona.query.question import Arithmetic, Expression, KeyLabel, LiteralExpression, PublicValue, Total
 
 # --- Intervals for questions that were chosen because of the values they reuse. ---
@@ -36,28 +35,6 @@ _ONLY = (
     "Intervals for any choice are known for counts, sums and arithmetic of them that were told or follow from that. "
     "Ask this question with fresh=True: it is then measured with new noise alone."
 )
-
-
-@dataclass(frozen=True, slots=True)
-class DrawCounts:
-    """The number of values released so far, by noise law."""
-
-    laplace: int = 0
-    gaussian: int = 0
-
-    def __bool__(self) -> bool:
-        return self.laplace + self.gaussian > 0
-
-
-def count_draws(noises: Iterable[Noise], blocks: Iterable[Block], *, before: DrawCounts | None = None) -> DrawCounts:
-    """Return the number of draws of a measurement's blocks, including earlier ones."""
-    laplace, gaussian = (0, 0) if before is None else (before.laplace, before.gaussian)
-    for noise, block in zip(noises, blocks, strict=True):
-        if isinstance(noise, Laplace):
-            laplace += block.values
-        else:
-            gaussian += block.values
-    return DrawCounts(laplace, gaussian)
 
 
 @dataclass(frozen=True, slots=True)

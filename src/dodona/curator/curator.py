@@ -310,7 +310,7 @@ class Curator:
         *,
         fresh: bool = False,
     ) -> Request:
-        self._permit()
+        self._hold_open()
         return make_request(within, epsilon, confidence, max_price, fresh=fresh, default=self._dataset.default)
 
     def _most(self, max_price: Exact | None) -> Fraction:

@@ -166,6 +166,7 @@ class Desk:
         Waits for another caller who may be asking under the same key right now, unless `wait` is off.
         """
         ledger = self.dataset.ledger
+        ledger.permit(self.analyst)
         receipt = ledger.receipt(key, analyst=self.analyst)
         if receipt is None:
             return None

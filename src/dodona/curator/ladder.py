@@ -34,6 +34,7 @@ from dodona.errors import InvariantBroken
 from dodona.knowledge.releases import ReleasedBlocks
 from dodona.ledger.entries import Release
 from dodona.ledger.errors import BudgetExhausted, KeyReused
+from dodona.ledger.ledger import LedgerView
 from dodona.privacy.accuracy import to_failure_probability
 from dodona.privacy.budget import FREE, Price
 from dodona.query.canonical import query_digest
@@ -67,8 +68,10 @@ class Call:
     asked: list[Resolved]
     request: Request
     key: str | None
+    view: LedgerView
+    """The ledger when the call looked for its answer."""
     seen: int | None
-    """How many releases were read before the call looked for its answer; None where new noise is wanted anyway."""
+    """How many releases were read by then; None where new noise is wanted anyway."""
     found: list[Found | None] = field(default_factory=list)
     replays: dict[int, Replay] = field(default_factory=dict)
     """By place: the releases of some of a question's blocks."""
@@ -182,6 +185,7 @@ RUNGS: tuple[Rung, ...] = (replay, derive, confirm, bundle, measure)
 OPTIONAL_RUNGS = frozenset(rung.__name__ for rung in RUNGS[:-1])
 """The rungs that can be left out; the last one is always there."""
 _FREE_RUNGS = (replay, derive)
+_FREE_SOURCES = frozenset(("replayed", "derived"))
 
 
 class Ladder:
@@ -195,10 +199,17 @@ class Ladder:
         ledger, schema = dataset.ledger, dataset.schema
         self.budget = ledger.budget
         self.planner = Planner(schema.unit, self.budget.delta, ledger.share)
-        version, rows = dataset.source.version, partial(read_public_rows, dataset.source, schema.domain, schema.unit)
-        self.releases = ReleasedBlocks(ledger, schema.domain, dataset=dataset.name, version=version, rows=rows)
+        rows = partial(read_public_rows, dataset.source, schema.domain, schema.unit) if schema.unit.fixed else None
+        self.releases = ReleasedBlocks(
+            ledger,
+            schema.domain,
+            dataset=dataset.name,
+            version=dataset.source.version,
+            analyst=desk.analyst,
+            rows=rows,
+        )
         self.lookup = Lookup(self.releases, schema.unit.size)
-        rule = RentOrBuyRule(schema.domain, schema.unit, self.releases.knowledge)
+        rule = RentOrBuyRule(schema.domain, schema.unit, self.releases)
         self.buyer = Buyer(self.planner, rule, ledger.shares, ledger.share)
         tracker = ModelTracker(self.releases, schema.unit.size)
         self.confirmer, self._beyond = Confirmer(desk, tracker), BeyondBudget(tracker)
@@ -206,16 +217,18 @@ class Ladder:
     def answers(self, asked: tuple[Question, ...], request: Request, key: str | None) -> tuple[Answer, ...]:
         """Return the answers to questions by the cheapest way that is accurate enough; one charge, or none."""
         distinct, places = distinct_questions(asked, request)
+        ledger = self._dataset.ledger
         if key is not None:
             recalled = self._recall(distinct, request, key)
             if recalled is not None:
-                return self._answered(_spread(recalled, asked, places), request)
+                return self._answered(_spread(recalled, asked, places), request, ledger.head)
         call = self._resolve(distinct, request, key)
         self._climb(call)
         found = [one for one in call.found if one is not None]
-        charged = any(one.price.share > 0 for one in found)
-        with mark_errors_charged() if charged else nullcontext():
-            return self._answered(_spread(found, asked, places), request)
+        if all(one.source in _FREE_SOURCES for one in found):
+            return self._answered(_spread(found, asked, places), request, call.view.head)
+        with mark_errors_charged() if any(one.price.share > 0 for one in found) else nullcontext():
+            return self._answered(_spread(found, asked, places), request, ledger.head)
 
     def prepare(self, asked: tuple[Question, ...], request: Request, key: str | None) -> PreparedWorkload:
         """Buy the cheapest measurement that answers all questions; those that already follow cost nothing."""
@@ -235,7 +248,7 @@ class Ladder:
         """Return the price of questions; nothing is spent."""
         call = self._resolve(distinct_questions(asked, request)[0], request, None)
         self._climb_free(call)
-        left = self._dataset.ledger.left(analyst=self.desk.analyst)
+        left = call.view.left
         order = self.plan_order(call) if call.missing else None
         price = FREE if order is None else self._price(order)
         known = next((one for one in call.found if one is not None), None)
@@ -258,17 +271,17 @@ class Ladder:
             validate_tolerances(request.within, asked)
         aim = Aim(request, size=self._dataset.schema.unit.size)
         resolved = [Resolved(question, aim) for question in asked]
-        return Call(resolved, request, key, self._look(request), [None] * len(resolved))
+        return Call(resolved, request, key, *self._look(request), [None] * len(resolved))
 
-    def _look(self, request: Request) -> int | None:
-        """Read all releases so far and return their number; None if other callers' questions make no difference."""
-        self.releases.follow()
-        return self.releases.seen if replay in self.rungs and not request.fresh else None
+    def _look(self, request: Request) -> tuple[LedgerView, int | None]:
+        """Read all releases so far; their number is None if other callers' questions make no difference."""
+        view = self.releases.read()
+        return view, self.releases.seen if replay in self.rungs and not request.fresh else None
 
     def _look_again(self, call: Call) -> None:
         """Put a call back before the first rung, as others were answered meanwhile."""
         call.found, call.replays, call.order = [None] * len(call.asked), {}, None
-        call.seen, call.looks = self._look(call.request), call.looks + 1
+        (call.view, call.seen), call.looks = self._look(call.request), call.looks + 1
         if call.key is not None:
             recalled = self._recall(_questions(call.asked), call.request, call.key)
             if recalled is not None:
@@ -329,7 +342,7 @@ class Ladder:
             return self.buyer.alone(_questions(missing), request)
         if len(missing) > 1:
             return self._plan_together(call)
-        ledger, left = self._dataset.ledger, self.desk.allowed(request.max_price)
+        ledger, left = self._dataset.ledger, min(request.max_price, call.view.left)
         receipt = None if call.key is None else ledger.receipt(call.key, analyst=self.desk.analyst)
         if receipt is not None:  # charged but not measured: it fits, as it did then
             left += ledger.share(receipt.event)
@@ -377,8 +390,8 @@ class Ladder:
             raise KeyReused(key)
         return [one for one in call.found if one is not None]
 
-    def _answered(self, found: Sequence[Found], request: Request) -> tuple[Answer, ...]:
-        dataset, draws, head = self._dataset, self.releases.draws, self._dataset.ledger.head
+    def _answered(self, found: Sequence[Found], request: Request, head: str) -> tuple[Answer, ...]:
+        dataset, draws = self._dataset, self.releases.draws
         version, unit, about = dataset.source.version, dataset.schema.unit, dataset.about
         return tuple(
             [

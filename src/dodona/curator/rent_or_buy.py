@@ -39,6 +39,7 @@ from dodona.knowledge.knowledge import (
 )
 from dodona.knowledge.measurements import KnownValues
 from dodona.knowledge.patterns import CountPattern, list_classings
+from dodona.knowledge.releases import ReleasedBlocks
 from dodona.privacy.accountants import Shares
 from dodona.privacy.additive_noise import Gaussian, Laplace
 from dodona.privacy.events import Event
@@ -113,8 +114,13 @@ class RentOrBuyRule:
 
     domain: Domain
     unit: Unit
-    knowledge: Knowledge
+    releases: ReleasedBlocks
     _known: dict[BundleLevel, _CachedBundle] = field(default_factory=dict, repr=False)
+
+    @property
+    def knowledge(self) -> Knowledge:
+        """What has been learned so far."""
+        return self.releases.knowledge
 
     def choose(self, wanted: CountDemand, single: float, price: PriceFunction, left: float) -> Bundle | None:
         """Return the bundle to buy now, trying the widest first; None if a single answer is cheaper.

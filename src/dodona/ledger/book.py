@@ -251,6 +251,10 @@ class Book:
             raise ReceiptMismatch
         return found
 
+    def releases_after(self, seen: int) -> tuple[tuple[Receipt, Release], ...]:
+        """Return the releases after the first `seen`, oldest first."""
+        return tuple([(self.charges[release.receipt].receipt, release) for release in self.released[seen:]])
+
     def released_after(self, seen: int, asked: Charged) -> bool:
         """Return whether the same question was answered after the first `seen` releases."""
         return self._latest.get((asked.dataset, asked.purpose, asked.version), 0) > seen

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Self, cast
 
@@ -53,6 +54,18 @@ PATIENCE = 300.0
 """How many seconds to wait for an answer that is being computed for another caller."""
 _SHORTEST_PAUSE = 0.005
 _LONGEST_PAUSE = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class LedgerView:
+    """What a question needs to know of the ledger, as of one of its lines."""
+
+    head: str
+    """The hash of that line."""
+    left: Fraction
+    """The share of the whole budget that the analyst may still spend."""
+    released: tuple[tuple[Receipt, Release], ...]
+    """The releases that are new to the reader, oldest first."""
 
 
 class Ledger:
@@ -214,13 +227,21 @@ class Ledger:
         """Return all answers to a question on a version of the data, oldest first; replaying them is free."""
         return self._keeper.read(lambda book, _, __: tuple(book.releases.get((self._one(book), purpose, version), ())))
 
-    def releases(self, *, after: int = 0) -> tuple[tuple[Receipt, Release], ...]:
-        """Return all releases, oldest first, skipping the first `after`."""
-        return self._keeper.read(
-            lambda book, _, __: tuple(
-                (book.charges[release.receipt].receipt, release) for release in book.released[after:]
-            )
-        )
+    def releases(self) -> tuple[tuple[Receipt, Release], ...]:
+        """Return all releases, oldest first."""
+        return self._keeper.read(lambda book, _, __: book.releases_after(0))
+
+    def look(self, *, analyst: str | None, after: int) -> LedgerView:
+        """Return what an analyst's question needs: all from one moment, with the releases after the first `after`.
+
+        Raises NotPermitted as `permit` does.
+        """
+
+        def view(book: Book, *_: object) -> LedgerView:
+            book.account.permit(analyst)
+            return LedgerView(book.head, book.account.left(analyst), book.releases_after(after))
+
+        return self._keeper.read(view)
 
     def share(self, event: Event) -> Fraction:
         """Return the share of the whole budget that an event takes."""

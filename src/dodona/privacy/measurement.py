@@ -37,6 +37,21 @@ _CACHE = RecentCache[tuple[Query, ...]]()
 
 
 @dataclass(frozen=True, slots=True)
+class DrawCounts:
+    """A number of released values, by noise law."""
+
+    laplace: int = 0
+    gaussian: int = 0
+
+    def __bool__(self) -> bool:
+        return self.laplace + self.gaussian > 0
+
+    def plus(self, other: DrawCounts) -> DrawCounts:
+        """Return the number of both together."""
+        return DrawCounts(self.laplace + other.laplace, self.gaussian + other.gaussian)
+
+
+@dataclass(frozen=True, slots=True)
 class Measurement:
     """Independent integer noise on every answer, with one law and scale per block, in units of the block's step."""
 
@@ -57,6 +72,13 @@ class Measurement:
     def mechanism(self) -> str:
         """The noises as text that `noises_from_text` parses."""
         return noises_to_text(self.noises)
+
+    @property
+    def draws(self) -> DrawCounts:
+        """How many values it releases."""
+        paired = zip(self.noises, self.query.blocks, strict=True)
+        laplace = sum([block.values for noise, block in paired if isinstance(noise, Laplace)])
+        return DrawCounts(laplace, self.query.values - laplace)
 
     def event(self, unit: Unit) -> Event:
         """Return the event: blocks with the same noise are priced together, as one vector.
@@ -312,6 +334,11 @@ class ResidualMeasurement:
     def mechanism(self) -> str:
         """The variances as text that `residuals_from_text` parses."""
         return ", ".join(f"{_NAME} {variance}" for _, variance in self.parts)
+
+    @property
+    def draws(self) -> DrawCounts:
+        """How many values it releases."""
+        return DrawCounts(gaussian=len(self.noises))
 
     def turned(self, counts: NDArray[np.int64] | Sequence[int]) -> NDArray[Any]:
         """Return the Helmert rows of the marginals as exact integers, in the order of the noises."""
