@@ -280,8 +280,11 @@ class Lookup:
             if not self.releases.begun and any(may_be_exact(demand.block) for demand in demands):
                 self.releases.begin()
             knowledge = self.releases.knowledge
-            patterns = [question.patterns[place] for question, place in blocks]
-            follows = knowledge.lookup_all(demands, patterns) if demands else []
+            if knowledge.counts_classes:
+                patterns = [question.patterns[place] for question, place in blocks]
+                follows = knowledge.lookup_all(demands, patterns)
+            else:
+                follows = [knowledge.exact(one.block) if may_be_exact(one.block) else None for one in demands]
             if not knowledge.combines and not any(follows) and len(blocks) == sum(len(one.released) for one in replays):
                 return [None] * len(replays)
         following = iter(follows)

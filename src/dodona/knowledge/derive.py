@@ -374,8 +374,7 @@ class Derivation:
         self._lock = threading.Lock()
 
     def add(self, released: BlockMeasurement) -> None:
-        """Add a release; one added before, by receipt or as the same object, adds no information."""
-        Query(self._domain, (released.block,))  # raises if the block belongs to another domain
+        """Add a release of a block over this domain; the same one again, by receipt or object, adds no information."""
         known = id(released) if released.origin is None else released
         if known in self._known:
             self._again.add(len(self._released))
@@ -457,5 +456,6 @@ def derive(
     """
     learned = Derivation(query.domain, total=total)
     for released in releases:
+        Query(query.domain, (released.block,))  # raises if the block belongs to another domain
         learned.add(released)
     return learned.derive(query)

@@ -285,6 +285,11 @@ class Knowledge:
         """Whether there are single answers to combine."""
         return self._combined > 0
 
+    @property
+    def counts_classes(self) -> bool:
+        """Whether tables or residuals were released, from which all counts over their classes follow."""
+        return bool(self.tables) or self.residuals.version > 0
+
     def pattern(self, block: Block) -> CountPattern | None:
         """Return the count pattern of a block."""
         return find_pattern(block, self.domain)
@@ -295,11 +300,6 @@ class Knowledge:
         """Return the result of `lookup` for each block; residuals are looked up for all products together."""
         found: list[KnownValues | None] = [None] * len(wanted)
         some = len(self.residuals) > 1  # more than just the number of rows
-        if not some and not self.tables:
-            for place, (own, pattern) in enumerate(zip(wanted, patterns, strict=True)):
-                if pattern is None or not pattern.sets:
-                    found[place] = self.lookup(own.block, pattern, own.met)
-            return found
         products = {place: pattern for place, pattern in enumerate(patterns) if pattern is not None and pattern.sets}
         estimates = self.residuals.lookup_all([*products.values()]) if some else [None] * len(products)
         known = dict(zip(products, estimates, strict=True))

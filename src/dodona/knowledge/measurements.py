@@ -10,7 +10,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import pairwise, product
+from itertools import product
 from typing import TYPE_CHECKING, Any, assert_never
 
 import numpy as np
@@ -31,6 +31,7 @@ from dodona.query.query import (
     evaluate_weight,
     group_numbers,
 )
+from dodona.schema.partition import Partition
 from dodona.schema.schema import Domain
 
 if TYPE_CHECKING:
@@ -119,14 +120,11 @@ def block_vectors(block: Block, domain: Domain) -> list[StepVector] | None:
     >>> block_vectors(Block(among(age, range(20, 30))), Domain((age,)))
     [{(('age', 20, 0),): 1, (('age', 30, 0),): -1}]
     """
-    boxed = _conjunction_steps(block)
-    if boxed is not None:
-        if math.prod(map(len, boxed)) > MOST_STEPS:
-            return None
-        found: StepVector = {}
-        for chosen in product(*boxed):
-            found[tuple(step for step, _ in chosen if step is not None)] = math.prod(jump for _, jump in chosen)
-        return [found]
+    boxes = _group_boxes(block)
+    if boxes is not None and type(block.weight) is ConstantWeight:
+        found = [_box_vector(sets, block.weight.number) for sets in boxes]
+        vectors = [vector for vector in found if vector is not None]
+        return vectors if len(vectors) == len(found) else None
     if not _is_sum(block.weight):
         return None
     codes = code_runs(block, domain, written_out=_WRITTEN_OUT)
@@ -145,26 +143,56 @@ def block_vectors(block: Block, domain: Domain) -> list[StepVector] | None:
     return several if max(map(len, several)) <= MOST_STEPS else None
 
 
-def _conjunction_steps(block: Block) -> list[list[tuple[CodeStep | None, int]]] | None:
-    """Return the steps up and down where each set of a conjunction begins and ends; None for other blocks."""
+CodeSets = dict[str, tuple[int, int]]
+"""A conjunction: of each attribute the number of its cells, and the codes that are meant, as bits."""
+
+
+def _group_boxes(block: Block) -> list[CodeSets] | None:
+    """Return the conjunction that each group of a block selects; None if a group is not one, or if there are too many.
+
+    The last key varies fastest, as in `group_numbers`.
+    """
     parts = block.where.parts if type(block.where) is And else (block.where,)
     sets = [part for part in parts if type(part) is Among]
-    if type(block.weight) is not ConstantWeight or block.keys or len(sets) < len(parts):
+    keys = [key for key in block.keys if isinstance(key, Partition)]
+    if len(sets) < len(parts) or len(keys) < len(block.keys) or block.values > _WRITTEN_OUT:
         return None
-    if any(before.attribute >= after.attribute for before, after in pairwise(sets)):  # not from `conjunction`
-        return None
-    found: list[list[tuple[CodeStep | None, int]]] = [[(None, block.weight.number)] if block.weight.number else []]
-    for own in sets:
-        changes = (own.codes ^ own.codes << 1) & ((1 << own.cells) - 1)
-        if changes.bit_count() > MOST_STEPS:
-            return None
-        steps: list[tuple[CodeStep | None, int]] = []
-        while changes:
-            code = (changes & -changes).bit_length() - 1
-            changes &= changes - 1
-            steps.append(((own.attribute, code, 0) if code else None, 1 if own.codes >> code & 1 else -1))
-        found.append(steps)
+    meant = [(part.attribute, part.cells, part.codes) for part in sets]
+    groups = [
+        [(key.attribute, key.cells, (1 << after) - (1 << first)) for first, after in map(key.span, range(key.groups))]
+        for key in keys
+    ]
+    found: list[CodeSets] = []
+    for chosen in product(*groups):
+        box: CodeSets = {}
+        for name, cells, codes in (*meant, *chosen):
+            box[name] = (cells, codes & box[name][1] if name in box else codes)
+        found.append(box)
     return found
+
+
+def _box_vector(box: CodeSets, weight: int) -> StepVector | None:
+    """Return the vector of a conjunction; None if it is too long."""
+    steps = [_set_steps(name, *box[name]) for name in sorted(box)] if weight else [[]]
+    if math.prod(map(len, steps)) > MOST_STEPS:
+        return None
+    found: StepVector = {}
+    for chosen in product(*steps):
+        found[tuple([step for step, _ in chosen if step is not None])] = weight * math.prod(
+            [jump for _, jump in chosen]
+        )
+    return found
+
+
+def _set_steps(name: str, cells: int, codes: int) -> list[tuple[CodeStep | None, int]]:
+    """Return the steps up and down where the runs of a set begin and end; no more than make a vector too long."""
+    changes = (codes ^ codes << 1) & ((1 << cells) - 1)
+    steps: list[tuple[CodeStep | None, int]] = []
+    while changes and len(steps) <= MOST_STEPS:
+        code = (changes & -changes).bit_length() - 1
+        changes &= changes - 1
+        steps.append(((name, code, 0) if code else None, 1 if codes >> code & 1 else -1))
+    return steps
 
 
 def _is_sum(weight: Weight) -> bool:

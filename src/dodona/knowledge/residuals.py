@@ -280,6 +280,7 @@ class ResidualStore:
         """
         found = ResidualStore(total=0 if fixed else None)
         found._rows |= self._rows
+        found.version = self.version
         for residual, variance in parts:
             found.add(residual, np.zeros(residual.number, dtype=np.int64), float(variance))
         return found
