@@ -8,7 +8,7 @@ from itertools import pairwise
 import pytest
 
 from dodona.answer import MeasuredValues, make_answer, predict_half_width
-from dodona.curator.tolerance import resolve_tolerance
+from dodona.curator.request import resolve_tolerance
 from dodona.errors import InvalidArgument
 from dodona.lab.mechanisms import Gaussian, Laplace
 from dodona.privacy.budget import FREE

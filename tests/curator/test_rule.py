@@ -8,8 +8,8 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
+from dodona.curator.planner import widest_noise
 from dodona.curator.rent_or_buy import CountDemand, RentOrBuyRule
-from dodona.curator.request import widest_noise
 from dodona.knowledge.knowledge import BundleLevel, Knowledge, class_sets
 from dodona.ledger.entries import Receipt
 from dodona.privacy.accuracy import to_failure_probability

@@ -74,7 +74,7 @@ FAULTS = {
     "a tolerance is taken for more than it says": Fault(
         (
             replacing(
-                "dodona.curator.tolerance",
+                "dodona.curator.request",
                 "    return float(number)",
                 "    return 1.5 * float(number)",
                 symbol="_resolve_column",

@@ -102,7 +102,7 @@ def _show(draft: Draft, path: Path) -> None:
 
 def _spending(path: Path) -> str:
     """Describe the cost of questions without a stated accuracy, and the maximum price of one question."""
-    from dodona.curator.request import count_share
+    from dodona.curator.planner import count_share
     from dodona.dataset.file import DatasetFile
     from dodona.numbers import format_percent, to_share
 

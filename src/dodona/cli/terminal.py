@@ -15,7 +15,7 @@ from dodona.errors import DodonaError, InvalidArgument, InvalidRequest
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from dodona.curator.tolerance import Tolerance
+    from dodona.curator.request import Tolerance
 
 _WIDTH = 110  # of a table in a file, without a terminal to set the width
 _PICTURES = (".png", ".svg", ".pdf")

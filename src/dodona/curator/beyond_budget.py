@@ -16,8 +16,7 @@ from dodona.answer.laws import ModelLaw
 from dodona.curator.desk import AffordableRequest
 from dodona.curator.lookup import Found
 from dodona.curator.predictions import ModelTracker
-from dodona.curator.request import AfterBudget, Request
-from dodona.curator.tolerance import ColumnTolerances, Tolerance
+from dodona.curator.request import AfterBudget, ColumnTolerances, Request, Tolerance
 from dodona.errors import Refused
 from dodona.knowledge.bounds import bound_answers, ranges_within_noise
 from dodona.knowledge.cells import Contradiction, TooManyCells

@@ -17,8 +17,7 @@ from dodona.answer.answer import Answer
 from dodona.answer.offer import Offer
 from dodona.curator.desk import Desk
 from dodona.curator.ladder import OPTIONAL_RUNGS, Ladder, PreparedWorkload
-from dodona.curator.request import Dataset, Request, effective_max_price, make_request
-from dodona.curator.tolerance import Tolerances
+from dodona.curator.request import Dataset, Request, Tolerances, effective_max_price, make_request
 from dodona.errors import InvalidArgument, InvalidRequest
 from dodona.ledger.book import BudgetState
 from dodona.numbers import Exact, format_percent

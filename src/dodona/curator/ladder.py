@@ -25,11 +25,10 @@ from dodona.curator.desk import (
 )
 from dodona.curator.lookup import Aim, Found, Lookup, Replay, Resolved, distinct_questions, read_release
 from dodona.curator.offers import expect_accuracy, explain_price, hint_at_cheaper_ways
-from dodona.curator.planner import Planner
+from dodona.curator.planner import Planner, PurchaseOrder
 from dodona.curator.predictions import ModelTracker
-from dodona.curator.rent_or_buy import Buyer, PurchaseOrder, RentOrBuyRule
-from dodona.curator.request import Request
-from dodona.curator.tolerance import validate_tolerances
+from dodona.curator.rent_or_buy import Buyer, RentOrBuyRule
+from dodona.curator.request import Request, validate_tolerances
 from dodona.errors import InvariantBroken
 from dodona.knowledge.releases import ReleasedBlocks
 from dodona.ledger.entries import Release
@@ -158,7 +157,7 @@ def bundle(ladder: Ladder, call: Call) -> None:
     try:
         bought = ladder.buy(order, call)
     except BudgetExhausted:  # of two accounts, the one with more left refused it
-        call.order = ladder.buyer.alone(_questions(call.missing), call.request)
+        call.order = ladder.planner.plan(_questions(call.missing), call.request)
         return
     if bought is None:
         return
@@ -174,7 +173,7 @@ def measure(ladder: Ladder, call: Call) -> None:
     """Buy the remaining answers, all at once."""
     if call.order is not None and call.order.bundle is not None:
         return  # others were answered meanwhile: look again
-    order = call.order or ladder.buyer.alone(_questions(call.missing), call.request)
+    order = call.order or ladder.planner.plan(_questions(call.missing), call.request)
     bought = ladder.buy(order, call)
     if bought is not None:
         noises = order.measurement.noises
@@ -198,7 +197,7 @@ class Ladder:
         dataset = self._dataset = desk.dataset
         ledger, schema = dataset.ledger, dataset.schema
         self.budget = ledger.budget
-        self.planner = Planner(schema.unit, self.budget.delta, ledger.share)
+        self.planner = Planner(schema.unit, self.budget.delta, ledger.share_each)
         rows = partial(read_public_rows, dataset.source, schema.domain, schema.unit) if schema.unit.fixed else None
         self.releases = ReleasedBlocks(
             ledger,
@@ -248,7 +247,7 @@ class Ladder:
         """Return the price of questions; nothing is spent."""
         call = self._resolve(distinct_questions(asked, request)[0], request, None)
         self._climb_free(call)
-        left = call.view.left
+        left = self._dataset.ledger.left(analyst=self.desk.analyst)
         order = self.plan_order(call) if call.missing else None
         price = FREE if order is None else self._price(order)
         known = next((one for one in call.found if one is not None), None)
@@ -339,15 +338,18 @@ class Ladder:
         """Return what to measure for the unanswered questions: a bundle, or the answers themselves."""
         missing, request = call.missing, call.request
         if request.fresh or bundle not in self.rungs:
-            return self.buyer.alone(_questions(missing), request)
+            return self.planner.plan(_questions(missing), request)
         if len(missing) > 1:
             return self._plan_together(call)
-        ledger, left = self._dataset.ledger, min(request.max_price, call.view.left)
+        demand = missing[0].count_demand
+        if demand is None:
+            return self.planner.plan((missing[0].question,), request)
+        ledger, left = self._dataset.ledger, self.desk.allowed(request.max_price)
         receipt = None if call.key is None else ledger.receipt(call.key, analyst=self.desk.analyst)
         if receipt is not None:  # charged but not measured: it fits, as it did then
             left += ledger.share(receipt.event)
         with self.releases.lock:
-            return self.buyer.single(missing[0].question, request, missing[0].count_demand, left)
+            return self.buyer.single(missing[0].question, request, demand, left)
 
     def _plan_together(self, call: Call) -> PurchaseOrder:
         demands = [one.count_demand for one in call.missing] if bundle in self.rungs else [None]

@@ -14,8 +14,7 @@ from dodona.answer.laws import ErrorLaw, half_width
 from dodona.answer.measured import MeasuredValues
 from dodona.curator.planner import predict_error
 from dodona.curator.rent_or_buy import CountDemand
-from dodona.curator.request import Request
-from dodona.curator.tolerance import ColumnTolerances, resolve_tolerance
+from dodona.curator.request import ColumnTolerances, Request, resolve_tolerance
 from dodona.errors import InvariantBroken
 from dodona.knowledge.knowledge import may_be_exact
 from dodona.knowledge.measurements import KnownValues, noise_variance

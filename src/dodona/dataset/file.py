@@ -12,7 +12,8 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-from dodona.curator.request import DEFAULT_MAX_PRICE, AfterBudget, default_tolerance
+from dodona.curator.planner import default_tolerance
+from dodona.curator.request import DEFAULT_MAX_PRICE, AfterBudget
 from dodona.engines.files import PLAIN_CSV, CsvFormat
 from dodona.errors import InvalidArgument, InvalidRequest
 from dodona.ledger.opening import LedgerTerms, validate_address

@@ -20,7 +20,8 @@ from typing import TYPE_CHECKING, Protocol, cast
 import numpy as np
 
 from dodona.curator.curator import Curator
-from dodona.curator.request import DEFAULT_MAX_PRICE, AfterBudget, Dataset, Request, default_tolerance
+from dodona.curator.planner import default_tolerance
+from dodona.curator.request import DEFAULT_MAX_PRICE, AfterBudget, Dataset, Request
 from dodona.dataset.file import ENV_PREFIX, DatasetFile, read_secret
 from dodona.errors import InvalidRequest
 from dodona.ledger import memory, opening

@@ -10,7 +10,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import product
+from itertools import pairwise, product
 from typing import TYPE_CHECKING, Any, assert_never
 
 import numpy as np
@@ -159,7 +159,7 @@ def _group_boxes(block: Block) -> list[CodeSets] | None:
         return None
     meant = [(part.attribute, part.cells, part.codes) for part in sets]
     groups = [
-        [(key.attribute, key.cells, (1 << after) - (1 << first)) for first, after in map(key.span, range(key.groups))]
+        [(key.attribute, key.cells, (1 << after) - (1 << first)) for first, after in pairwise(_edges(key))]
         for key in keys
     ]
     found: list[CodeSets] = []
@@ -169,6 +169,11 @@ def _group_boxes(block: Block) -> list[CodeSets] | None:
             box[name] = (cells, codes & box[name][1] if name in box else codes)
         found.append(box)
     return found
+
+
+def _edges(key: Partition) -> list[int]:
+    """Return where the groups of a key begin, and the end of the last one."""
+    return [*key.cuts, *range(key.size, key.cells + 1)]
 
 
 def _box_vector(box: CodeSets, weight: int) -> StepVector | None:

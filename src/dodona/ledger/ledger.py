@@ -62,8 +62,6 @@ class LedgerView:
 
     head: str
     """The hash of that line."""
-    left: Fraction
-    """The share of the whole budget that the analyst may still spend."""
     released: tuple[tuple[Receipt, Release], ...]
     """The releases that are new to the reader, oldest first."""
 
@@ -232,20 +230,29 @@ class Ledger:
         return self._keeper.read(lambda book, _, __: book.releases_after(0))
 
     def look(self, *, analyst: str | None, after: int) -> LedgerView:
-        """Return what an analyst's question needs: all from one moment, with the releases after the first `after`.
+        """Return what an analyst's question needs, all from one moment: the releases after the first `after`.
 
         Raises NotPermitted as `permit` does.
         """
 
         def view(book: Book, *_: object) -> LedgerView:
             book.account.permit(analyst)
-            return LedgerView(book.head, book.account.left(analyst), book.releases_after(after))
+            return LedgerView(book.head, book.releases_after(after))
 
         return self._keeper.read(view)
 
     def share(self, event: Event) -> Fraction:
         """Return the share of the whole budget that an event takes."""
-        return self._keeper.read(lambda book, _, __: book.account.filter.least_share(book.account.spent, event))
+        return self.share_each((event,))[0]
+
+    def share_each(self, events: Sequence[Event]) -> list[Fraction]:
+        """Return the share of the whole budget that each of several events would take."""
+
+        def shares(book: Book, *_: object) -> list[Fraction]:
+            whole, spent = book.account.filter, book.account.spent
+            return [whole.least_share(spent, event) for event in events]
+
+        return self._keeper.read(shares)
 
     def shares(self, event: Event) -> Shares:
         """Return the share that an event takes of each account that still counts."""
