@@ -35,7 +35,7 @@ Figures = dict[str, float]
 def _noise(_: Path) -> Figures:
     """Exact noise beside OpenDP's."""
     zeros, release = peer.zeros(noise.PEER_DRAWS), peer.vector("laplace", 10)
-    ours = clock.best(partial(samplers.laplace, 10, _DRAWS, kernel=compiled), repeats=5) / _DRAWS
+    ours = clock.best(partial(samplers.laplace, 10, _DRAWS, kernel=compiled.values), repeats=5) / _DRAWS
     theirs = clock.best(lambda: release(zeros), repeats=5) / noise.PEER_DRAWS
     single, other = Laplace(scale=10), peer.scalar("laplace", 10)
     one = clock.mean(lambda: direct.run(single, 42), calls=20_000)

@@ -15,7 +15,7 @@ from benchmarks.report import Row
 from dodona.lab import direct
 from dodona.lab.mechanisms import Laplace
 from dodona.trusted import samplers
-from dodona.trusted.samplers import compiled, vector
+from dodona.trusted.samplers import compiled, numpy_values
 
 SCALES = (1, 10, 1000)
 DRAWS = 4_000_000
@@ -29,7 +29,7 @@ FRESH = 50
 
 Say = Callable[[str], None]
 _SAMPLERS = {"laplace": samplers.laplace, "gaussian": samplers.gaussian}
-_KERNELS: dict[str, samplers.SamplingKernel] = {"numba": compiled, "numpy": vector}
+_KERNELS = {"numba": compiled.values, "numpy": numpy_values}
 _LAWS: tuple[peer.Noise, ...] = ("laplace", "gaussian")
 _SELECTIONS: tuple[peer.Selection, ...] = ("permute_and_flip", "exponential")
 _MODULES = {

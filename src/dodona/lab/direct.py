@@ -33,8 +33,8 @@ from dodona.privacy.sparse_vector import EstimateChecker, EstimateVerdict
 from dodona.trusted import samplers
 from dodona.trusted.entropy import SYSTEM
 from dodona.trusted.gate import OpenSparseVector
-from dodona.trusted.noise import draw_many, draw_one
 from dodona.trusted.samplers import coins as fair
+from dodona.trusted.samplers import draw_many, draw_one
 
 ResponseMechanism = RandomizedResponse | Coins
 SelectionMechanism = Exponential | PermuteAndFlip
@@ -119,6 +119,11 @@ def run(  # noqa: PLR0911  one case a mechanism
             raise InvalidArgument(
                 "mechanism", mechanism, "write one of dodona.lab.mechanisms; a sparse vector is watched"
             )
+
+
+def draw_noise(mechanism: Noise, /) -> int:
+    """Return one value of a mechanism's noise."""
+    return draw_one(mechanism)
 
 
 def repeat(mechanism: SelectionMechanism | NoisyMax, scores: object, times: int, /) -> NDArray[np.int64]:

@@ -31,7 +31,7 @@ from dodona.query.query import Query
 from dodona.query.sensitivity import Sensitivity, row_count_sensitivity, score_sensitivity, unit_sensitivity
 from dodona.schema.schema import Domain, Unit
 from dodona.trusted import samplers
-from dodona.trusted.noise import draw_one, draw_runs
+from dodona.trusted.samplers import draw_one, draw_runs
 from dodona.trusted.source import Source, SourceFailed, Unpaid, unseal
 
 if TYPE_CHECKING:

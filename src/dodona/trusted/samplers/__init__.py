@@ -17,9 +17,16 @@ from dodona.numbers import Exact, to_fraction, to_integer
 from dodona.privacy.additive_noise import LARGEST_SCALE, validate_scale
 from dodona.trusted.entropy import SYSTEM, Keystream
 from dodona.trusted.samplers import law as laws
-from dodona.trusted.samplers import vector
 from dodona.trusted.samplers.contest import ContestLaw, contest_winners
-from dodona.trusted.samplers.draw import BufferedDraws, SamplingKernel, draw_values, fastest_sampling_kernel
+from dodona.trusted.samplers.draw import (
+    BufferedDraws,
+    draw_many,
+    draw_one,
+    draw_runs,
+    draw_values,
+    fastest_sampling_kernel,
+    numpy_values,
+)
 from dodona.trusted.samplers.law import WORD, is_below, logistic_floor, power_floor
 
 if TYPE_CHECKING:
@@ -27,14 +34,15 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from dodona.trusted.samplers.draw import SamplingKernel
     from dodona.trusted.samplers.law import NextWord
 
     Scores = Sequence[Exact] | NDArray[np.integer]
 
 __all__ = [
-    "BufferedDraws", "ContestLaw", "SamplingKernel", "bernoulli", "choose", "contests", "draw_values",
-    "fastest_sampling_kernel", "flips", "gaussian", "geometric", "integers", "laplace", "noisy_max",
-    "noisy_maxima", "permute_and_flip", "truths",
+    "BufferedDraws", "ContestLaw", "bernoulli", "choose", "contests", "draw_many", "draw_one", "draw_runs",
+    "draw_values", "fastest_sampling_kernel", "flips", "gaussian", "geometric", "integers", "laplace", "noisy_max",
+    "noisy_maxima", "numpy_values", "permute_and_flip", "truths",
 ]  # fmt: skip
 
 LARGEST_VALUE = 1 << 62
@@ -47,21 +55,21 @@ _ZERO = Fraction(0)
 
 
 def laplace(
-    scale: Exact, count: int, *, stream: Keystream = SYSTEM, kernel: SamplingKernel = vector
+    scale: Exact, count: int, *, stream: Keystream = SYSTEM, kernel: SamplingKernel = numpy_values
 ) -> NDArray[np.int64]:
     """Return `count` draws of P(x) ∝ exp(-|x|/scale)."""
     return draw_values(laws.laplace_law(validate_scale(scale)), _count(count), stream, kernel=kernel)
 
 
 def gaussian(
-    scale: Exact, count: int, *, stream: Keystream = SYSTEM, kernel: SamplingKernel = vector
+    scale: Exact, count: int, *, stream: Keystream = SYSTEM, kernel: SamplingKernel = numpy_values
 ) -> NDArray[np.int64]:
     """Return `count` draws of P(x) ∝ exp(-x²/(2·scale²))."""
     return draw_values(laws.gaussian_law(validate_scale(scale) ** 2), _count(count), stream, kernel=kernel)
 
 
 def geometric(
-    scale: Exact, count: int, *, stream: Keystream = SYSTEM, kernel: SamplingKernel = vector
+    scale: Exact, count: int, *, stream: Keystream = SYSTEM, kernel: SamplingKernel = numpy_values
 ) -> NDArray[np.int64]:
     """Return `count` draws of P(x) ∝ exp(-x/scale) on x ≥ 0."""
     return draw_values(laws.geometric_law(validate_scale(scale)), _count(count), stream, kernel=kernel)
@@ -137,13 +145,15 @@ def contests(  # noqa: PLR0913  the law, the number of draws, and the source
     return won
 
 
-def noisy_max(scores: Scores, scale: Exact, *, stream: Keystream = SYSTEM, kernel: SamplingKernel = vector) -> int:
+def noisy_max(
+    scores: Scores, scale: Exact, *, stream: Keystream = SYSTEM, kernel: SamplingKernel = numpy_values
+) -> int:
     """Return the index of the largest integer score + discrete Laplace noise; ties are broken uniformly."""
     return int(noisy_maxima(scores, scale, 1, stream=stream, kernel=kernel)[0, 0])
 
 
 def noisy_maxima(
-    scores: Scores, scale: Exact, times: int, *, stream: Keystream = SYSTEM, kernel: SamplingKernel = vector
+    scores: Scores, scale: Exact, times: int, *, stream: Keystream = SYSTEM, kernel: SamplingKernel = numpy_values
 ) -> NDArray[np.int64]:
     """Return a row (winner, gap) for each of `times` reports of the noisy maximum.
 

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dodona.trusted.samplers import vector
 from dodona.trusted.samplers.law import WORD, NextWord, decimal_context
 
 if TYPE_CHECKING:
@@ -58,7 +57,7 @@ def contest_winners(  # noqa: PLR0913  the words and their continuation are argu
 
     Theorem: exact-contest
     """
-    key = vector.contest_keys(words, gaps, gumbel=draw is ContestLaw.GUMBEL)
+    key = _contest_keys(words, gaps, gumbel=draw is ContestLaw.GUMBEL)
     margin = MARGIN * (gaps + np.abs(key) + 1)
     ends = np.nonzero((words < _END) | (words > ~_END))
     with np.errstate(divide="ignore"):
@@ -111,3 +110,17 @@ def _real(uniform: Fraction, context: Context, draw: ContestLaw) -> Decimal:
 
 def _quotient(number: Fraction, context: Context) -> Decimal:
     return context.divide(Decimal(number.numerator), Decimal(number.denominator))
+
+
+def _contest_keys(words: NDArray[np.uint64], gaps: NDArray[np.float64], *, gumbel: bool) -> NDArray[np.float64]:
+    """Return draw - gap in doubles, where the draw is -ln(-ln(1 - U)) or -ln U."""
+    uniform = words.astype(np.float64)
+    uniform *= 2.0**-64
+    np.clip(uniform, 2.0**-64, 1 - 2.0**-53, out=uniform)
+    if gumbel:
+        np.negative(uniform, out=uniform)
+        np.log1p(uniform, out=uniform)
+        np.negative(uniform, out=uniform)
+    np.log(uniform, out=uniform)
+    uniform += gaps
+    return np.negative(uniform, out=uniform)
