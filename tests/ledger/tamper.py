@@ -9,8 +9,8 @@ import psycopg
 
 from dodona.errors import DodonaError
 from dodona.ledger import opening
+from dodona.ledger.entries import Line
 from dodona.ledger.ledger import Ledger
-from dodona.ledger.store import Line
 from dodona.privacy.budget import Analyst, Budget
 from tests.ledger.scene import answer, ask, terms_of
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dodona.answer.laws import ConfirmedLaw, ErrorLaw, GaussianSumBound, ModelLaw, NoiseSum, half_width
-from dodona.answer.measured import MeasuredValues, count_groups
+from dodona.answer.measured import MeasuredValues
 from dodona.errors import InvalidArgument, InvariantBroken
 from dodona.privacy.additive_noise import Gaussian, Laplace
 from dodona.query.question import (
@@ -40,7 +40,7 @@ class DerivedValues:
 
     def __post_init__(self) -> None:
         """Raise if the values do not match the question, or if it is not made of counts and sums."""
-        question, groups = self.question, count_groups(self.question)
+        question, groups = self.question, self.question.groups
         blocks = question.query.blocks
         if not len(blocks) == len(self.parts) == len(self.laws):
             raise InvalidArgument("values", len(self.parts), f"write values and laws of each of {len(blocks)} blocks")
@@ -62,7 +62,7 @@ class DerivedValues:
     @property
     def groups(self) -> int:
         """The number of groups of the question; every block has one value for each."""
-        return count_groups(self.question)
+        return self.question.groups
 
     def numbers(self, block: int) -> NDArray[np.float64]:
         """Return the values of a block in steps: one row per group of the question."""

@@ -5,7 +5,6 @@ Also the labels of the question's groups, which depend on the schema and the WHE
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date
@@ -65,7 +64,7 @@ class MeasuredValues:
     @property
     def groups(self) -> int:
         """The number of groups of the question."""
-        return count_groups(self.question)
+        return self.question.groups
 
     def steps(self, block: int) -> list[int]:
         """Return the noisy integers of a block, in steps."""
@@ -78,11 +77,6 @@ class MeasuredValues:
         start = sum(other.values for other in self.question.query.blocks[:block])
         found = self.values[start : start + self.question.query.blocks[block].values]
         return np.asarray(found, dtype=np.float64).reshape(self.groups, -1)
-
-
-def count_groups(question: Question) -> int:
-    """Return the number of groups of a question."""
-    return math.prod(key.groups for key in question.keys)
 
 
 # --- Labels of the groups of a question. ---
@@ -103,9 +97,9 @@ def possible_groups(question: Question) -> list[int]:
     Each key is checked separately, so a group that only several keys together exclude is included.
     """
     if question.where == EVERYTHING:
-        return list(range(count_groups(question)))
+        return list(range(question.groups))
     kept = [_possible_key_groups(key, question.where, question.query.domain) for key in question.keys]
-    numbers = np.arange(count_groups(question)).reshape([key.groups for key in question.keys])
+    numbers = np.arange(question.groups).reshape([key.groups for key in question.keys])
     found: list[int] = numbers[np.ix_(*kept)].reshape(-1).tolist() if kept else [0]
     return found
 

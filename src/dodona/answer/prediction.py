@@ -13,7 +13,7 @@ import numpy as np
 
 from dodona.answer.evaluation import code_step, evaluate
 from dodona.answer.laws import half_width
-from dodona.answer.measured import MeasuredValues, Noise, count_groups
+from dodona.answer.measured import MeasuredValues, Noise
 from dodona.answer.quantiles import TYPICAL_FACTOR, WORST_CASE_FACTOR, expected_quantile_width
 from dodona.privacy.accuracy import to_failure_probability, validate_count
 from dodona.query.predicate import EVERYTHING
@@ -56,7 +56,7 @@ def predict_half_width(
         return float(question.query.blocks[block].unit * half_width(noises[block], failing))
     if isinstance(column.expression, KeyLabel | LiteralExpression | PublicValue | Comparison | Logic):
         return 0.0
-    each = max(validate_count(rows, argument="rows") / count_groups(question), 1.0)
+    each = max(validate_count(rows, argument="rows") / question.groups, 1.0)
     return _width(column.expression, _noiseless_measurement(question, column.expression, noises, each), failing)
 
 

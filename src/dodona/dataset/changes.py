@@ -19,9 +19,9 @@ from dodona.dataset.file import DatasetFile, parse_draft
 from dodona.dataset.guess import quote_toml
 from dodona.errors import InvalidRequest
 from dodona.ledger import opening
+from dodona.ledger.entries import Line
 from dodona.ledger.errors import LedgerOfAnother
 from dodona.ledger.ledger import Ledger
-from dodona.ledger.store import Line
 from dodona.schema.schema import Domain, Neighbours, Schema
 from dodona.schema.toml import TomlTable, format_toml_path, toml_lines
 

@@ -17,6 +17,7 @@ from dodona.errors import DodonaError, InvalidArgument
 from dodona.ledger.account import Account, remaining_share, restore_filter
 from dodona.ledger.entries import (
     FORMAT,
+    GENESIS_HASH,
     AnalystAdmitted,
     AnalystStopped,
     BudgetRaised,
@@ -24,6 +25,7 @@ from dodona.ledger.entries import (
     Created,
     Entry,
     LedgerClosed,
+    Line,
     ReadFailed,
     Receipt,
     Recovered,
@@ -34,6 +36,7 @@ from dodona.ledger.entries import (
     UnknownEntry,
     WatchArmed,
     entry_from_json,
+    line_after,
 )
 from dodona.ledger.errors import (
     LedgerNewer,
@@ -44,7 +47,6 @@ from dodona.ledger.errors import (
     ReceiptReused,
     ReceiptVoid,
 )
-from dodona.ledger.store import GENESIS_HASH, Line, line_after
 from dodona.numbers import format_percent
 from dodona.privacy.accountants import odometer
 from dodona.privacy.budget import Budget

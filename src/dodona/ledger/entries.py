@@ -1,4 +1,4 @@
-"""The entries of a ledger, with receipts and releases, and their canonical JSON form.
+"""The entries of a ledger, with receipts and releases, their canonical JSON form, and the hash chain of their lines.
 
 Entries record charges, uses, releases and the owner's acts. Nothing is ever undone, and text that this
 version does not know is refused.
@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import lru_cache
+from hashlib import sha256
 from typing import Any, assert_never
 
 from dodona.errors import InvalidArgument, InvalidRequest
@@ -509,3 +510,35 @@ def _flag(value: object) -> bool:
     if type(value) is not bool:
         raise TypeError(value)
     return value
+
+
+# --- The hash chain: each line's hash covers the line and, through the one before it, everything before it. ---
+
+
+GENESIS_HASH = "0" * 64
+"""The hash that precedes the first line."""
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """An entry at its place in the chain."""
+
+    number: int
+    previous: str
+    hash: str
+    text: str = field(repr=False)
+    """The entry; the first one contains the cap key, so it is not shown."""
+
+    def follows(self, number: int, previous: str) -> bool:
+        """Return whether this is, unaltered, the next line after the one with this number and hash."""
+        return self.number == number + 1 and self.previous == previous and self.hash == _hash(previous, self.text)
+
+
+def line_after(number: int, previous: str, entry: Entry, *, time: str) -> Line:
+    """Return the line of an entry, chained to the line with this number and hash."""
+    text = entry_to_json(entry, number=number + 1, time=time)
+    return Line(number + 1, previous, _hash(previous, text), text)
+
+
+def _hash(previous: str, text: str) -> str:
+    return sha256(f"{previous}\n{text}".encode()).hexdigest()

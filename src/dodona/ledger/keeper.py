@@ -17,7 +17,7 @@ from typing import Generic, TypeVar, cast
 
 from dodona.errors import DodonaError, InvalidRequest, Refused
 from dodona.ledger.book import Book
-from dodona.ledger.entries import Entry
+from dodona.ledger.entries import Entry, Line
 from dodona.ledger.errors import (
     HeadMissing,
     LedgerBusy,
@@ -28,7 +28,7 @@ from dodona.ledger.errors import (
     LedgerUnreadable,
 )
 from dodona.ledger.head import Head, Mark
-from dodona.ledger.store import Line, Store
+from dodona.ledger.store import Store
 
 # --- Group commit: requests that arrive during a commit share the next one. ---
 

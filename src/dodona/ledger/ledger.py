@@ -21,6 +21,7 @@ from dodona.ledger.entries import (
     Charged,
     Entry,
     LedgerClosed,
+    Line,
     ReadFailed,
     Receipt,
     Redeemed,
@@ -43,7 +44,7 @@ from dodona.ledger.errors import (
 )
 from dodona.ledger.head import Head
 from dodona.ledger.keeper import Act, Keeper, Write, chain_contains
-from dodona.ledger.store import Line, Reservation, Store
+from dodona.ledger.store import Reservation, Store
 from dodona.numbers import Exact
 from dodona.privacy.accountants import Shares
 from dodona.privacy.budget import Analyst, Budget

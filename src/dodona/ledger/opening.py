@@ -18,13 +18,23 @@ from urllib.parse import urlsplit
 from dodona.errors import InvalidArgument, InvalidRequest
 from dodona.ledger.account import enlarge_budget, enlarge_limit
 from dodona.ledger.book import Book
-from dodona.ledger.entries import CAP_KEY_BYTES, Created, Earlier, Recovered, validate_event, validate_text
+from dodona.ledger.entries import (
+    CAP_KEY_BYTES,
+    GENESIS_HASH,
+    Created,
+    Earlier,
+    Line,
+    Recovered,
+    line_after,
+    validate_event,
+    validate_text,
+)
 from dodona.ledger.errors import LedgerExists, LedgerOfAnother, LedgerRolledBack, LedgerUnreadable
 from dodona.ledger.head import Head, HeadFile, Mark, sync_folder, translate_permission_errors
 from dodona.ledger.keeper import Clock, Keeper, chain_contains, utc_now
 from dodona.ledger.ledger import PATIENCE, Ledger
 from dodona.ledger.sqlite import SqliteStore, write_sqlite_ledger
-from dodona.ledger.store import GENESIS_HASH, Line, Store, line_after
+from dodona.ledger.store import Store
 from dodona.numbers import Exact
 from dodona.privacy.budget import Analyst, Budget
 from dodona.schema.schema import Neighbours

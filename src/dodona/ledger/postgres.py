@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from dodona.errors import InvalidRequest
+from dodona.ledger.entries import Line
 from dodona.ledger.errors import LedgerBusy, LedgerExists, LedgerMissing, LedgerUnavailable, LedgerUnreadable
-from dodona.ledger.store import Decide, Line, lines_from_rows, row_from_line
+from dodona.ledger.store import Decide, lines_from_rows, row_from_line
 
 if TYPE_CHECKING:
     import psycopg

@@ -263,6 +263,11 @@ class Question:
     where: Predicate = EVERYTHING
     """The rows that all columns cover; groups that no such row can belong to are not shown."""
 
+    @property
+    def groups(self) -> int:
+        """The number of groups."""
+        return math.prod([key.groups for key in self.keys])
+
     @cached_property
     def single_total(self) -> Block | None:
         """The block of a question that shows exactly one count or sum; None for other questions."""

@@ -6,6 +6,7 @@ import datetime as dt
 import math
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 
 from sqlglot import exp
 
@@ -13,7 +14,7 @@ from dodona.numbers import format_decimal
 from dodona.query.predicate import NOTHING, Predicate, complement, conjunction, disjunction
 from dodona.query.query import MOST_VALUES, CaseKey, Key
 from dodona.query.question import ReadAs
-from dodona.schema.attributes import MISSING, OUTSIDE, Boolean, Category, Date, numeric_grid
+from dodona.schema.attributes import MISSING, OUTSIDE, Attribute, Boolean, Category, Date, numeric_grid
 from dodona.schema.partition import Partition
 from dodona.sql.comparison import compare_leaf, constant_value, null_predicate
 from dodona.sql.condition import compile_scalar
@@ -88,6 +89,12 @@ def _subject_key(scope: Scope, node: exp.Expr, subject: Subject) -> Key:
     if (attribute.size if cuts is None else len(cuts)) > MOST_VALUES:
         what = f"`{attribute.name}` has {attribute.size} values, too many groups."
         raise scope.fault(node, what, f"Write bin({attribute.name}, width).")
+    return _declared_groups(attribute)
+
+
+@lru_cache(maxsize=32)
+def _declared_groups(attribute: Attribute) -> Partition:
+    """Return the declared values or bins; cached, as most questions group by the same few columns."""
     return Partition.of(attribute)
 
 
@@ -114,7 +121,7 @@ def _bin_key(scope: Scope, node: exp.Anonymous) -> Partition:
     if not widths:
         if attribute.starts is None:
             raise scope.fault(node, f"`{attribute.name}` has no declared bins.", f"Write bin({attribute.name}, width).")
-        return Partition.of(attribute)
+        return _declared_groups(attribute)
     width = constant_value(compile_scalar(scope, widths[0]))
     if isinstance(attribute, Date):
         lower, step = Fraction(0), Fraction(1)  # days are counted from the first one
