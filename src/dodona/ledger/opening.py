@@ -23,6 +23,7 @@ from dodona.ledger.errors import LedgerExists, LedgerOfAnother, LedgerRolledBack
 from dodona.ledger.head import Head, HeadFile, Mark, sync_folder, translate_permission_errors
 from dodona.ledger.keeper import Clock, Keeper, chain_contains, utc_now
 from dodona.ledger.ledger import PATIENCE, Ledger
+from dodona.ledger.limits import NO_LIMITS, Limits
 from dodona.ledger.sqlite import SqliteStore, write_sqlite_ledger
 from dodona.ledger.store import GENESIS_HASH, Line, Store, line_after
 from dodona.numbers import Exact
@@ -45,6 +46,8 @@ class LedgerTerms:
     """Random bytes that select the rows of a person that count. The caller draws them, as nothing is drawn here."""
     earlier: tuple[Earlier, ...] = ()
     """Spending from before the ledger existed: it is part of the first line, so that nothing can come in between."""
+    limits: Limits = NO_LIMITS
+    """The owner's limits on spending."""
 
 
 def first_line(terms: LedgerTerms, *, clock: Clock = utc_now) -> Line:
@@ -64,6 +67,8 @@ def first_line(terms: LedgerTerms, *, clock: Clock = utc_now) -> Line:
         created = replace(
             created, earlier=tuple((validate_text("purpose", words), event) for words, event in terms.earlier)
         )
+    if terms.limits != NO_LIMITS:
+        created = replace(created, limits=terms.limits)
     line = line_after(-1, GENESIS_HASH, created, time=clock().isoformat())
     Book(line, created)
     return line
