@@ -32,10 +32,12 @@ _ENV_PREFIX = "env:"
 LedgerArgument = Annotated[
     str, typer.Argument(metavar="LEDGER", help="A dataset file (.toml), a path, postgresql://…#name, or env:NAME.")
 ]
-HeadOption = Annotated[Path | None, typer.Option(help="The head file; beside the ledger unless said otherwise.")]
+HeadOption = Annotated[
+    str | None, typer.Option(help="The head: a file, or env:NAME of an address; beside the ledger if left out.")
+]
 
 
-def open_named_ledger(ledger: str, head: Path | None) -> Ledger:
+def open_named_ledger(ledger: str, head: str | None) -> Ledger:
     """Open the ledger."""
     if ledger.endswith(DATASET_SUFFIX):
         from dodona.dataset import open_dataset_ledger
@@ -43,17 +45,22 @@ def open_named_ledger(ledger: str, head: Path | None) -> Ledger:
         return open_dataset_ledger(ledger)
     from dodona.ledger import opening
 
-    return opening.open_ledger(parse_ledger_place(ledger), head=head)
+    return opening.open_ledger(parse_ledger_place(ledger), head=parse_head_place(head))
 
 
-def locate_ledger_and_head(ledger: str, head: Path | None) -> tuple[str | Path, Path | None]:
+def locate_ledger_and_head(ledger: str, head: str | None) -> tuple[str | Path, str | Path | None]:
     """Return the locations of a ledger and its head; a dataset file gives both."""
     if ledger.endswith(DATASET_SUFFIX):
         from dodona.dataset import DatasetFile
 
         file = DatasetFile.read(ledger)
-        return file.place, file.head_file if head is None else head
-    return parse_ledger_place(ledger), head
+        return file.place, file.head_place if head is None else parse_head_place(head)
+    return parse_ledger_place(ledger), parse_head_place(head)
+
+
+def parse_head_place(head: str | None) -> str | None:
+    """Resolve where the head is."""
+    return None if head is None else parse_ledger_place(head)
 
 
 def parse_ledger_place(text: str) -> str:
@@ -301,7 +308,7 @@ def decline(ledger: LedgerArgument, request: RequestArgument, *, by: OwnerOption
     _decide(ledger, head, request, by, granted=False)
 
 
-def _decide(ledger: str, head: Path | None, request: str, by: str, *, granted: bool) -> None:
+def _decide(ledger: str, head: str | None, request: str, by: str, *, granted: bool) -> None:
     with report_errors(), open_named_ledger(ledger, head) as found:
         meant = [one.id for one in found.approval_requests() if one.id.startswith(request)]
         if len(meant) != 1:
@@ -372,7 +379,7 @@ def create(  # noqa: PLR0913  each is an option
             analysts=tuple(Analyst(*_pair("analyst", text, "=")) for text in analyst or ()),
             cap_key=generate_cap_key(),
         )
-        opening.create_ledger_at(parse_ledger_place(ledger), terms, head=head)
+        opening.create_ledger_at(parse_ledger_place(ledger), terms, head=parse_head_place(head))
         typer.echo(f"created: {opening.display_place(ledger)}")
 
 

@@ -16,7 +16,7 @@ from dodona.curator.request import DEFAULT_MAX_PRICE, AfterBudget, default_toler
 from dodona.engines.files import PLAIN_CSV, CsvFormat
 from dodona.errors import InvalidArgument, InvalidRequest
 from dodona.ledger.limits import NO_LIMITS, Limits
-from dodona.ledger.opening import LedgerTerms, validate_address
+from dodona.ledger.opening import LedgerPlace, LedgerTerms, validate_address
 from dodona.numbers import to_fraction, to_share
 from dodona.privacy.accountants import Accountant, Spending
 from dodona.privacy.budget import Analyst, Budget, default_accountant
@@ -133,11 +133,11 @@ class DatasetFile:
         return self.path.parent / self.ledger
 
     @property
-    def head_file(self) -> Path | None:
-        """The location of the second copy of the chain's head; None for beside the ledger."""
+    def head_place(self) -> LedgerPlace | None:
+        """The location of the second copy of the chain's head, a path or an address; None for beside the ledger."""
         if self.head is None:
             return None
-        return Path(read_secret(self.head)) if self.head.startswith(ENV_PREFIX) else self.path.parent / self.head
+        return read_secret(self.head) if self.head.startswith(ENV_PREFIX) else self.path.parent / self.head
 
     @property
     def rows(self) -> Path:

@@ -304,7 +304,7 @@ def create_ledger(
     """
     if schema is None or budget is None:
         file = DatasetFile.read(path)
-        opening.create_ledger_at(file.place, file.terms, head=file.head_file)
+        opening.create_ledger_at(file.place, file.terms, head=file.head_place)
         return file.ledger if file.ledger.startswith(ENV_PREFIX) else file.place
     opening.create_ledger_at(path, _terms(schema, budget, schema.table, tuple(analysts)))
     return path if isinstance(path, Path) else opening.display_place(path)
@@ -313,7 +313,7 @@ def create_ledger(
 def open_dataset_ledger(path: str | Path, /) -> Ledger:
     """Open the ledger of a dataset file; the data are not touched."""
     file = DatasetFile.read(path)
-    return opening.open_ledger(file.place, head=file.head_file, dataset=file.dataset, schema=file.schema.digest)
+    return opening.open_ledger(file.place, head=file.head_place, dataset=file.dataset, schema=file.schema.digest)
 
 
 def _open_file(file: DatasetFile, analyst: str | None) -> Curator:

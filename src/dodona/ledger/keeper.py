@@ -274,6 +274,7 @@ class Keeper:
             if self._process == os.getpid():
                 self._let_go_of_all()
                 self._store.close()
+                self._head.close()
 
     def _serve(self, batch: list[Ticket[Act]]) -> None:
         """Decide all requests in order, make the outcome durable, then advance the head."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from importlib import util
@@ -20,7 +20,7 @@ from dodona.ledger.account import enlarge_budget, enlarge_limit
 from dodona.ledger.book import Book
 from dodona.ledger.entries import CAP_KEY_BYTES, Created, Earlier, Recovered, validate_event, validate_text
 from dodona.ledger.errors import LedgerExists, LedgerOfAnother, LedgerRolledBack, LedgerUnreadable
-from dodona.ledger.head import Head, HeadFile, Mark, sync_folder, translate_permission_errors
+from dodona.ledger.head import Head, HeadFile, HeadPlace, Mark, sync_folder, translate_permission_errors
 from dodona.ledger.keeper import Clock, Keeper, chain_contains, utc_now
 from dodona.ledger.ledger import PATIENCE, Ledger
 from dodona.ledger.limits import NO_LIMITS, Limits
@@ -161,17 +161,20 @@ def default_head_path(path: Path) -> Path:
     return path.with_name(path.name + ".head")
 
 
-def create_file_ledger(path: Path, terms: LedgerTerms, *, head: Path | None = None, clock: Clock = utc_now) -> None:
+def create_file_ledger(
+    path: Path, terms: LedgerTerms, *, head: LedgerPlace | None = None, clock: Clock = utc_now
+) -> None:
     """Create a ledger where none exists. A crash leaves no partial ledger."""
     first = first_line(terms, clock=clock)
-    kept = HeadFile(default_head_path(path) if head is None else head)
+    kept = locate_head(default_head_path(path) if head is None else head)
     if os.path.lexists(path):
         raise LedgerExists(str(path))
     new = path.with_name(f"{path.name}.{os.getpid()}.new")
     try:
         with translate_permission_errors(path):
             write_sqlite_ledger(new, first)
-        kept.create(Mark(first.number, first.hash))
+        with closing(kept):
+            kept.create(Mark(first.number, first.hash))
         try:
             os.link(new, path)  # unlike a rename, this fails if the file was created meanwhile
         except FileExistsError as fault:
@@ -185,25 +188,26 @@ def create_file_ledger(path: Path, terms: LedgerTerms, *, head: Path | None = No
 def open_file_ledger(
     path: Path,
     *,
-    head: Path | None = None,
+    head: LedgerPlace | None = None,
     dataset: str | None = None,
     schema: str | None = None,
     clock: Clock = utc_now,
 ) -> Ledger:
     """Open the ledger at a path; never creates one."""
+    kept = locate_head(default_head_path(path) if head is None else head)
     store = SqliteStore(path)
     try:
-        kept = HeadFile(default_head_path(path) if head is None else head)
         return open_existing(store, kept, dataset=dataset, schema=schema, clock=clock)
     except BaseException:
         store.close()
+        kept.close()
         raise
 
 
 def recover_file_ledger(
     path: Path,
     *,
-    head: Path | None = None,
+    head: LedgerPlace | None = None,
     epsilon: Exact | None = None,
     delta: Exact | None = None,
     clock: Clock = utc_now,
@@ -214,7 +218,8 @@ def recover_file_ledger(
         mark = append_recovery(store, epsilon=epsilon, delta=delta, clock=clock)
     finally:
         store.close()
-    HeadFile(default_head_path(path) if head is None else head).replace(mark)
+    with closing(locate_head(default_head_path(path) if head is None else head)) as kept:
+        kept.replace(mark)
 
 
 # --- Where a ledger is: a path, or a PostgreSQL address followed by `#` and the ledger's name. ---
@@ -243,7 +248,7 @@ class AddressRefused(InvalidRequest):
 
 
 def create_ledger_at(
-    place: LedgerPlace, terms: LedgerTerms, *, head: Path | None = None, clock: Clock = utc_now
+    place: LedgerPlace, terms: LedgerTerms, *, head: LedgerPlace | None = None, clock: Clock = utc_now
 ) -> None:
     """Create a ledger where none exists."""
     found = _split_address(place)
@@ -254,18 +259,19 @@ def create_ledger_at(
     from dodona.ledger.postgres import write_postgres_ledger
 
     kept, first = _require_head(head), first_line(terms, clock=clock)
-    kept.create(Mark(first.number, first.hash))
-    try:
-        write_postgres_ledger(*found, first)
-    except BaseException:
-        kept.path.unlink()  # no line was written for which it could be the head
-        raise
+    with closing(kept):
+        kept.create(Mark(first.number, first.hash))
+        try:
+            write_postgres_ledger(*found, first)
+        except BaseException:
+            kept.remove()  # no line was written for which it could be the head
+            raise
 
 
 def open_ledger(
     place: LedgerPlace,
     *,
-    head: Path | None = None,
+    head: LedgerPlace | None = None,
     dataset: str | None = None,
     schema: str | None = None,
     clock: Clock = utc_now,
@@ -283,13 +289,14 @@ def open_ledger(
         return open_existing(store, kept, dataset=dataset, schema=schema, clock=clock, again=again)
     except BaseException:
         store.close()
+        kept.close()
         raise
 
 
 def recover_ledger(
     place: LedgerPlace,
     *,
-    head: Path | None = None,
+    head: LedgerPlace | None = None,
     epsilon: Exact | None = None,
     delta: Exact | None = None,
     clock: Clock = utc_now,
@@ -307,7 +314,8 @@ def recover_ledger(
         mark = append_recovery(store, epsilon=epsilon, delta=delta, clock=clock)
     finally:
         store.close()
-    kept.replace(mark)
+    with closing(kept):
+        kept.replace(mark)
 
 
 def validate_address(text: str) -> str:
@@ -351,8 +359,19 @@ def _require_driver() -> None:
         raise InvalidRequest("A ledger in PostgreSQL needs psycopg. Run: pip install 'dodona[postgres]'.")
 
 
-def _require_head(head: Path | None) -> HeadFile:
+def locate_head(place: LedgerPlace) -> HeadPlace:
+    """Return the head at a path, or in a database."""
+    found = _split_address(place)
+    if found is None:
+        return HeadFile(Path(place))
+    _require_driver()
+    from dodona.ledger.postgres import DatabaseHead
+
+    return DatabaseHead(*found)
+
+
+def _require_head(head: LedgerPlace | None) -> HeadPlace:
     if head is None:
-        accepted = "a ledger in a database has no folder of its own; write where the head file is to be kept"
+        accepted = "a ledger in a database has no folder; write where to keep its head: a file, or another database"
         raise InvalidArgument("head", head, accepted)
-    return HeadFile(head)
+    return locate_head(head)
