@@ -130,13 +130,13 @@ def check_files_version(file: DatasetFile, key: bytes) -> bool:
     if any(folders.values()):  # a partition folder's name is a value of its rows
         further = json.dumps(sorted((own, fingerprint_files(name)) for name, own in folders.items()))
     return _check_version(
-        _versions_path(file), file.schema, file.version, fingerprint_files(files, further=further), key
+        versions_path(file), file.schema, file.version, fingerprint_files(files, further=further), key
     )
 
 
 def check_source_version(file: DatasetFile, source: Fingerprinted, key: bytes) -> bool:
     """Compare the rows of a table held by an engine, likewise."""
-    return _check_version(_versions_path(file), file.schema, file.version, source.fingerprint(), key)
+    return _check_version(versions_path(file), file.schema, file.version, source.fingerprint(), key)
 
 
 def check_frame_version(ledger: Path, schema: Schema, source: DuckDBSource, key: bytes) -> bool:
@@ -186,7 +186,8 @@ def _read_digests(kept: Path) -> dict[str, str]:
     )
 
 
-def _versions_path(file: DatasetFile) -> Path:
+def versions_path(file: DatasetFile) -> Path:
+    """Return where the digests of the data's versions are kept."""
     return file.path.parent / f".{file.dataset}{_SUFFIX}"
 
 

@@ -318,6 +318,38 @@ def recover_ledger(
         kept.replace(mark)
 
 
+def restore_ledger(place: LedgerPlace, lines: Sequence[Line], *, head: LedgerPlace | None = None) -> None:
+    """Write a chain from a backup where there is no ledger, after verifying all of it. Its head is left as it is.
+
+    Unless the head is known to name the last line, `recover_ledger` must follow.
+    """
+    read_book(lines)
+    found = _split_address(place)
+    if found is None:
+        path = Path(place)
+        if os.path.lexists(path):
+            raise LedgerExists(str(path))
+        new = path.with_name(f"{path.name}.{os.getpid()}.new")
+        try:
+            with translate_permission_errors(path):
+                write_sqlite_ledger(new, lines[0])
+            with closing(SqliteStore(new)) as store:
+                store.append(0, lambda _: lines[1:])
+            os.link(new, path)
+        finally:
+            for suffix in ("", "-wal", "-shm", ".holds"):
+                new.with_name(new.name + suffix).unlink(missing_ok=True)
+        sync_folder(path.parent)
+        return
+    _require_driver()
+    _require_head(head)
+    from dodona.ledger.postgres import PostgresStore, write_postgres_ledger
+
+    write_postgres_ledger(*found, lines[0])
+    with closing(PostgresStore(*found)) as server:
+        server.append(0, lambda _: lines[1:])
+
+
 def validate_address(text: str) -> str:
     """Return the address of a ledger in PostgreSQL; anything else is refused without being shown."""
     if _split_address(text) is None:
