@@ -16,7 +16,7 @@ import numpy as np
 from dodona.errors import InvalidArgument
 from dodona.lab import convolution
 from dodona.lab.convolution import LossTail
-from dodona.numbers import Exact, largest_number
+from dodona.numbers import Exact
 from dodona.privacy.bounds import (
     MOST_TIMES,
     EpsilonDelta,
@@ -24,6 +24,7 @@ from dodona.privacy.bounds import (
     epsilon_delta,
     float_above,
     float_below,
+    largest_number,
     validate_delta,
     validate_epsilon,
     validate_positive_delta,

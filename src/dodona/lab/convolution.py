@@ -15,12 +15,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dodona.errors import InvalidArgument
-from dodona.numbers import Exact, minimize_unimodal
+from dodona.numbers import Exact
 from dodona.privacy.bounds import (
     MOST_TIMES,
     EpsilonDelta,
     float_above,
     float_below,
+    minimize_unimodal,
     validate_delta,
     validate_epsilon,
     validate_repetitions,

@@ -18,7 +18,7 @@ from typing import ClassVar, Self
 import numpy as np
 
 from dodona.errors import InvalidArgument
-from dodona.numbers import Exact, format_fraction, largest_number, minimize_unimodal, smallest_number, to_fraction
+from dodona.numbers import Exact, format_fraction, to_fraction
 from dodona.privacy.accuracy import (
     Accuracy,
     Against,
@@ -27,6 +27,7 @@ from dodona.privacy.accuracy import (
     validate_count,
     validate_table_target,
 )
+from dodona.privacy.bounds import largest_number, minimize_unimodal, smallest_number
 from dodona.privacy.events import GaussianEvent, LaplaceEvent
 from dodona.query.sensitivity import Sensitivity
 from dodona.schema.schema import Neighbours

@@ -13,11 +13,14 @@ from fractions import Fraction
 from functools import lru_cache
 
 from dodona.errors import InvalidArgument
-from dodona.numbers import Exact, largest_number, minimize_unimodal, smallest_number, to_fraction
+from dodona.numbers import Exact, to_fraction
 from dodona.privacy.bounds import (
     add_rounding_margin,
     float_above,
     float_below,
+    largest_number,
+    minimize_unimodal,
+    smallest_number,
     validate_epsilon,
     validate_positive_delta,
 )

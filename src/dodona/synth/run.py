@@ -23,8 +23,8 @@ from dodona.knowledge.components import ComponentBelief
 from dodona.knowledge.fit import ObservedBlock
 from dodona.ledger.entries import Release
 from dodona.ledger.errors import AnswerInterrupted, KeyReused
-from dodona.numbers import smallest_number
 from dodona.privacy.additive_noise import SMALLEST_SCALE, Gaussian, Laplace, round_scale_up
+from dodona.privacy.bounds import smallest_number
 from dodona.privacy.events import Event
 from dodona.privacy.measurement import Measurement, Noise, noises_from_text
 from dodona.privacy.selection import ChoiceMechanism, Exponential, PermuteAndFlip, ScoredCandidates
