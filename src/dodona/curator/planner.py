@@ -16,7 +16,6 @@ from dodona.curator.request import ColumnTolerances, Request, Tolerance, resolve
 from dodona.errors import InvalidArgument, InvalidRequest, Refused
 from dodona.knowledge.knowledge import BundleLevel
 from dodona.privacy.accountants import Spending
-from dodona.privacy.accuracy import Accuracy
 from dodona.privacy.additive_noise import (
     LARGEST_SCALE,
     SMALLEST_SCALE,
@@ -106,19 +105,14 @@ def unit_scale_cost(law: str, sensitivity: Sensitivity) -> float:
 def widest_noise(law: NoiseType, tolerance: float, confidence: float) -> Noise:
     """Return the widest noise that is within the tolerance."""
     try:
-        return _widest_laplace(tolerance, confidence) if law is Laplace else _widest_gaussian(tolerance, confidence)
+        return _widest_noise(law.__name__, tolerance, confidence)
     except InvalidArgument:
         raise ToleranceUnreachable("this", 0.0) from None
 
 
-@lru_cache(maxsize=1 << 12)
-def _widest_laplace(tolerance: float, confidence: float) -> Laplace:
-    return Laplace.for_accuracy(Accuracy(within=tolerance, confidence=confidence))
-
-
-@lru_cache(maxsize=1 << 12)
-def _widest_gaussian(tolerance: float, confidence: float) -> Gaussian:
-    return Gaussian.for_accuracy(Accuracy(within=tolerance, confidence=confidence))
+@lru_cache(maxsize=1 << 13)
+def _widest_noise(law: str, tolerance: float, confidence: float) -> Noise:
+    return _NOISE_TYPES[law].widest(tolerance, 1 - float(confidence))
 
 
 def merge_scales(scales: Scales, other: Mapping[int, float]) -> None:

@@ -131,8 +131,14 @@ class Laplace:
         >>> mechanism.accuracy(0.95).within
         100.0
         """
-        steps = math.floor(validate_table_target(target).within) + 1
-        tail = _per_answer(to_failure_probability(target.confidence), validate_count(answers, argument="answers"))
+        within, failing = validate_table_target(target).within, to_failure_probability(target.confidence)
+        return cls.widest(within, failing, answers=validate_count(answers, argument="answers"))
+
+    @classmethod
+    def widest(cls, within: float, failing: float, *, answers: int = 1) -> Self:
+        """Return the same from a tolerance and a failure probability that were validated before."""
+        steps = math.floor(within) + 1
+        tail = _per_answer(failing, answers)
 
         def met(scale: float) -> bool:  # the tail beyond a fixed distance grows with the scale
             return _log_tail(steps, scale) <= math.log(tail)
@@ -450,16 +456,20 @@ class Gaussian:
     @classmethod
     def for_accuracy(cls, target: Accuracy, *, answers: int = 1) -> Self:
         """Return the mechanism with the largest scale (to about five digits) that meets the target for all answers."""
-        failing, room = to_failure_probability(target.confidence), validate_table_target(target).within
-        number = validate_count(answers, argument="answers")
+        within, failing = validate_table_target(target).within, to_failure_probability(target.confidence)
+        return cls.widest(within, failing, answers=validate_count(answers, argument="answers"))
+
+    @classmethod
+    def widest(cls, within: float, failing: float, *, answers: int = 1) -> Self:
+        """Return the same from a tolerance and a failure probability that were validated before."""
 
         def met(scale: float) -> bool:
-            return _quantile(scale, failing, number) <= room
+            return _quantile(scale, failing, answers) <= within
 
-        guess = _guess_normal_scale(room, failing, number)
+        guess = _guess_normal_scale(within, failing, answers)
         brackets = ((guess * (1 - near), guess * (1 + near)) for near in (4e-6, 1e-3))
-        within = ((low, high) for low, high in brackets if met(low) and not met(high))
-        low, high = next(within, (1e-4, 1e13))  # at a few steps the normal approximation is unreliable
+        fitting = ((low, high) for low, high in brackets if met(low) and not met(high))
+        low, high = next(fitting, (1e-4, 1e13))  # at a few steps the normal approximation is unreliable
         return cls(scale=round_scale_down(largest_number(met, low, high, near=1e-5, geometric=True)))
 
     def event(self, sensitivity: Sensitivity) -> GaussianEvent:
