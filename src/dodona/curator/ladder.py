@@ -199,14 +199,8 @@ class Ladder:
         self.budget = ledger.budget
         self.planner = Planner(schema.unit, self.budget.delta, ledger.share_each)
         rows = partial(read_public_rows, dataset.source, schema.domain, schema.unit) if schema.unit.fixed else None
-        self.releases = ReleasedBlocks(
-            ledger,
-            schema.domain,
-            dataset=dataset.name,
-            version=dataset.source.version,
-            analyst=desk.analyst,
-            rows=rows,
-        )
+        version = dataset.source.version
+        self.releases = ReleasedBlocks(ledger, schema.domain, dataset=dataset.name, version=version, rows=rows)
         self.lookup = Lookup(self.releases, schema.unit.size)
         rule = RentOrBuyRule(schema.domain, schema.unit, self.releases)
         self.buyer = Buyer(self.planner, rule, ledger.shares, ledger.share)
@@ -216,18 +210,17 @@ class Ladder:
     def answers(self, asked: tuple[Question, ...], request: Request, key: str | None) -> tuple[Answer, ...]:
         """Return the answers to questions by the cheapest way that is accurate enough; one charge, or none."""
         distinct, places = distinct_questions(asked, request)
-        ledger = self._dataset.ledger
         if key is not None:
             recalled = self._recall(distinct, request, key)
             if recalled is not None:
-                return self._answered(_spread(recalled, asked, places), request, ledger.head)
+                return self._answered(_spread(recalled, asked, places), request)
         call = self._resolve(distinct, request, key)
         self._climb(call)
         found = [one for one in call.found if one is not None]
         if all(one.source in _FREE_SOURCES for one in found):
             return self._answered(_spread(found, asked, places), request, call.view.head)
         with mark_errors_charged() if any(one.price.share > 0 for one in found) else nullcontext():
-            return self._answered(_spread(found, asked, places), request, ledger.head)
+            return self._answered(_spread(found, asked, places), request)
 
     def prepare(self, asked: tuple[Question, ...], request: Request, key: str | None) -> PreparedWorkload:
         """Buy the cheapest measurement that answers all questions; those that already follow cost nothing."""
@@ -274,7 +267,7 @@ class Ladder:
 
     def _look(self, request: Request) -> tuple[LedgerView, int | None]:
         """Read all releases so far; their number is None if other callers' questions make no difference."""
-        view = self.releases.read()
+        view = self.releases.look(self.desk.analyst)
         return view, self.releases.seen if replay in self.rungs and not request.fresh else None
 
     def _look_again(self, call: Call) -> None:
@@ -392,8 +385,10 @@ class Ladder:
             raise KeyReused(key)
         return [one for one in call.found if one is not None]
 
-    def _answered(self, found: Sequence[Found], request: Request, head: str) -> tuple[Answer, ...]:
+    def _answered(self, found: Sequence[Found], request: Request, head: str | None = None) -> tuple[Answer, ...]:
+        """Return the answers, as of a head of the ledger; without one, as of now."""
         dataset, draws = self._dataset, self.releases.draws
+        head = dataset.ledger.head if head is None else head
         version, unit, about = dataset.source.version, dataset.schema.unit, dataset.about
         return tuple(
             [

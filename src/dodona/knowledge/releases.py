@@ -40,20 +40,19 @@ class ReleasedBlocks:
     Replaying needs the blocks alone; the knowledge learns them when it is asked for.
     """
 
-    def __init__(  # noqa: PLR0913  whose releases of what
+    def __init__(
         self,
         ledger: Ledger,
         domain: Domain,
         *,
         dataset: str,
         version: str,
-        analyst: str | None,
         rows: Callable[[], int | None] | None,
     ) -> None:
         """Read lazily; the number of rows, if it is public, is read with the first release."""
         self._knowledge = Knowledge(domain)
         self._rows = rows
-        self._ledger, self._domain, self._analyst = ledger, domain, analyst
+        self._ledger, self._domain = ledger, domain
         self._of = (dataset, version)
         self._blocks: defaultdict[str, list[ReleasedBlock]] = defaultdict(list)
         self._place: dict[str, int] = {}  # index of the release of each receipt
@@ -109,18 +108,20 @@ class ReleasedBlocks:
                 self._expected[receipt] = measured
                 self.draws = self.draws.plus(measured.draws)
 
-    def follow(self) -> Knowledge:
-        """Return the knowledge after reading all releases so far."""
-        self.read()
-        return self.knowledge
-
-    def read(self) -> LedgerView:
-        """Read all releases so far, and return what they were read from."""
+    def look(self, analyst: str | None) -> LedgerView:
+        """Read all releases so far for a question of an analyst, and return what they were read from."""
         with self.lock:
-            view = self._ledger.look(analyst=self._analyst, after=self.seen)
+            view = self._ledger.look(analyst=analyst, after=self.seen)
             for receipt, release in view.released:
                 self._read(receipt, release)
             return view
+
+    def follow(self) -> Knowledge:
+        """Return the knowledge after reading all releases so far."""
+        with self.lock:
+            for receipt, release in self._ledger.releases(after=self.seen):
+                self._read(receipt, release)
+            return self.knowledge
 
     def _read(self, receipt: Receipt, release: Release) -> None:
         if (receipt.dataset, receipt.version) == self._of and release.question is not None:

@@ -230,9 +230,9 @@ class Ledger:
         """Return all answers to a question on a version of the data, oldest first; replaying them is free."""
         return self._keeper.read(lambda book, _, __: tuple(book.releases.get((self._one(book), purpose, version), ())))
 
-    def releases(self) -> tuple[tuple[Receipt, Release], ...]:
-        """Return all releases, oldest first."""
-        return self._keeper.read(lambda book, _, __: book.releases_after(0))
+    def releases(self, *, after: int = 0) -> tuple[tuple[Receipt, Release], ...]:
+        """Return all releases, oldest first, skipping the first `after`."""
+        return self._keeper.read(lambda book, _, __: book.releases_after(after))
 
     def look(self, *, analyst: str | None, after: int) -> LedgerView:
         """Return what an analyst's question needs, all from one moment: the releases after the first `after`.
