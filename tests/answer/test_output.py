@@ -11,7 +11,7 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from dodona.answer import ExpectedAccuracy, MeasuredValues, Offer, Price, make_answer
+from dodona.answer import ExpectedAccuracy, MeasuredValues, Offer, Price
 from dodona.answer.rows import Estimate, decimal_places, format_number, round_outward
 from dodona.errors import InvalidRequest
 from dodona.lab.mechanisms import Laplace
@@ -22,6 +22,7 @@ from dodona.query.question import AnswerColumn, Arithmetic, KeyLabel, LiteralExp
 from dodona.schema.attributes import Category, Date, Integer
 from dodona.schema.partition import Partition
 from dodona.schema.schema import Domain, Neighbours
+from tests.answer.scene import answer_from
 
 AGE = Integer("age", 0, 3)
 WARD = Category("ward", ["<b>east</b>", "west & south"])
@@ -43,7 +44,7 @@ def wards():
     question = Question(text="SELECT <i>", query=Query(DOMAIN, blocks), keys=keys, columns=columns)
     values = (800, 500, 0, -3, 1200, 900, 4, 1)
     noises = (Laplace(scale=5), Laplace(scale=15))
-    return make_answer(
+    return answer_from(
         MeasuredValues(question, values, noises), price=PRICE, receipt="abc", head="def", version="2026-10", size=1300
     )
 
@@ -110,7 +111,7 @@ def test_columns_of_one_name_are_told_apart_in_frames() -> None:
         query=Query.count(DOMAIN),
         columns=(AnswerColumn("n", Total(0)), AnswerColumn("n", Total(0)), AnswerColumn("n_low", Total(0))),
     )
-    answer = make_answer(MeasuredValues(question, (5,), (Laplace(scale=1),)), price=PRICE)
+    answer = answer_from(MeasuredValues(question, (5,), (Laplace(scale=1),)), price=PRICE)
     columns = list(answer.to_pandas().columns)
     assert len(columns) == len(set(columns)) == 9
 
@@ -120,7 +121,7 @@ def test_labels_keep_their_types_in_pandas_and_are_text_elsewhere() -> None:
     question = Question(
         text="", query=Query(DOMAIN, (Block(EVERYTHING, keys),)), keys=keys, columns=(AnswerColumn("n", Total(0)),)
     )
-    answer = make_answer(MeasuredValues(question, (1, 2, 3, 4, 5, 6), (Laplace(scale=1),)), price=PRICE)
+    answer = answer_from(MeasuredValues(question, (1, 2, 3, 4, 5, 6), (Laplace(scale=1),)), price=PRICE)
     assert answer.to_pandas()["age"].tolist() == [0, 1, 2, 3, "<missing>", "<outside>"]
     assert answer.to_polars()["age"].to_list() == ["0", "1", "2", "3", "<missing>", "<outside>"]
 
@@ -132,7 +133,7 @@ def test_a_quantile_of_days_is_a_day() -> None:
         text="", query=Query(DOMAIN, (Block(EVERYTHING, (partition,)),)), columns=(AnswerColumn("median", quantile),)
     )
     values = (*([0] * 14), 400, 400, *([0] * 15), 0, 0)
-    answer = make_answer(MeasuredValues(question, values, (Laplace(scale=1),)), price=PRICE)
+    answer = answer_from(MeasuredValues(question, values, (Laplace(scale=1),)), price=PRICE)
     assert answer.value.low == date(2024, 1, 15)
     assert answer.value.high in {date(2024, 1, 15), date(2024, 1, 16)}
     assert json.loads(answer.to_json())["rows"][0][0]["low"] == "2024-01-15"
@@ -195,14 +196,14 @@ def test_a_plot_draws_every_value_with_its_interval() -> None:
     assert wards().plot(axes) is axes
     empty = Question(text="", query=Query.count(DOMAIN), columns=(AnswerColumn("one", LiteralExpression("x")),))
     with pytest.raises(InvalidRequest, match="no estimate to draw"):
-        make_answer(MeasuredValues(empty, (5,), (Laplace(scale=1),)), price=PRICE).plot()
+        answer_from(MeasuredValues(empty, (5,), (Laplace(scale=1),)), price=PRICE).plot()
 
 
 def test_bars_are_named_in_the_order_of_the_columns() -> None:
     keys = (Partition.of(AGE), Partition.of(WARD))
     columns = (AnswerColumn("ward", KeyLabel(1)), AnswerColumn("n", Total(0)), AnswerColumn("age", KeyLabel(0)))
     question = Question(text="", query=Query(DOMAIN, (Block(EVERYTHING, keys),)), keys=keys, columns=columns)
-    answer = make_answer(MeasuredValues(question, tuple(range(24)), (Laplace(scale=1),)), price=PRICE)
+    answer = answer_from(MeasuredValues(question, tuple(range(24)), (Laplace(scale=1),)), price=PRICE)
     labels = [label.get_text() for label in answer.plot().get_yticklabels()]
     assert labels[:5] == [*(f"<b>east</b>, {age}" for age in range(4)), "west & south, 0"]
     assert labels[8] == "<b>east</b>, <missing>"
@@ -212,7 +213,7 @@ def test_days_are_drawn_along_the_time_and_what_has_none_is_written_below() -> N
     keys = (Partition.of(DAY),)
     columns = (AnswerColumn("day", KeyLabel(0)), AnswerColumn("n", Total(0)))
     question = Question(text="", query=Query(DOMAIN, (Block(EVERYTHING, keys),)), keys=keys, columns=columns)
-    axes = make_answer(MeasuredValues(question, (*range(100, 131), 7, -9000), (Laplace(scale=1),)), price=PRICE).plot()
+    axes = answer_from(MeasuredValues(question, (*range(100, 131), 7, -9000), (Laplace(scale=1),)), price=PRICE).plot()
     days = [line.get_xdata()[0] for line in axes.lines]
     assert [later - earlier for earlier, later in pairwise(days)] == [1.0] * 30
     assert axes.get_ylim()[0] > 0
@@ -221,7 +222,7 @@ def test_days_are_drawn_along_the_time_and_what_has_none_is_written_below() -> N
 
 def test_one_value_needs_no_plot() -> None:
     one = Question(text="", query=Query.count(DOMAIN), columns=(AnswerColumn("n", Total(0)),))
-    assert "<svg" not in make_answer(MeasuredValues(one, (5,), (Laplace(scale=1),)), price=PRICE)._repr_html_()
+    assert "<svg" not in answer_from(MeasuredValues(one, (5,), (Laplace(scale=1),)), price=PRICE)._repr_html_()
 
 
 def test_an_offer_is_readable_and_escaped() -> None:

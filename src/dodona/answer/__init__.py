@@ -1,6 +1,6 @@
 """Answers: values, valid intervals and prices; and offers, before anything is spent.
 
-- `answer`: `Answer`, evaluated lazily, and `make_answer`; `offer`: `Offer`, before it is bought
+- `answer`: `Answer`, evaluated lazily; `offer`: `Offer`, before it is bought
 - `measured`, `derived`: the values behind an answer, newly measured or derived from earlier releases
 - `laws`, `sums`: the laws of their errors, and `half_width`
 - `evaluation`, `bands`, `ratios`, `quantiles`, `view`: intervals of expressions over those values
@@ -8,7 +8,7 @@
 - `rows`, `display`, `picture`: rows, text and drawings of an answer
 """
 
-from dodona.answer.answer import Answer, AnswerSource, ColumnAccuracy, make_answer
+from dodona.answer.answer import Answer, AnswerSource, ColumnAccuracy, table_view
 from dodona.answer.derived import DerivedValues
 from dodona.answer.laws import ConfirmedLaw, ErrorLaw, GaussianSumBound, ModelLaw, NoiseSum
 from dodona.answer.measured import MeasuredValues
@@ -33,6 +33,6 @@ __all__ = [
     "NoiseSum",
     "Offer",
     "Price",
-    "make_answer",
     "predict_half_width",
+    "table_view",
 ]

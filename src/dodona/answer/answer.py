@@ -9,17 +9,16 @@ import statistics
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from typing import TYPE_CHECKING, Literal, Self, get_args
+from typing import TYPE_CHECKING, Literal, Self
 
 from dodona.answer import derived, display
 from dodona.answer.derived import Evidence
-from dodona.answer.measured import MeasuredValues
 from dodona.answer.rows import Estimate, Row, displayed_columns, make_rows
 from dodona.answer.view import View
-from dodona.errors import InvalidArgument, InvalidRequest
+from dodona.errors import InvalidRequest
 from dodona.privacy.accuracy import Against, to_failure_probability, validate_count
 from dodona.privacy.budget import Price
-from dodona.privacy.measurement import DrawCounts, Measurement
+from dodona.privacy.measurement import DrawCounts
 from dodona.query.question import Comparison, KeyLabel, Logic, Mean, Question
 from dodona.query.question import LiteralExpression as Written
 
@@ -31,7 +30,6 @@ if TYPE_CHECKING:
 
 AnswerSource = Literal["replayed", "derived", "confirmed", "measured", "model"]
 """Where an answer came from."""
-_SOURCES: tuple[AnswerSource, ...] = get_args(AnswerSource)
 _REUSE_WARNING = (
     "This reuses noise of earlier answers. If you ask because of what they said, as for the largest group, take "
     "any_choice(), or ask with fresh=True."
@@ -54,24 +52,24 @@ class Answer:
 
     measured: Evidence
     """What it is read from: what was measured, or what follows from numbers that were told before."""
-    source: AnswerSource
     price: Price
-    receipt: str | None
-    """The id of the receipt that bought it."""
-    head: str | None
-    """The head of the ledger after it was answered."""
-    version: str | None
-    """The version of the data that it is about."""
-    stale: bool
-    """Whether the data have a newer version."""
-    notes: tuple[str, ...]
-    about: str
-    """What it is about, where people are protected: how many rows of each count. Else nothing."""
-    reused: bool
-    """Whether it is read from numbers that were told before, and not from new noise alone."""
-    draws: DrawCounts | None
-    """How many numbers were told so far, this answer's among them."""
     view: View
+    source: AnswerSource = "measured"
+    receipt: str | None = None
+    """The id of the receipt that bought it."""
+    head: str | None = None
+    """The head of the ledger after it was answered."""
+    version: str | None = None
+    """The version of the data that it is about."""
+    stale: bool = False
+    """Whether the data have a newer version."""
+    notes: tuple[str, ...] = ()
+    about: str = ""
+    """What it is about, where people are protected: how many rows of each count. Else nothing."""
+    reused: bool = False
+    """Whether it is read from numbers that were told before, and not from new noise alone."""
+    draws: DrawCounts | None = None
+    """How many numbers were told so far, this answer's among them."""
     _rows: tuple[Row, ...] | None = field(init=False, default=None)
 
     @property
@@ -248,47 +246,12 @@ class Answer:
         return replace(self, view=view)
 
 
-def make_answer(  # noqa: PLR0913  all that is known of an answer comes together here
-    measured: Evidence,
-    *,
-    confidence: float = 0.95,
-    source: AnswerSource = "measured",
-    price: Price,
-    receipt: str | None = None,
-    head: str | None = None,
-    version: str | None = None,
-    size: int | None = None,
-    rows: int = 1,
-    warnings: tuple[str, ...] = (),
-    stale: bool = False,
-    about: str = "",
-    reused: bool = False,
-    draws: DrawCounts | None = None,
-) -> Answer:
-    """Return the answer from measured or derived values; it is evaluated lazily."""
-    if source not in _SOURCES:
-        raise InvalidArgument("source", source, f"write one of {', '.join(_SOURCES)}")
-    if draws is None and isinstance(measured, MeasuredValues):
-        draws = Measurement(measured.question.query, measured.noises).draws
-    return Answer(
-        measured=measured,
-        source=source,
-        price=price,
-        receipt=receipt,
-        head=head,
-        version=version,
-        stale=stale,
-        notes=warnings,
-        about=about,
-        reused=reused,
-        draws=draws,
-        view=_table_view(confidence, size, rows),
-    )
-
-
 @lru_cache(maxsize=256)
-def _table_view(confidence: float, size: int | None, rows: int) -> View:
-    """Return the view of single intervals for the table, cached because answers share it."""
+def table_view(confidence: float = 0.95, size: int | None = None, rows: int = 1) -> View:
+    """Return the view of single intervals for the table, cached because answers share it.
+
+    `size` is the public number of rows, where there is one, and `rows` the largest number of rows of a person.
+    """
     to_failure_probability(confidence)
     public = None if size is None else validate_count(size, argument="size")
     return View(confidence=float(confidence), size=public, rows=validate_count(rows, argument="rows"))

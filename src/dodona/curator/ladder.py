@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import partial
 
-from dodona.answer.answer import Answer, make_answer
+from dodona.answer.answer import Answer, table_view
 from dodona.answer.offer import Offer
 from dodona.curator.beyond_budget import BeyondBudget, best_affordable
 from dodona.curator.confirm import Confirmer
@@ -389,19 +389,18 @@ class Ladder:
         """Return the answers, as of a head of the ledger; without one, as of now."""
         dataset, draws = self._dataset, self.releases.draws
         head = dataset.ledger.head if head is None else head
-        version, unit, about = dataset.source.version, dataset.schema.unit, dataset.about
+        version, about = dataset.source.version, dataset.about
+        view = table_view(request.confidence, dataset.schema.unit.size, dataset.schema.unit.rows)
         return tuple(
             [
-                make_answer(
-                    one.measured,
-                    confidence=request.confidence,
-                    source=one.source,
+                Answer(
+                    measured=one.measured,
                     price=one.price,
+                    view=view,
+                    source=one.source,
                     receipt=one.receipt,
                     head=head,
                     version=version,
-                    size=unit.size,
-                    rows=unit.rows,
                     about=about,
                     reused=one.reused,
                     draws=draws,
