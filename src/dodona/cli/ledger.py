@@ -20,7 +20,6 @@ from dodona.numbers import format_percent
 
 if TYPE_CHECKING:
     from dodona.ledger.ledger import Ledger
-    from dodona.ledger.limits import ApprovalRequest
 
 
 # --- Locating the ledger of a command: by dataset file, path, address, or environment variable. ---
@@ -83,28 +82,6 @@ def parse_ledger_place(text: str) -> str:
 
 
 _LAST = 8
-
-
-def state_to_json(state: BudgetState) -> dict[str, object]:
-    """Return the state as one JSON object."""
-    return {
-        "epsilon": str(state.total.epsilon),
-        "delta": str(state.total.delta),
-        "accountant": state.total.accountant.value,
-        "spent": str(state.spent),
-        "left": str(state.left),
-        "epsilon_spent": state.epsilon_spent,
-        "charges": state.charges,
-        "releases": state.releases,
-        "analysts": [
-            {"name": one.name, "share": str(one.share), "spent": str(one.spent), "left": str(one.left)}
-            | {"stopped": one.stopped}
-            for one in state.analysts
-        ],
-        "closed": state.closed,
-        "recovered": state.recovered,
-        "head": state.head,
-    }
 
 
 def state_tables(state: BudgetState, texts: list[str]) -> Iterator[Table]:
@@ -285,7 +262,7 @@ def list_requests(ledger: LedgerArgument, *, as_json: JsonOption = False, head: 
     with report_errors(), open_named_ledger(ledger, head) as found:
         requests = found.approval_requests()
         if as_json:
-            print(json.dumps([request_to_json(one) for one in requests]))
+            print(json.dumps([one.to_json() for one in requests]))
             return
         table = Table("request", "time", "analyst", "share", "state", "question")
         for one in requests:
@@ -316,12 +293,6 @@ def _decide(ledger: str, head: str | None, request: str, by: str, *, granted: bo
             raise InvalidArgument("request", request, accepted)
         decided = found.decide(meant[0], granted=granted, by=by)
         typer.echo(f"{decided.state}: {format_percent(decided.share)} of the budget for {printable(decided.analyst)}")
-
-
-def request_to_json(request: ApprovalRequest) -> dict[str, object]:
-    """Return a request for approval as one JSON object."""
-    fields = ("id", "dataset", "analyst", "key", "text", "time", "state", "decided_by")
-    return {name: getattr(request, name) for name in fields} | {"share": str(request.share)}
 
 
 def _say(what: str, state: BudgetState) -> None:
@@ -394,7 +365,7 @@ def show(
     with report_errors(), open_named_ledger(ledger, head) as found:
         state = found.state()
         if as_json:
-            print(json.dumps(state_to_json(state)))
+            print(json.dumps(state.to_json()))
             return
         console = make_console()
         for table in state_tables(state, [line.text for line in found.lines()]):

@@ -41,6 +41,11 @@ class Limits:
         if type(self.approvals) is not bool:
             raise InvalidArgument("approvals", self.approvals, "write true or false")
 
+    def to_json(self) -> dict[str, object]:
+        """Return them as an object: shares as texts, None where there is no limit."""
+        shares = zip(_NAMES, self.shares, strict=True)
+        return {name: None if share is None else str(share) for name, share in shares} | {"approvals": self.approvals}
+
     @property
     def shares(self) -> tuple[Fraction | None, ...]:
         """The three limits."""
@@ -89,6 +94,11 @@ class ApprovalRequest:
     decided_by: str | None = None
     used: bool = False
     """Whether it was charged since."""
+
+    def to_json(self) -> dict[str, object]:
+        """Return it as an object of plain values."""
+        fields = ("id", "dataset", "analyst", "key", "text", "time", "state", "decided_by")
+        return {name: getattr(self, name) for name in fields} | {"share": str(self.share)}
 
     @property
     def state(self) -> str:
