@@ -27,9 +27,10 @@ from dodona.lab.mechanisms import (
     RandomizedResponse,
     SparseVector,
 )
+from dodona.lab.sparse_vector import EstimateVerdict, judge
 from dodona.numbers import Exact, to_fraction, to_integer
 from dodona.privacy.measurement import Noise
-from dodona.privacy.sparse_vector import EstimateChecker, EstimateVerdict
+from dodona.privacy.sparse_vector import EstimateChecker
 from dodona.trusted import samplers
 from dodona.trusted.entropy import SYSTEM
 from dodona.trusted.gate import OpenSparseVector
@@ -140,9 +141,10 @@ def repeat(mechanism: SelectionMechanism | NoisyMax, scores: object, times: int,
 def watch(mechanism: SparseVector) -> OpenSparseVector:
     """Return a sparse vector that can be asked until its last positive.
 
+    >>> from dodona.lab.sparse_vector import above_threshold
     >>> from dodona.schema.schema import Neighbours
     >>> from dodona.query.sensitivity import Sensitivity
-    >>> opened = watch(SparseVector.above_threshold(100, Sensitivity.count(Neighbours.ADD_REMOVE)))
+    >>> opened = watch(above_threshold(100, Sensitivity.count(Neighbours.ADD_REMOVE)))
     >>> opened.ask(3, threshold=1_000).above, opened.ask(2_000, threshold=1_000).above
     (False, True)
     """
@@ -165,7 +167,7 @@ class Interactive:
 
         After as many fresh answers as the checker has updates, the next verdict that is not correct raises Halted.
         """
-        return self._checker.judge(count, estimate, watch=self._watch, draw=draw_one)
+        return judge(self._checker, count, estimate, watch=self._watch, draw=draw_one)
 
 
 def interactive(checker: EstimateChecker) -> Interactive:

@@ -1,4 +1,4 @@
-"""Selection mechanisms: exponential, permute-and-flip and report noisy max.
+"""Selection mechanisms: exponential and permute-and-flip.
 
 They choose among public candidates by score without releasing the scores, and state their price and accuracy.
 """
@@ -12,10 +12,9 @@ from typing import TYPE_CHECKING, ClassVar, Protocol, Self
 
 from dodona.errors import InvalidArgument
 from dodona.numbers import Exact, to_integer
-from dodona.privacy.accuracy import Accuracy, validate_table_target
+from dodona.privacy.accuracy import Accuracy, to_failure_probability, validate_count, validate_table_target
 from dodona.privacy.additive_noise import round_scale_down, validate_noise_epsilon, validate_scale
 from dodona.privacy.events import ComposedEvent, Event, ExponentialEvent, PureEvent, PureMechanism
-from dodona.privacy.theorems import exponential_error, noisy_max_error
 from dodona.query.canonical import query_digest
 from dodona.query.query import Query
 from dodona.query.sensitivity import Sensitivity, unit_sensitivity
@@ -44,6 +43,18 @@ def choice_epsilon(scale: Fraction, sensitivity: Sensitivity) -> Fraction:
 def choice_scale(epsilon: Exact, sensitivity: Sensitivity) -> Fraction:
     """Return the scale at which a choice costs exactly ε."""
     return validate_scale((1 if sensitivity.monotone else 2) * sensitivity.linf / validate_noise_epsilon(epsilon))
+
+
+def exponential_error(scale: float, *, confidence: float, candidates: int, best: int = 1) -> float:
+    """Return scale·(ln(|R|/|R_opt|) + ln(1/β)): how far below the best a choice may be (3.11, corollary 3.12).
+
+    For general scores the scale is 2Δ/ε.
+
+    Theorem: choice-accuracy
+    """
+    among = validate_count(candidates, argument="candidates")
+    leaders = validate_count(best, argument="best", upper=among)
+    return scale * (math.log(among / leaders) - math.log(to_failure_probability(confidence)))
 
 
 @dataclass(frozen=True, slots=True, init=False)
@@ -123,48 +134,6 @@ class PermuteAndFlip:
     def accuracy(self, confidence: float = 0.95, *, candidates: int) -> Accuracy:
         """Return how far the chosen score may be below the best one: the exponential mechanism's bound holds too."""
         return Exponential(scale=self.scale).accuracy(confidence, candidates=candidates)
-
-
-# --- Report noisy max: add Laplace noise to every score; release the index of the largest and, on request, the gap. ---
-
-
-@dataclass(frozen=True, slots=True, init=False)
-class NoisyMax:
-    """Chooses the candidate with the largest score plus discrete Laplace noise; the gap to the runner-up is free.
-
-    The winning score itself is not released: that needs a separate charge.
-
-    Theorem: choice-privacy
-    """
-
-    theorem: ClassVar[str] = "choice-privacy"
-    scale: Fraction
-
-    def __init__(self, *, scale: Exact) -> None:
-        """Validate the scale: an exact number from 1/1000 to 10^12."""
-        object.__setattr__(self, "scale", validate_scale(scale))
-
-    @classmethod
-    def for_privacy(cls, epsilon: Exact, sensitivity: Sensitivity) -> Self:
-        """Return the mechanism that costs exactly ε for scores of this sensitivity."""
-        return cls(scale=choice_scale(epsilon, sensitivity))
-
-    @classmethod
-    def for_accuracy(cls, target: Accuracy, *, candidates: int) -> Self:
-        """Return the mechanism whose winner's score is within the target's tolerance of the best one."""
-        # On the grid, each of the two draws may exceed its real-valued bound by one step.
-        room = max(validate_table_target(target).within - 2, 0.0)
-        per_scale = noisy_max_error(1.0, confidence=target.confidence, candidates=candidates)
-        return cls(scale=round_scale_down(room / per_scale))
-
-    def event(self, sensitivity: Sensitivity) -> PureEvent:
-        """Return the event of one report, with or without the gap."""
-        return PureEvent(PureMechanism.NOISY_MAX, choice_epsilon(self.scale, sensitivity), sensitivity.neighbours)
-
-    def accuracy(self, confidence: float = 0.95, *, candidates: int) -> Accuracy:
-        """Return how far the winner's score may be below the best one."""
-        within = noisy_max_error(float(self.scale), confidence=confidence, candidates=candidates)
-        return Accuracy(within=within + 2, confidence=confidence)
 
 
 # --- A selection: which answers of a query are largest, without their values, and the price of choosing them.
