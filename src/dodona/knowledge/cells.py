@@ -50,7 +50,7 @@ class SpentBelief(InvalidRequest):
     def __init__(self) -> None:
         """State which belief to use instead."""
         super().__init__(
-            "This belief was moved: its weights are in the belief that `updated` or `tilted` returned. "
+            "This belief was moved: its weights are in the belief that `tilted` returned. "
             "Use that one, or take a `copied()` before the step."
         )
 

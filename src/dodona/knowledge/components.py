@@ -84,7 +84,7 @@ class ComponentBelief:
     def expect(self, query: Query) -> NDArray[np.float64]:
         """Return the expected weight of a row for every answer of a query. No components are joined."""
         questions = blocks_on_support(query, self._support)
-        laws = self._laws([one.places for one in questions if one.count is None])
+        laws = self.laws([one.places for one in questions if one.count is None])
         found: list[NDArray[np.float64]] = []
         for one in questions:
             count = one.count
@@ -93,15 +93,6 @@ class ComponentBelief:
             else:
                 found.append(np.array([count * self._share(one)]))
         return np.concatenate(found)
-
-    def updated(self, query: Query, *, target: Numbers) -> Self:
-        """Return the nearest distribution whose answers are the targets; this belief is spent.
-
-        Theorem: kl-projection
-        """
-        number, parts, within = self._tied_for(query)
-        parts[number] = parts[number].updated(within, target=target)
-        return self._moved(parts)
 
     def tilted(self, query: Query, *, exponents: Numbers) -> Self:
         """Return the distribution with each cell multiplied by e^(exponent·weight); this belief is spent."""
@@ -137,10 +128,10 @@ class ComponentBelief:
         owners = {self._owner[name] for name in predicate_attributes(where)}
         if len(owners) == 1:
             return parts[owners.pop()].share(where)
-        law = self._laws([one.places])[one.places]
+        law = self.laws([one.places])[one.places]
         return float(law[np.broadcast_to(evaluate_predicate(where, one.axes), law.shape)].sum())
 
-    def _laws(self, wanted: Iterable[Places]) -> dict[Places, NDArray[np.float64]]:
+    def laws(self, wanted: Iterable[Places]) -> dict[Places, NDArray[np.float64]]:
         """Return the marginals of sets of attributes, as products of the components' marginals."""
         names = self._support.domain.names
         pieces: dict[Places, dict[int, Places]] = {}
@@ -180,7 +171,7 @@ class ComponentBelief:
         together = frozenset(name for number in owners for name in parts[number].support.domain.names)
         self._refuse_beyond(together, "The component that this question ties together")
         places = self._support.places(together)
-        law = self._laws([places])[places]
+        law = self.laws([places])[places]
         rest = [part for number, part in enumerate(parts) if number not in owners]
         return len(rest), [*rest, DenseBelief(self._support.project(together), law)]
 

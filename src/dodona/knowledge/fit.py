@@ -5,8 +5,7 @@ with anchor·variance·multiplier = observed - answer for every answer. Blocks a
 one block have a closed form up to one number, the change of the normalisation: iterative proportional fitting that
 allows for noise. A fit has converged when a whole sweep moves no answer by more than a thousandth of its deviation.
 
-`DenseBelief.updated` is the noiseless limit for one block, including sums: the projection of the theorem
-kl-projection. It needs no sweeps, so it shares only the tilt with this module.
+`dodona.lab.projection` has the noiseless limit for one block, including sums.
 """
 
 from __future__ import annotations
