@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dodona.errors import InvalidArgument
+from dodona.lab import sampling
 from dodona.lab.mechanisms import (
     Coins,
     Exponential,
@@ -35,7 +36,6 @@ from dodona.trusted import samplers
 from dodona.trusted.entropy import SYSTEM
 from dodona.trusted.gate import OpenSparseVector
 from dodona.trusted.noise import draw_many, draw_one
-from dodona.trusted.samplers import coins as fair
 
 ResponseMechanism = RandomizedResponse | Coins
 SelectionMechanism = Exponential | PermuteAndFlip
@@ -133,7 +133,7 @@ def repeat(mechanism: SelectionMechanism | NoisyMax, scores: object, times: int,
                 _scores(scores), count, unit=1 / mechanism.scale, draw=samplers.ContestLaw.EXPONENTIAL
             )
         case NoisyMax():
-            return samplers.noisy_maxima(_scores(scores), mechanism.scale, count)
+            return sampling.noisy_maxima(_scores(scores), mechanism.scale, count)
         case _:
             assert_never(mechanism)
 
@@ -188,13 +188,13 @@ def coins(chance: Exact, words: int) -> NDArray[np.uint64]:
     True
     """
     chosen = to_fraction(chance, argument="chance", lower=Fraction(0), upper=Fraction(1))
-    return fair.toss_coins(chosen, to_integer(words, argument="words", lower=0, upper=_MOST_DRAWN))
+    return sampling.toss_coins(chosen, to_integer(words, argument="words", lower=0, upper=_MOST_DRAWN))
 
 
 def dice(faces: int, count: int) -> NDArray[np.uint64]:
     """Return so many independent integers from 0 to faces - 1, each alike."""
     sides = to_integer(faces, argument="faces", lower=1, upper=1 << 63)
-    return fair.roll_dice(sides, to_integer(count, argument="count", lower=0, upper=_MOST_DRAWN))
+    return sampling.roll_dice(sides, to_integer(count, argument="count", lower=0, upper=_MOST_DRAWN))
 
 
 def _respond(mechanism: ResponseMechanism, truth: NDArray[np.bool_]) -> NDArray[np.bool_]:
@@ -202,7 +202,7 @@ def _respond(mechanism: ResponseMechanism, truth: NDArray[np.bool_]) -> NDArray[
     words = SYSTEM.words(truth.size)
     match mechanism:
         case RandomizedResponse(epsilon=epsilon):
-            honest = samplers.truths(epsilon, words, SYSTEM.word)
+            honest = sampling.truths(epsilon, words, SYSTEM.word)
             return np.equal(truth, honest)
         case Coins():
             heads, second = (words & np.uint64(1)) > 0, (words & np.uint64(2)) > 0

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from scipy.stats import chi2, chi2_contingency
 
+from dodona.lab import sampling
 from dodona.trusted import samplers
 from dodona.trusted.samplers import compiled, vector
 from tests.trusted.samplers import textbook
@@ -38,7 +39,7 @@ def shown(noise: Noise) -> str:
 @pytest.mark.parametrize("noise", NOISES, ids=shown)
 def test_draws_follow_the_law_and_not_one_two_percent_off(noise: Noise, kernel: samplers.SamplingKernel):
     draws = 4_000_000 if noise.scale < 1 else 1_000_000
-    drawn = getattr(samplers, noise.name)(noise.scale, draws, kernel=kernel)
+    drawn = getattr(sampling, noise.name)(noise.scale, draws, kernel=kernel)
     assert drawn.size == draws
     bins = bins_of(noise, draws)
     counts, truth = bins.counts(drawn), bins.chances(noise)
@@ -87,7 +88,7 @@ def test_sign_and_magnitude_are_independent(noise: Noise):
 
     10^6 draws, or 10^7 at scale 1/4, where few are not zero.
     """
-    drawn = getattr(samplers, noise.name)(noise.scale, 10_000_000 if noise.scale < 1 else 1_000_000)
+    drawn = getattr(sampling, noise.name)(noise.scale, 10_000_000 if noise.scale < 1 else 1_000_000)
     drawn = drawn[drawn != 0]
     assert even_signs(drawn) > ALARM
     far = np.flatnonzero(np.abs(drawn) >= np.median(np.abs(drawn)))[::4]
@@ -116,7 +117,7 @@ def test_draws_that_follow_each_other_are_independent(noise: Noise):
 
     The Gaussian of scale 1/4 is left out: two draws in a row that are not zero are too few to count.
     """
-    drawn = getattr(samplers, noise.name)(noise.scale, 1_000_000)
+    drawn = getattr(sampling, noise.name)(noise.scale, 1_000_000)
     assert pairs(drawn) > ALARM
     repeating = drawn.copy()
     repeating[1::20] = repeating[::20]

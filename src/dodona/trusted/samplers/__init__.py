@@ -5,109 +5,32 @@ Every function validates its arguments before anything is drawn.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from fractions import Fraction
-from functools import partial
 from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
 from dodona.errors import InvalidArgument
 from dodona.numbers import Exact, to_fraction, to_integer
-from dodona.privacy.additive_noise import LARGEST_SCALE, validate_scale
+from dodona.privacy.additive_noise import LARGEST_SCALE
 from dodona.trusted.entropy import SYSTEM, Keystream
-from dodona.trusted.samplers import law as laws
-from dodona.trusted.samplers import vector
 from dodona.trusted.samplers.contest import ContestLaw, contest_winners
 from dodona.trusted.samplers.draw import BufferedDraws, SamplingKernel, draw_values, fastest_sampling_kernel
-from dodona.trusted.samplers.law import WORD, is_below, logistic_floor, power_floor
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from numpy.typing import NDArray
-
-    from dodona.trusted.samplers.law import NextWord
 
     Scores = Sequence[Exact] | NDArray[np.integer]
 
 __all__ = [
-    "BufferedDraws", "ContestLaw", "SamplingKernel", "bernoulli", "choose", "contests", "draw_values",
-    "fastest_sampling_kernel", "flips", "gaussian", "geometric", "integers", "laplace", "noisy_max",
-    "noisy_maxima", "permute_and_flip", "truths",
+    "BufferedDraws", "ContestLaw", "SamplingKernel", "contests", "draw_values", "fastest_sampling_kernel",
 ]  # fmt: skip
 
 LARGEST_VALUE = 1 << 62
 """Integers in arrays stay within this bound, so that adding noise cannot overflow."""
 LARGEST_COUNT = 1 << 40
-_LAST = np.uint64(2**64 - 1)
 _CONTEST_WORDS = 1 << 18  # words in memory at a time for many contests
-
-_ZERO = Fraction(0)
-
-
-def laplace(
-    scale: Exact, count: int, *, stream: Keystream = SYSTEM, kernel: SamplingKernel = vector
-) -> NDArray[np.int64]:
-    """Return `count` draws of P(x) ∝ exp(-|x|/scale)."""
-    return draw_values(laws.laplace_law(validate_scale(scale)), _count(count), stream, kernel=kernel)
-
-
-def gaussian(
-    scale: Exact, count: int, *, stream: Keystream = SYSTEM, kernel: SamplingKernel = vector
-) -> NDArray[np.int64]:
-    """Return `count` draws of P(x) ∝ exp(-x²/(2·scale²))."""
-    return draw_values(laws.gaussian_law(validate_scale(scale) ** 2), _count(count), stream, kernel=kernel)
-
-
-def geometric(
-    scale: Exact, count: int, *, stream: Keystream = SYSTEM, kernel: SamplingKernel = vector
-) -> NDArray[np.int64]:
-    """Return `count` draws of P(x) ∝ exp(-x/scale) on x ≥ 0."""
-    return draw_values(laws.geometric_law(validate_scale(scale)), _count(count), stream, kernel=kernel)
-
-
-def bernoulli(exponent: Exact, count: int, *, stream: Keystream = SYSTEM) -> NDArray[np.bool_]:
-    """Return `count` draws that are true with probability e^-exponent."""
-    power = to_fraction(exponent, argument="exponent", lower=_ZERO, upper=LARGEST_SCALE)
-    return flips(power, stream.words(_count(count)), stream.word)
-
-
-def flips(exponent: Fraction, words: NDArray[np.uint64], more: NextWord) -> NDArray[np.bool_]:
-    """Return for each word whether the uniform number that it begins is below e^-exponent.
-
-    Theorem: exact-thresholds
-    """
-    return _lower(partial(power_floor, exponent), words, more)
-
-
-def truths(epsilon: Fraction, words: NDArray[np.uint64], more: NextWord) -> NDArray[np.bool_]:
-    """Return for each word whether its uniform number is below e^ε/(1 + e^ε): the truth in randomized response.
-
-    Theorem: exact-thresholds
-    """
-    return _lower(partial(logistic_floor, epsilon), words, more)
-
-
-def _lower(floor: Callable[[int], int], words: NDArray[np.uint64], more: NextWord) -> NDArray[np.bool_]:
-    """Return which uniform numbers are below p, where floor(bits) = ⌊2^bits·p⌋."""
-    threshold = floor(WORD)
-    if threshold >> WORD:
-        return np.ones(words.size, dtype=np.bool_)
-    lower: NDArray[np.bool_] = words < np.uint64(threshold)
-    for index in np.flatnonzero(words == np.uint64(threshold)).tolist():
-        lower[index] = is_below(floor, threshold, WORD, more)
-    return lower
-
-
-def choose(scores: Scores, *, unit: Exact = 1, stream: Keystream = SYSTEM) -> int:
-    """Return an index drawn with probability ∝ exp(unit·score): the exponential mechanism."""
-    return int(contests(scores, 1, unit=unit, draw=ContestLaw.GUMBEL, stream=stream)[0])
-
-
-def permute_and_flip(scores: Scores, *, unit: Exact = 1, stream: Keystream = SYSTEM) -> int:
-    """Return the index that permute-and-flip chooses; a candidate is accepted with probability exp(-unit·gap)."""
-    return int(contests(scores, 1, unit=unit, draw=ContestLaw.EXPONENTIAL, stream=stream)[0])
 
 
 def contests(  # noqa: PLR0913  the law, the number of draws, and the source
@@ -127,7 +50,7 @@ def contests(  # noqa: PLR0913  the law, the number of draws, and the source
     factor = to_fraction(unit, argument="unit", lower=Fraction(1, 10**12), upper=LARGEST_SCALE)
     gaps, gap = _gaps(scores, factor)
     gaps = gaps + np.log(np.array(rare, dtype=np.float64)) if rare else gaps
-    won = np.empty(_count(times), dtype=np.int64)
+    won = np.empty(validate_draws(times), dtype=np.int64)
     rows = max(1, _CONTEST_WORDS // gaps.size)
     for start in range(0, won.size, rows):
         block = won[start : start + rows]
@@ -135,36 +58,6 @@ def contests(  # noqa: PLR0913  the law, the number of draws, and the source
         block[:] = contest_winners(gaps, gap, words, stream.word, draw=draw, rare=rare)
         words.fill(0)
     return won
-
-
-def noisy_max(scores: Scores, scale: Exact, *, stream: Keystream = SYSTEM, kernel: SamplingKernel = vector) -> int:
-    """Return the index of the largest integer score + discrete Laplace noise; ties are broken uniformly."""
-    return int(noisy_maxima(scores, scale, 1, stream=stream, kernel=kernel)[0, 0])
-
-
-def noisy_maxima(
-    scores: Scores, scale: Exact, times: int, *, stream: Keystream = SYSTEM, kernel: SamplingKernel = vector
-) -> NDArray[np.int64]:
-    """Return a row (winner, gap) for each of `times` reports of the noisy maximum.
-
-    The candidates are in random order. The gap is the winner's noisy score minus the least that would have won: one
-    more than every candidate before it, and as much as every candidate after it.
-
-    Theorem: choice-privacy
-    """
-    width, values, count = validate_scale(scale), integers(scores, argument="scores"), _count(times)
-    noise = draw_values(laws.laplace_law(width), count * values.size, stream, kernel=kernel)
-    noisy = noise.reshape(count, values.size) + values
-    order = stream.words(noisy.size).reshape(noisy.shape)
-    top = noisy.max(axis=1, initial=-LARGEST_VALUE * 2)
-    leading, rows = noisy == top[:, np.newaxis], np.arange(count)
-    ranked = np.where(leading, order, _LAST)
-    won = (leading & (ranked == ranked.min(axis=1, keepdims=True, initial=_LAST))).argmax(axis=1)
-    place = order[rows, won][:, np.newaxis]
-    # Equal words (one pair in 2^64) keep the list order: redrawing would make the order depend on the data.
-    noisy += (order < place) | ((order == place) & (np.arange(values.size) < won[:, np.newaxis]))
-    noisy[rows, won] = noisy.min(axis=1) if values.size > 1 else top  # the winner is not its own runner-up
-    return np.stack((won, top - noisy.max(axis=1)), axis=1)
 
 
 def integers(values: Scores, *, argument: str) -> NDArray[np.int64]:
@@ -200,5 +93,6 @@ def _gaps(scores: object, factor: Fraction) -> tuple[NDArray[np.float64], Callab
     return np.array(gaps, dtype=np.float64), gaps.__getitem__
 
 
-def _count(count: int) -> int:
+def validate_draws(count: int) -> int:
+    """Return a validated number of draws."""
     return to_integer(count, argument="count", lower=0, upper=LARGEST_COUNT)

@@ -59,21 +59,6 @@ def power_floor(exponent: Fraction, bits: int) -> int:
         digits *= 2
 
 
-def logistic_floor(exponent: Fraction, bits: int) -> int:
-    """Return floor(2^bits / (1 + e^-exponent)), exactly, for an exponent > 0.
-
-    Theorem: exact-thresholds
-    """
-    precision = bits + WORD
-    while True:
-        power = power_floor(exponent, precision)
-        one = 1 << precision
-        low, high = (one << bits) // (one + power + 1), (one << bits) // (one + power)
-        if low == high:
-            return low
-        precision *= 2
-
-
 def below_power(exponent: Fraction, word: int, bits: int, more: NextWord) -> bool:
     """Return whether the uniform number with the first bits `word` is below e^-exponent: a Bernoulli draw.
 

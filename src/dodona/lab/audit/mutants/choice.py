@@ -6,7 +6,7 @@ from dodona.lab.audit.mutants.mutant import Mutant
 from dodona.lab.audit.patch import replacing
 
 _DIRECT = "dodona.lab.direct"
-_SAMPLERS = "dodona.trusted.samplers"
+_SAMPLERS = "dodona.lab.sampling"
 _CONTESTS = "            return samplers.contests(_scores(scores), count, "
 
 MUTANTS = (
@@ -16,8 +16,8 @@ MUTANTS = (
         (
             replacing(
                 _DIRECT,
-                "            honest = samplers.truths(epsilon, words, SYSTEM.word)",
-                "            honest = samplers.truths(2 * epsilon, words, SYSTEM.word)",
+                "            honest = sampling.truths(epsilon, words, SYSTEM.word)",
+                "            honest = sampling.truths(2 * epsilon, words, SYSTEM.word)",
                 symbol="_respond",
             ),
         ),
