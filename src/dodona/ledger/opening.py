@@ -108,11 +108,9 @@ def append_recovery(
     def decide(lines: Sequence[Line]) -> Sequence[Line]:
         book = read_book(lines)
         account = book.account
-        budget = enlarge_budget(
-            account.budget,
-            account.budget.epsilon if epsilon is None else epsilon,
-            account.budget.delta if delta is None else delta,
-        )
+        before = account.budget
+        granted = (before.epsilon if epsilon is None else epsilon, before.delta if delta is None else delta)
+        budget = enlarge_budget(before, *granted)
         entry = Recovered(budget.epsilon, budget.delta, enlarge_limit(account.filter, budget))
         line = book.write(entry, time=clock().isoformat())
         marks.append(Mark(line.number, line.hash))
@@ -177,41 +175,6 @@ def create_file_ledger(path: Path, terms: LedgerTerms, *, head: Path | None = No
     sync_folder(path.parent)
 
 
-def open_file_ledger(
-    path: Path,
-    *,
-    head: Path | None = None,
-    dataset: str | None = None,
-    schema: str | None = None,
-    clock: Clock = utc_now,
-) -> Ledger:
-    """Open the ledger at a path; never creates one."""
-    store = SqliteStore(path)
-    try:
-        kept = HeadFile(default_head_path(path) if head is None else head)
-        return open_existing(store, kept, dataset=dataset, schema=schema, clock=clock)
-    except BaseException:
-        store.close()
-        raise
-
-
-def recover_file_ledger(
-    path: Path,
-    *,
-    head: Path | None = None,
-    epsilon: Exact | None = None,
-    delta: Exact | None = None,
-    clock: Clock = utc_now,
-) -> None:
-    """Put a restored backup into use: everything unspent counts as spent, and its last line becomes the head."""
-    store = SqliteStore(path)
-    try:
-        mark = append_recovery(store, epsilon=epsilon, delta=delta, clock=clock)
-    finally:
-        store.close()
-    HeadFile(default_head_path(path) if head is None else head).replace(mark)
-
-
 # --- Where a ledger is: a path, or a PostgreSQL address followed by `#` and the ledger's name. ---
 
 
@@ -266,15 +229,10 @@ def open_ledger(
     clock: Clock = utc_now,
 ) -> Ledger:
     """Open the ledger at a place; never creates one."""
-    found = _split_address(place)
-    if found is None:
-        return open_file_ledger(Path(place), head=head, dataset=dataset, schema=schema, clock=clock)
-    _require_driver()
-    from dodona.ledger.postgres import PostgresStore
-
-    kept, store = _require_head(head), PostgresStore(*found)
+    connect, kept = _locate(place, head)
+    store = connect()
     try:
-        again = partial(PostgresStore, *found)
+        again = None if isinstance(store, SqliteStore) else connect
         return open_existing(store, kept, dataset=dataset, schema=schema, clock=clock, again=again)
     except BaseException:
         store.close()
@@ -290,19 +248,25 @@ def recover_ledger(
     clock: Clock = utc_now,
 ) -> None:
     """Put a restored backup into use: everything unspent counts as spent, and its last line becomes the head."""
-    found = _split_address(place)
-    if found is None:
-        recover_file_ledger(Path(place), head=head, epsilon=epsilon, delta=delta, clock=clock)
-        return
-    _require_driver()
-    from dodona.ledger.postgres import PostgresStore
-
-    kept, store = _require_head(head), PostgresStore(*found)
+    connect, kept = _locate(place, head)
+    store = connect()
     try:
         mark = append_recovery(store, epsilon=epsilon, delta=delta, clock=clock)
     finally:
         store.close()
     kept.replace(mark)
+
+
+def _locate(place: LedgerPlace, head: Path | None) -> tuple[Callable[[], Store], HeadFile]:
+    """Return what opens the store at a place, and the head file of its ledger."""
+    found = _split_address(place)
+    if found is None:
+        path = Path(place)
+        return partial(SqliteStore, path), HeadFile(default_head_path(path) if head is None else head)
+    _require_driver()
+    from dodona.ledger.postgres import PostgresStore
+
+    return partial(PostgresStore, *found), _require_head(head)
 
 
 def validate_address(text: str) -> str:
