@@ -3,38 +3,24 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from fractions import Fraction
-from typing import ClassVar, Self
+from typing import Self
 
 from dodona.lab.theorems import noisy_max_error
-from dodona.numbers import Exact
 from dodona.privacy.accuracy import Accuracy, validate_table_target
-from dodona.privacy.additive_noise import round_scale_down, validate_scale
+from dodona.privacy.additive_noise import round_scale_down
 from dodona.privacy.events import PureEvent, PureMechanism
-from dodona.privacy.selection import choice_epsilon, choice_scale
+from dodona.privacy.selection import ScaledChoice, choice_epsilon
 from dodona.query.sensitivity import Sensitivity
 
 
 @dataclass(frozen=True, slots=True, init=False)
-class NoisyMax:
+class NoisyMax(ScaledChoice):
     """Chooses the candidate with the largest score plus discrete Laplace noise; the gap to the runner-up is free.
 
     The winning score itself is not released: that needs a separate charge.
 
     Theorem: choice-privacy
     """
-
-    theorem: ClassVar[str] = "choice-privacy"
-    scale: Fraction
-
-    def __init__(self, *, scale: Exact) -> None:
-        """Validate the scale: an exact number from 1/1000 to 10^12."""
-        object.__setattr__(self, "scale", validate_scale(scale))
-
-    @classmethod
-    def for_privacy(cls, epsilon: Exact, sensitivity: Sensitivity) -> Self:
-        """Return the mechanism that costs exactly ε for scores of this sensitivity."""
-        return cls(scale=choice_scale(epsilon, sensitivity))
 
     @classmethod
     def for_accuracy(cls, target: Accuracy, *, candidates: int) -> Self:

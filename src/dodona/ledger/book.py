@@ -203,7 +203,7 @@ class Book:
     def hold_spending(self, analyst: str | None) -> None:
         """Refuse analysts who may not spend, and everyone after the ledger has been closed."""
         self.hold_open()
-        self.account.hold_spending(analyst)
+        self.account.spender(analyst)
 
     def charge_of(self, receipt: Receipt) -> ChargeState:
         """Return the status of a receipt, which must be exactly as this book recorded it."""

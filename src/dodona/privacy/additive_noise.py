@@ -411,18 +411,13 @@ class Gaussian:
 
 def _guess_normal_scale(room: float, failing: float, answers: int) -> float:
     """Return the scale whose error equals the tolerance under the normal law, allowing half a step for the grid."""
-    return (math.floor(room) + 0.5) / -NormalDist().inv_cdf(_failure_per_answer(failing, answers) / 2)
-
-
-def _failure_per_answer(failing: float, answers: int) -> float:
-    """Return the failure probability of each independent answer, given `failing` for all of them together."""
-    return -math.expm1(math.log1p(-failing) / answers)
+    return (math.floor(room) + 0.5) / -NormalDist().inv_cdf(_per_answer(failing, answers) / 2)
 
 
 @lru_cache(maxsize=1 << 12)
 def _quantile(scale: float, failing: float, answers: int) -> float:
     """Return the least m with P(|x| > m) ≤ the failure probability per answer, or a bound at most one step larger."""
-    share = _failure_per_answer(failing, answers)
+    share = _per_answer(failing, answers)
     if scale > _LARGEST_TAIL_SCALE:
         # Σ_{x>m} e^{-x²/2σ²} ≤ ∫_m^∞ and the total is at least σ√(2π), so P(|x| > m) ≤ P(|N| > m/σ).
         return math.ceil(-NormalDist().inv_cdf(share / 2) * scale)

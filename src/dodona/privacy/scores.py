@@ -19,7 +19,7 @@ import numpy as np
 from dodona.errors import InvalidArgument
 from dodona.numbers import to_integer
 from dodona.privacy.events import Event
-from dodona.privacy.selection import ChoiceMechanism, Exponential
+from dodona.privacy.selection import ChoiceMechanism, Exponential, choice_name
 from dodona.query.canonical import query_digest
 from dodona.query.query import ONE, Query, block_weights, group_numbers
 from dodona.query.sensitivity import Sensitivity, unit_sensitivity
@@ -98,8 +98,7 @@ class DistanceScores:
     @property
     def spelled(self) -> str:
         """The mechanism as text."""
-        name = "exponential" if isinstance(self.choice, Exponential) else "permute-and-flip"
-        return f"{name} {self.choice.scale} x 1 by distance"
+        return f"{choice_name(self.choice)} {self.choice.scale} x 1 by distance"
 
 
 def distance_sensitivity(query: Query, factors: Sequence[int], unit: Unit) -> Sensitivity:
@@ -157,8 +156,7 @@ class ExcessScores:
     @property
     def spelled(self) -> str:
         """The mechanism as text."""
-        name = "exponential" if isinstance(self.choice, Exponential) else "permute-and-flip"
-        return f"{name} {self.choice.scale} x 1 by excess"
+        return f"{choice_name(self.choice)} {self.choice.scale} x 1 by excess"
 
 
 def excess_sensitivity(query: Query, unit: Unit) -> Sensitivity:

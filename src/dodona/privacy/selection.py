@@ -58,10 +58,8 @@ def exponential_error(scale: float, *, confidence: float, candidates: int, best:
 
 
 @dataclass(frozen=True, slots=True, init=False)
-class Exponential:
-    """Chooses a candidate with probability ∝ exp(score/scale); noisy max with Gumbel noise has the same law.
-
-    The candidates are public: they must not depend on the data.
+class ScaledChoice:
+    """A choice among public candidates, which must not depend on the data, by scores over an exact scale.
 
     Theorem: choice-privacy
     """
@@ -84,6 +82,14 @@ class Exponential:
         per_scale = exponential_error(1.0, confidence=target.confidence, candidates=candidates)
         return cls(scale=round_scale_down(validate_table_target(target).within / per_scale))
 
+
+@dataclass(frozen=True, slots=True, init=False)
+class Exponential(ScaledChoice):
+    """Chooses a candidate with probability ∝ exp(score/scale); noisy max with Gumbel noise has the same law.
+
+    Theorem: choice-privacy
+    """
+
     def event(self, sensitivity: Sensitivity) -> ExponentialEvent:
         """Return the event of one choice."""
         return ExponentialEvent(choice_epsilon(self.scale, sensitivity), sensitivity.neighbours)
@@ -101,30 +107,13 @@ class Exponential:
 
 
 @dataclass(frozen=True, slots=True, init=False)
-class PermuteAndFlip:
+class PermuteAndFlip(ScaledChoice):
     """Chooses a candidate; its expected score is never worse than the exponential mechanism's at the same pure price.
 
     Noisy max with one-sided exponential noise has the same law. Its zCDP price is that of any pure mechanism, not ε²/8.
 
     Theorem: choice-privacy
     """
-
-    theorem: ClassVar[str] = "choice-privacy"
-    scale: Fraction
-
-    def __init__(self, *, scale: Exact) -> None:
-        """Validate the scale: an exact number from 1/1000 to 10^12."""
-        object.__setattr__(self, "scale", validate_scale(scale))
-
-    @classmethod
-    def for_privacy(cls, epsilon: Exact, sensitivity: Sensitivity) -> Self:
-        """Return the mechanism that costs exactly ε for scores of this sensitivity."""
-        return cls(scale=choice_scale(epsilon, sensitivity))
-
-    @classmethod
-    def for_accuracy(cls, target: Accuracy, *, candidates: int) -> Self:
-        """Return the mechanism whose chosen score is within the target's tolerance of the best one."""
-        return cls(scale=Exponential.for_accuracy(target, candidates=candidates).scale)
 
     def event(self, sensitivity: Sensitivity) -> PureEvent:
         """Return the event of one choice."""
@@ -140,6 +129,11 @@ class PermuteAndFlip:
 
 
 ChoiceMechanism = Exponential | PermuteAndFlip
+
+
+def choice_name(choice: ChoiceMechanism) -> str:
+    """Return the name under which a choice is recorded."""
+    return "exponential" if isinstance(choice, Exponential) else "permute-and-flip"
 
 
 class ScoredCandidates(Protocol):
@@ -218,8 +212,7 @@ class Selection:
     @property
     def spelled(self) -> str:
         """The mechanism as text."""
-        name = "exponential" if isinstance(self.choice, Exponential) else "permute-and-flip"
-        return f"{name} {self.choice.scale} x {self.count}"
+        return f"{choice_name(self.choice)} {self.choice.scale} x {self.count}"
 
 
 def selection_sensitivity(query: Query, unit: Unit) -> Sensitivity:

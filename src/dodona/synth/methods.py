@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from itertools import accumulate, combinations
-from typing import Literal, assert_never
+from typing import Literal
 
 import numpy as np
 
@@ -41,26 +41,9 @@ def mwem_error(  # noqa: PLR0913  the parameters of the bound
 
     Theorem: mwem-accuracy
     """
-    learned, choice = _error_parts(rows, universe, rounds, epsilon)
+    learned, choice = mwem_error_parts(rows, universe, rounds, epsilon)
     asked = validate_count(questions, argument="questions")
     return learned + choice * (math.log(2 * asked) + math.log(rounds / to_failure_probability(confidence)))
-
-
-def mwem_mean_error(  # noqa: PLR0913  the parameters of the bound
-    rows: int, *, universe: int, questions: int, rounds: int, epsilon: float, confidence: float = 0.95
-) -> float:
-    """Return √(ln|X|/2c) + (2/(nε))·(ln 2k + G/c), where G is the 1 - β quantile of the sum of c exponential variables.
-
-    The mechanism is the same: only the mean loss of the choices counts, and a mean is more concentrated.
-
-    Theorem: mwem-accuracy
-    """
-    from scipy.special import gammainccinv
-
-    learned, choice = _error_parts(rows, universe, rounds, epsilon)
-    asked = validate_count(questions, argument="questions")
-    missed = float(gammainccinv(rounds, to_failure_probability(confidence))) / rounds
-    return learned + choice * (math.log(2 * asked) + missed * (1 + 1e-9))
 
 
 def mwem_step(*, universe: int, rounds: int) -> float:
@@ -71,7 +54,7 @@ def mwem_step(*, universe: int, rounds: int) -> float:
     return math.sqrt(8 * _potential(universe) / validate_count(rounds, argument="rounds", upper=MAX_THEOREM_ROUNDS))
 
 
-def _error_parts(rows: int, universe: int, rounds: int, epsilon: float) -> tuple[float, float]:
+def mwem_error_parts(rows: int, universe: int, rounds: int, epsilon: float) -> tuple[float, float]:
     """Return the error left by the weights, and the scale of the error of a choice."""
     if not 0 < epsilon < math.inf:
         raise InvalidArgument("epsilon", epsilon, "write what one choice costs, above 0")
@@ -174,17 +157,7 @@ def method_name(method: SynthesisMethod) -> str:
     >>> method_name(Blr())
     'blr'
     """
-    match method:
-        case Annealed():
-            return "annealed"
-        case Mwem():
-            return "mwem"
-        case Guaranteed():
-            return "guaranteed"
-        case Blr():
-            return "blr"
-        case _:
-            assert_never(method)
+    return type(method).__name__.lower()
 
 
 def _check_rounds(rounds: int | None) -> None:
@@ -376,9 +349,8 @@ def run_guaranteed(run: SynthesisRun, method: Guaranteed) -> tuple[Mixture, floa
         exponents = np.zeros(block.values)
         exponents[own] = side * step
         over = run.workload.over([block])
-        counted = float(
-            belief.expect(over)[own]
-        )  # cells of the answer grow by e^(±step); all others and the spare cell do not
+        # Cells of the answer grow by e^(±step); all others and the spare cell do not.
+        counted = float(belief.expect(over)[own])
         grown = 1 + counted * math.expm1(side * step)
         spare = spare / (spare + (1 - spare) * grown)
         belief = belief.tilted(over, exponents=exponents)

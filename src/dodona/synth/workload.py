@@ -155,12 +155,9 @@ class Workload:
 
     def uniform(self, *, cells: int = DEFAULT_CELLS) -> Belief:
         """Return the uniform belief: dense if it is small enough, else in components."""
-        return uniform_hypothesis(self.support, cells=cells)
-
-
-def uniform_hypothesis(support: Support, *, cells: int) -> Belief:
-    """Return the uniform belief."""
-    return DenseBelief.uniform(support) if support.size <= cells else ComponentBelief.uniform(support, limit=cells)
+        if self.support.size <= cells:
+            return DenseBelief.uniform(self.support)
+        return ComponentBelief.uniform(self.support, limit=cells)
 
 
 def marginal_block(domain: Domain, names: Sequence[str]) -> Block:
