@@ -12,17 +12,8 @@ from typing import TYPE_CHECKING, Self
 import numpy as np
 
 from dodona.errors import InvalidArgument
-from dodona.knowledge.cells import (
-    BlockOnSupport,
-    Numbers,
-    Places,
-    RandomSource,
-    SpentBelief,
-    Support,
-    TooManyCells,
-    blocks_on_support,
-    single_block,
-)
+from dodona.knowledge import cells
+from dodona.knowledge.cells import Places, Support, TooManyCells
 from dodona.knowledge.dense import MOST_DENSE_CELLS, DenseBelief
 from dodona.query.predicate import as_box, conjunction, evaluate_predicate, predicate_attributes
 from dodona.query.query import Query
@@ -73,7 +64,7 @@ class ComponentBelief:
     def parts(self) -> tuple[DenseBelief, ...]:
         """The dense beliefs whose product this is. They are not copies: copy one before updating it."""
         if self._parts is None:
-            raise SpentBelief
+            raise cells.SpentBelief
         return self._parts
 
     @property
@@ -83,7 +74,7 @@ class ComponentBelief:
 
     def expect(self, query: Query) -> NDArray[np.float64]:
         """Return the expected weight of a row for every answer of a query. No components are joined."""
-        questions = blocks_on_support(query, self._support)
+        questions = cells.blocks_on_support(query, self._support)
         laws = self.laws([one.places for one in questions if one.count is None])
         found: list[NDArray[np.float64]] = []
         for one in questions:
@@ -94,13 +85,13 @@ class ComponentBelief:
                 found.append(np.array([count * self._share(one)]))
         return np.concatenate(found)
 
-    def tilted(self, query: Query, *, exponents: Numbers) -> Self:
+    def tilted(self, query: Query, *, exponents: cells.Numbers) -> Self:
         """Return the distribution with each cell multiplied by e^(exponent·weight); this belief is spent."""
         number, parts, within = self._tied_for(query)
         parts[number] = parts[number].tilted(within, exponents=exponents)
         return self._moved(parts)
 
-    def sample(self, rows: int, rng: RandomSource) -> dict[str, NDArray[np.int64]]:
+    def sample(self, rows: int, rng: cells.RandomSource) -> dict[str, NDArray[np.int64]]:
         """Return synthetic rows: the codes of each attribute, drawn independently from the distribution."""
         drawn = {name: codes for part in self.parts for name, codes in part.sample(rows, rng).items()}
         return {name: drawn[name] for name in self._support.domain.names}
@@ -113,7 +104,7 @@ class ComponentBelief:
         """Return the same distribution with some attributes joined into one component; this belief is spent."""
         return self._moved(self._joined(frozenset(names))[1])
 
-    def _share(self, one: BlockOnSupport) -> float:
+    def _share(self, one: cells.BlockOnSupport) -> float:
         """Return the probability of a predicate, as a product if it is a conjunction."""
         where, parts = one.block.where, self.parts
         sets = as_box(where)
@@ -157,7 +148,7 @@ class ComponentBelief:
 
     def _tied_for(self, query: Query) -> tuple[int, list[DenseBelief], Query]:
         """Return the index of the component that a query concerns, all components, and the query restricted to it."""
-        one = single_block(query, self._support)
+        one = cells.single_block(query, self._support)
         names = one.block.attributes or frozenset(self._support.domain.names[:1])  # without attributes: any will refuse
         number, parts = self._joined(names)
         return number, parts, Query(parts[number].support.domain, query.blocks)

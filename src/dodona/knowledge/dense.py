@@ -13,20 +13,8 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol, Self, cast
 import numpy as np
 
 from dodona.errors import InvalidArgument
-from dodona.knowledge import vector
-from dodona.knowledge.cells import (
-    BlockOnSupport,
-    Numbers,
-    Places,
-    RandomSource,
-    SpentBelief,
-    Support,
-    TooManyCells,
-    blocks_on_support,
-    compute_marginals,
-    single_block,
-    validate_numbers,
-)
+from dodona.knowledge import cells, vector
+from dodona.knowledge.cells import BlockOnSupport, Numbers, Places, Support
 from dodona.knowledge.region import Region, RegionCache
 from dodona.query.predicate import Predicate, complement
 from dodona.query.query import Query
@@ -163,7 +151,7 @@ class DenseBelief:
 
     def expect(self, query: Query) -> NDArray[np.float64]:
         """Return the expected weight of a row for every answer of a query."""
-        questions = blocks_on_support(query, self._support)
+        questions = cells.blocks_on_support(query, self._support)
         wanted = {one.places for one in questions if one.count is None}
         tables = self.laws(wanted) if wanted else {}
         found = []
@@ -179,13 +167,13 @@ class DenseBelief:
 
     def laws(self, wanted: Iterable[Places]) -> dict[Places, NDArray[np.float64]]:
         """Return the marginals of sets of attributes, by their positions in the support's order."""
-        found = compute_marginals(self._own(), self._support.shape, list(wanted))
+        found = cells.compute_marginals(self._own(), self._support.shape, list(wanted))
         return {places: table / self._total for places, table in found.items()}
 
     def tilted(self, query: Query, *, exponents: Numbers) -> Self:
         """Return the distribution with each cell multiplied by e^(exponent·weight); this belief is spent."""
-        one = single_block(query, self._support)
-        given = validate_numbers(exponents, one.block.values, argument="exponents")
+        one = cells.single_block(query, self._support)
+        given = cells.validate_numbers(exponents, one.block.values, argument="exponents")
         count = one.count
         if count is None:
             law = self.laws([one.places])[one.places]
@@ -194,7 +182,7 @@ class DenseBelief:
         _refuse_spread(abs(power))
         return self._scaled(one.block.where, math.exp(power))
 
-    def sample(self, rows: int, rng: RandomSource) -> dict[str, NDArray[np.int64]]:
+    def sample(self, rows: int, rng: cells.RandomSource) -> dict[str, NDArray[np.int64]]:
         """Return synthetic rows: the codes of each attribute, drawn independently from the distribution."""
         if rows < 0:
             raise InvalidArgument("rows", rows, "write a whole number from 0")
@@ -211,7 +199,7 @@ class DenseBelief:
 
     def _own(self) -> NDArray[np.float64]:
         if self._weights is None:
-            raise SpentBelief
+            raise cells.SpentBelief
         return self._weights
 
     def _look(self, where: Predicate) -> _LastRead:
@@ -285,10 +273,11 @@ class DenseBelief:
         self._total, self._steps, self._depth, self._known = total, 0, 0.0, None
 
 
-def validate_cell_count(cells: int) -> None:
+def validate_cell_count(number: int) -> None:
     """Raise if a vector of weights would have too many cells."""
-    if cells > MOST_DENSE_CELLS:
+    if number > MOST_DENSE_CELLS:
         instead = (
             "Use `Components`, which keeps attributes apart until a question ties them, or fewer or coarser columns."
         )
-        raise TooManyCells("A dense belief over this domain", cells=cells, limit=MOST_DENSE_CELLS, instead=instead)
+        what = "A dense belief over this domain"
+        raise cells.TooManyCells(what, cells=number, limit=MOST_DENSE_CELLS, instead=instead)

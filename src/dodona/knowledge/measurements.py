@@ -19,18 +19,10 @@ from dodona.answer.laws import ErrorLaw, half_width
 from dodona.errors import InvalidArgument
 from dodona.privacy.additive_noise import Gaussian, Laplace
 from dodona.privacy.measurement import Noise
+from dodona.query import query
 from dodona.query.movement import broadcast_codes, code_runs
 from dodona.query.predicate import Among, And, Axes, evaluate_predicate
-from dodona.query.query import (
-    Block,
-    CaseWeight,
-    ConstantWeight,
-    PeopleWeight,
-    ValueWeight,
-    Weight,
-    evaluate_weight,
-    group_numbers,
-)
+from dodona.query.query import Block, ConstantWeight, ValueWeight, Weight
 from dodona.schema.schema import Domain
 
 if TYPE_CHECKING:
@@ -133,7 +125,7 @@ def block_vectors(block: Block, domain: Domain) -> list[StepVector] | None:
     if math.prod(map(len, codes.values())) * block.values > MOST_ENTRIES:
         return None
     axes, shape = broadcast_codes(codes), tuple(map(len, codes.values()))
-    groups = np.broadcast_to(group_numbers(block.keys, axes), shape).reshape(-1)
+    groups = np.broadcast_to(query.group_numbers(block.keys, axes), shape).reshape(-1)
     meant = evaluate_predicate(block.where, axes)
     several: list[StepVector] = [{} for _ in range(block.values)]
     for powers, weights in _pieces(block.weight, axes, {name: domain.by_name[name].cells for name in codes}).items():
@@ -169,9 +161,9 @@ def _conjunction_steps(block: Block) -> list[list[tuple[CodeStep | None, int]]] 
 
 def _is_sum(weight: Weight) -> bool:
     match weight:
-        case PeopleWeight():
+        case query.PeopleWeight():
             return False
-        case CaseWeight(branches, otherwise):
+        case query.CaseWeight(branches, otherwise):
             return _is_sum(otherwise) and all(_is_sum(branch) for _, branch in branches)
         case ConstantWeight() | ValueWeight():
             return True
@@ -197,7 +189,7 @@ def _pieces(weight: Weight, axes: Axes, sizes: Mapping[str, int]) -> dict[Powers
                 for k, number in enumerate(numbers)
                 if number
             }
-        case CaseWeight(branches, otherwise):
+        case query.CaseWeight(branches, otherwise):
             found = _pieces(otherwise, axes, sizes)
             for predicate, branch in reversed(branches):
                 meant, own = evaluate_predicate(predicate, axes), _pieces(branch, axes, sizes)
@@ -207,7 +199,7 @@ def _pieces(weight: Weight, axes: Axes, sizes: Mapping[str, int]) -> dict[Powers
                 }
             return found
         case _:
-            return {(): evaluate_weight(weight, axes)}
+            return {(): query.evaluate_weight(weight, axes)}
 
 
 def _jumps(

@@ -19,14 +19,8 @@ import numpy as np
 
 from dodona.errors import InvalidArgument
 from dodona.numbers import Exact, format_fraction, largest_number, minimize_unimodal, smallest_number, to_fraction
-from dodona.privacy.accuracy import (
-    Accuracy,
-    Against,
-    sampling_error,
-    to_failure_probability,
-    validate_count,
-    validate_table_target,
-)
+from dodona.privacy import accuracy
+from dodona.privacy.accuracy import Accuracy, to_failure_probability, validate_count
 from dodona.privacy.events import GaussianEvent, LaplaceEvent
 from dodona.query.sensitivity import Sensitivity
 
@@ -126,7 +120,7 @@ class Laplace:
         >>> mechanism.accuracy(0.95).within
         100.0
         """
-        steps = math.floor(validate_table_target(target).within) + 1
+        steps = math.floor(accuracy.validate_table_target(target).within) + 1
         tail = _per_answer(to_failure_probability(target.confidence), validate_count(answers, argument="answers"))
 
         def met(scale: float) -> bool:  # the tail beyond a fixed distance grows with the scale
@@ -153,7 +147,7 @@ class Laplace:
         sampled = 0.0
         if sample is not None:
             failing /= 2
-            sampled = sampling_error(failing, answers=answers, sample=sample)
+            sampled = accuracy.sampling_error(failing, answers=answers, sample=sample)
         tail = math.log(_per_answer(failing, validate_count(answers, argument="answers")))
         scale = float(self.scale)
         steps = max(1, math.ceil(scale * (math.log(2 / (1 + math.exp(-1 / scale))) - tail)))
@@ -168,7 +162,7 @@ class Laplace:
             within=steps - 1 + sampled,
             confidence=confidence,
             expected=expected + math.sqrt(sample) / 2,
-            against=Against.POPULATION,
+            against=accuracy.Against.POPULATION,
         )
 
     def probability(self, noise: int) -> float:
@@ -359,7 +353,7 @@ class Gaussian:
     @classmethod
     def for_accuracy(cls, target: Accuracy, *, answers: int = 1) -> Self:
         """Return the mechanism with the largest scale (to about five digits) that meets the target for all answers."""
-        failing, room = to_failure_probability(target.confidence), validate_table_target(target).within
+        failing, room = to_failure_probability(target.confidence), accuracy.validate_table_target(target).within
         number = validate_count(answers, argument="answers")
 
         def met(scale: float) -> bool:
@@ -393,10 +387,10 @@ class Gaussian:
         if sample is None:
             return Accuracy(within=within, confidence=confidence, expected=expected)
         return Accuracy(
-            within=within + sampling_error(failing, answers=answers, sample=sample),
+            within=within + accuracy.sampling_error(failing, answers=answers, sample=sample),
             confidence=confidence,
             expected=expected + math.sqrt(sample) / 2,
-            against=Against.POPULATION,
+            against=accuracy.Against.POPULATION,
         )
 
     def probability(self, noise: int) -> float:

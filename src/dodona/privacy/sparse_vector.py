@@ -15,13 +15,7 @@ from typing import ClassVar, Protocol, Self, final
 from dodona.errors import Halted, InvalidArgument
 from dodona.numbers import Exact
 from dodona.privacy.accuracy import Accuracy, to_failure_probability, validate_count, validate_table_target
-from dodona.privacy.additive_noise import (
-    Gaussian,
-    Laplace,
-    round_scale_down,
-    validate_noise_epsilon,
-    validate_scale,
-)
+from dodona.privacy.additive_noise import Gaussian, Laplace, round_scale_down, validate_noise_epsilon, validate_scale
 from dodona.privacy.events import ComposedEvent, Event, LaplaceEvent, PureEvent, PureMechanism
 from dodona.query.sensitivity import Sensitivity, row_count_sensitivity, score_sensitivity
 from dodona.schema.schema import Unit
@@ -70,13 +64,7 @@ class SparseVector:
 
     @classmethod
     def for_privacy(
-        cls,
-        epsilon: Exact,
-        sensitivity: Sensitivity,
-        *,
-        questions: int,
-        positives: int = 1,
-        confidence: float = 0.95,
+        cls, epsilon: Exact, sensitivity: Sensitivity, *, questions: int, positives: int = 1, confidence: float = 0.95
     ) -> Self:
         """Return the most accurate mechanism for a total pure ε: one threshold, split ε₁ : ε₂ = √B : √A.
 

@@ -17,16 +17,8 @@ from dodona.knowledge.cells import Support, TooManyCells
 from dodona.knowledge.components import ComponentBelief
 from dodona.knowledge.dense import DenseBelief
 from dodona.numbers import to_integer
-from dodona.schema.attributes import (
-    OUTSIDE,
-    Attribute,
-    Boolean,
-    Category,
-    Date,
-    Integer,
-    Number,
-    code_label,
-)
+from dodona.schema import attributes
+from dodona.schema.attributes import Attribute
 from dodona.schema.schema import Domain
 from dodona.synth.mixture import Mixture
 
@@ -170,22 +162,22 @@ def _uniform_draws(seed: str) -> Callable[[int], NDArray[np.float64]]:
 
 def _value(attribute: Attribute, code: int) -> object:
     if code < attribute.size:
-        value = code_label(attribute, code)
+        value = attributes.code_label(attribute, code)
         return float(value) if isinstance(value, Fraction) else value
-    return OUTSIDE if isinstance(attribute, Category) and code > attribute.size else None
+    return attributes.OUTSIDE if isinstance(attribute, attributes.Category) and code > attribute.size else None
 
 
 def _kind(attribute: Attribute) -> pa.DataType:
     match attribute:
-        case Category():
+        case attributes.Category():
             return pa.string()
-        case Integer():
+        case attributes.Integer():
             return pa.int64()
-        case Number():
+        case attributes.Number():
             return pa.float64()
-        case Date():
+        case attributes.Date():
             return pa.date32()
-        case Boolean():
+        case attributes.Boolean():
             return pa.bool_()
         case _:
             assert_never(attribute)
