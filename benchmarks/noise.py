@@ -14,8 +14,7 @@ from benchmarks import clock, peer
 from benchmarks.report import Row
 from dodona.lab import direct, sampling
 from dodona.lab.mechanisms import Laplace
-from dodona.trusted import samplers
-from dodona.trusted.samplers import compiled, vector
+from dodona.trusted.samplers import compiled, draw, vector
 
 SCALES = (1, 10, 1000)
 DRAWS = 4_000_000
@@ -29,7 +28,7 @@ FRESH = 50
 
 Say = Callable[[str], None]
 _SAMPLERS = {"laplace": sampling.laplace, "gaussian": sampling.gaussian}
-_KERNELS: dict[str, samplers.SamplingKernel] = {"numba": compiled, "numpy": vector}
+_KERNELS: dict[str, draw.SamplingKernel] = {"numba": compiled, "numpy": vector}
 _LAWS: tuple[peer.Noise, ...] = ("laplace", "gaussian")
 _SELECTIONS: tuple[peer.Selection, ...] = ("permute_and_flip", "exponential")
 _MODULES = {

@@ -123,9 +123,8 @@ class _Program:
         multipliers = self._multipliers(wanted)
         if multipliers is None:
             return None
-        held = (
-            self._held(wanted, [Fraction(own).limit_denominator(finest) for own in multipliers]) for finest in _FINEST
-        )
+        rounded = ([Fraction(own).limit_denominator(finest) for own in multipliers] for finest in _FINEST)
+        held = (self._held(wanted, numbers) for numbers in rounded)
         return min((found for found in held if found is not None), default=None)
 
     def _held(self, wanted: NDArray[Any], numbers: list[Fraction]) -> Fraction | None:
@@ -137,10 +136,8 @@ class _Program:
             if not whole:
                 return None
             numbers[whole[-1]] += missing / min(self.rows[whole[-1]].tolist())
-        return sum(
-            (own * (high if own > 0 else low) for own, low, high in zip(numbers, self.low, self.high, strict=True)),
-            Fraction(0),
-        )
+        ends = zip(numbers, self.low, self.high, strict=True)
+        return sum((own * (high if own > 0 else low) for own, low, high in ends), Fraction(0))
 
     def _multipliers(self, wanted: NDArray[Any]) -> NDArray[np.float64] | None:
         """Return nearly optimal multipliers, from the dual program in doubles."""

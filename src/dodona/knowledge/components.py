@@ -1,4 +1,4 @@
-"""A belief as a product of dense components, which are joined when a query involves several of them.
+"""A belief as a product of dense components, which are joined when a query involves several; and means of beliefs.
 
 Very large universes work as long as no component becomes large.
 """
@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 
 import numpy as np
@@ -51,9 +52,8 @@ class ComponentBelief:
     def uniform(cls, over: Domain | Support, *, limit: int = USUAL_LIMIT) -> Self:
         """Return the uninformed belief: the same weight on every cell."""
         support = Support.of(over) if isinstance(over, Domain) else over
-        return cls(
-            support, [DenseBelief.uniform(support.project([name])) for name in support.domain.names], limit=limit
-        )
+        parts = [DenseBelief.uniform(support.project([name])) for name in support.domain.names]
+        return cls(support, parts, limit=limit)
 
     @property
     def support(self) -> Support:
@@ -112,10 +112,8 @@ class ComponentBelief:
             by_part: dict[int, list[int]] = {}
             for place, own in enumerate(sets):
                 by_part.setdefault(self._owner[own.attribute], []).append(place)
-            return math.prod(
-                parts[number].share(conjunction(*(sets[place] for place in places)))
-                for number, places in by_part.items()
-            )
+            asked = ((parts[number], [sets[place] for place in places]) for number, places in by_part.items())
+            return math.prod(part.share(conjunction(*own)) for part, own in asked)
         owners = {self._owner[name] for name in predicate_attributes(where)}
         if len(owners) == 1:
             return parts[owners.pop()].share(where)
@@ -181,3 +179,60 @@ class ComponentBelief:
                 f"(at most 2^27). This one stays as it was."
             )
             raise TooManyCells(what, cells=cells, limit=self._limit, instead=instead)
+
+
+Belief = DenseBelief | ComponentBelief
+
+
+# --- The mean of several distributions over cells, to which the theorem of MWEM applies. ---
+
+
+@dataclass(frozen=True, slots=True)
+class Mixture:
+    """Equally weighted beliefs over one support. It can be queried and sampled, but not updated."""
+
+    parts: tuple[Belief, ...]
+
+    @property
+    def support(self) -> Support:
+        """The cells that may have weight."""
+        return self.parts[0].support
+
+    def expect(self, query: Query) -> NDArray[np.float64]:
+        """Return the mean expectation of every answer of a query, per row."""
+        found: NDArray[np.float64] = sum(part.expect(query) for part in self.parts) / len(self.parts)  # type: ignore[assignment]
+        return found
+
+    def sample(self, rows: int, rng: cells.RandomSource) -> dict[str, NDArray[np.int64]]:
+        """Return synthetic rows, drawn from the beliefs in equal numbers, up to one."""
+        shares = [rows // len(self.parts) + (place < rows % len(self.parts)) for place in range(len(self.parts))]
+        drawn = [part.sample(share, rng) for part, share in zip(self.parts, shares, strict=True)]
+        return {name: np.concatenate([one[name] for one in drawn]) for name in self.support.domain.names}
+
+
+class MixtureBuilder:
+    """Accumulates beliefs: dense ones in a single vector, others as copies."""
+
+    def __init__(self) -> None:
+        """Start empty."""
+        self._sum: NDArray[np.float64] | None = None
+        self._support: Support | None = None
+        self._parts: list[Belief] = []
+
+    def add(self, belief: Belief, *, weight: float = 1.0) -> None:
+        """Add a belief, which stays usable. Only dense beliefs are weighted."""
+        if not isinstance(belief, DenseBelief):
+            self._parts.append(belief.copied())
+        elif self._sum is None:
+            self._sum, self._support = weight * belief.probabilities(), belief.support
+        else:
+            self._sum += weight * belief.probabilities()
+
+    def mixture(self) -> Mixture:
+        """Return the mean of all beliefs that were added."""
+        if self._sum is not None and self._support is not None:
+            return Mixture((DenseBelief(self._support, self._sum),))
+        return Mixture(tuple(self._parts))
+
+
+CellDistribution = Belief | Mixture

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Self, TypeVar
 
 import numpy as np
 
-from dodona.knowledge.components import ComponentBelief
+from dodona.knowledge.components import Belief, ComponentBelief
 from dodona.knowledge.dense import LEAST_SHARE, DenseBelief
 from dodona.knowledge.measurements import noise_variance
 from dodona.privacy.measurement import Noise
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-Belief = DenseBelief | ComponentBelief
 _AnyBelief = TypeVar("_AnyBelief", DenseBelief, ComponentBelief, Belief)
 _Numbers = TypeVar("_Numbers", float, "NDArray[np.float64]")
 
@@ -56,9 +55,8 @@ class ObservedBlock:
     @classmethod
     def of(cls, block: Block, counts: Sequence[int], noise: Noise, *, size: int) -> Self:
         """Return the observation from noisy counts of a table with `size` rows."""
-        return cls.of_shares(
-            block, np.array([float(one) for one in counts]) / size, max(noise_variance(noise), 1e-12) / size**2
-        )
+        shares = np.array([float(one) for one in counts]) / size
+        return cls.of_shares(block, shares, max(noise_variance(noise), 1e-12) / size**2)
 
     @classmethod
     def of_shares(cls, block: Block, shares: NDArray[np.float64], variance: float) -> Self:

@@ -310,10 +310,8 @@ class Knowledge:
         derived = self._derivation.derive_blocks((block,))
         if derived is None:
             return None
-        laws = tuple(
-            [NoiseSum.combination([(float(one.coefficient), one.noise) for one in own.terms]) for own in derived]
-        )
-        found = KnownValues([float(own.value) for own in derived], laws)
+        terms = ([(float(one.coefficient), one.noise) for one in own.terms] for own in derived)
+        found = KnownValues([float(own.value) for own in derived], tuple(map(NoiseSum.combination, terms)))
         return found if enough(found) else None
 
     def expecting(self, measured: Measurement | Sequence[ResidualVariance], *, fixed: bool) -> Knowledge:
@@ -328,9 +326,8 @@ class Knowledge:
             for block, noise in zip(measured.query.blocks, measured.noises, strict=True):
                 pattern = self.pattern(block)
                 if pattern is not None and pattern.grouped:
-                    found.tables.append(
-                        CountTable(_classes_in_key_order(block, pattern), np.zeros(block.values), noise, "")
-                    )
+                    classes = _classes_in_key_order(block, pattern)
+                    found.tables.append(CountTable(classes, np.zeros(block.values), noise, ""))
                 elif _counts_all(block):
                     found._count_rows(0, noise)
         return found

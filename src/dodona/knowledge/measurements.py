@@ -180,9 +180,8 @@ def _pieces(weight: Weight, axes: Axes, sizes: Mapping[str, int]) -> dict[Powers
     match weight:
         case ValueWeight(name, size, offset, factor, power) if sizes[name] > _WRITTEN_OUT:
             present = axes[name] < size
-            kind = (
-                np.int64 if (abs(offset) + abs(factor)) ** power * math.comb(power, power // 2) < _LARGEST else object
-            )
+            largest = (abs(offset) + abs(factor)) ** power * math.comb(power, power // 2)
+            kind = np.int64 if largest < _LARGEST else object
             numbers = [math.comb(power, k) * factor**k * offset ** (power - k) for k in range(power + 1)]
             return {
                 ((name, k),) if k else (): np.where(present, np.array(number, dtype=kind), 0)

@@ -148,9 +148,8 @@ def _key_classes(key: Key, domain: Domain) -> Classes | None:
     """Return the classing whose classes are the groups of a key; no classing is built just to rule it out."""
     if not isinstance(key, Partition):
         return None
-    return next(
-        (own for own in list_classings(domain[key.attribute]) if own.number == key.groups and _same(own, key)), None
-    )
+    ways = list_classings(domain[key.attribute])
+    return next((own for own in ways if own.number == key.groups and _same(own, key)), None)
 
 
 @lru_cache(maxsize=1 << 10)

@@ -170,9 +170,8 @@ def _prices(residuals: Sequence[Residual], kinds: Sequence[int], unit: Unit) -> 
     number = max(kinds) + 1
     if differences.size * number > MOST_KINDS:
         every = np.zeros((1, number))
-        moved = [
-            max(largest_squared_move(own), Fraction(0) if unit.fixed else squared_move_added(own)) for own in residuals
-        ]
+        added = [Fraction(0) if unit.fixed else squared_move_added(own) for own in residuals]
+        moved = (max(largest_squared_move(own), other) for own, other in zip(residuals, added, strict=True))
         np.add.at(every[0], list(kinds), [float(own) for own in moved])
         return every
     table = np.zeros((*differences.shape, number))

@@ -32,10 +32,10 @@ from dodona.lab.sparse_vector import EstimateVerdict, judge
 from dodona.numbers import Exact, to_fraction, to_integer
 from dodona.privacy.measurement import Noise
 from dodona.privacy.sparse_vector import EstimateChecker
-from dodona.trusted import samplers
 from dodona.trusted.entropy import SYSTEM
 from dodona.trusted.gate import OpenSparseVector
 from dodona.trusted.noise import draw_many, draw_one
+from dodona.trusted.samplers import contest
 
 ResponseMechanism = RandomizedResponse | Coins
 SelectionMechanism = Exponential | PermuteAndFlip
@@ -127,10 +127,10 @@ def repeat(mechanism: SelectionMechanism | NoisyMax, scores: object, times: int,
     count = to_integer(times, argument="times", lower=1, upper=10**9)
     match mechanism:
         case Exponential():
-            return samplers.contests(_scores(scores), count, unit=1 / mechanism.scale, draw=samplers.ContestLaw.GUMBEL)
+            return contest.contests(_scores(scores), count, unit=1 / mechanism.scale, draw=contest.ContestLaw.GUMBEL)
         case PermuteAndFlip():
-            return samplers.contests(
-                _scores(scores), count, unit=1 / mechanism.scale, draw=samplers.ContestLaw.EXPONENTIAL
+            return contest.contests(
+                _scores(scores), count, unit=1 / mechanism.scale, draw=contest.ContestLaw.EXPONENTIAL
             )
         case NoisyMax():
             return sampling.noisy_maxima(_scores(scores), mechanism.scale, count)
@@ -233,7 +233,7 @@ def _integers(value: object) -> NDArray[np.int64]:
     if not isinstance(value, Sequence | np.ndarray) or isinstance(value, str):
         accepted = "write an integer, or a flat list of integers; put other numbers on a grid of your choice first"
         raise InvalidArgument("value", value, accepted)
-    return samplers.integers(value, argument="value")
+    return contest.integers(value, argument="value")
 
 
 def _booleans(value: object) -> NDArray[np.bool_]:

@@ -15,15 +15,16 @@ import numpy as np
 from dodona.numbers import Exact, to_fraction
 from dodona.privacy.additive_noise import LARGEST_SCALE, validate_scale
 from dodona.trusted.entropy import SYSTEM, Keystream
-from dodona.trusted.samplers import LARGEST_VALUE, ContestLaw, contests, integers, validate_draws, vector
 from dodona.trusted.samplers import law as laws
+from dodona.trusted.samplers import vector
+from dodona.trusted.samplers.contest import LARGEST_VALUE, ContestLaw, contests, integers, validate_draws
 from dodona.trusted.samplers.draw import SamplingKernel, draw_values
 from dodona.trusted.samplers.law import WORD, NextWord, is_below, power_floor
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from dodona.trusted.samplers import Scores
+    from dodona.trusted.samplers.contest import Scores
 
 
 def logistic_floor(exponent: Fraction, bits: int) -> int:

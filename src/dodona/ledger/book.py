@@ -60,9 +60,8 @@ class BudgetState:
 
     def __str__(self) -> str:
         total = self.total
-        ended = "".join(
-            f" It is {word}." for word, so in (("closed", self.closed), ("recovered", self.recovered)) if so
-        )
+        facts = (("closed", self.closed), ("recovered", self.recovered))
+        ended = "".join(f" It is {word}." for word, so in facts if so)
         return (
             f"Budget: epsilon {total.epsilon}, delta {float(total.delta):g}, {total.accountant.value}. "
             f"Spent: {format_percent(self.spent)} (epsilon so far, whenever you stop: {self.epsilon_spent:.3g}). "
@@ -114,10 +113,8 @@ class Book:
     def __init__(self, first: Line, created: entries.Created) -> None:
         """Start from the first line."""
         if created.format != entries.FORMAT:
-            known = f"this version reads {entries.FORMAT}"
-            raise errors.LedgerOfAnother(
-                f"The ledger has format {created.format}; {known}. Use the version that wrote it."
-            )
+            known = f"this version reads {entries.FORMAT}. Use the version that wrote it."
+            raise errors.LedgerOfAnother(f"The ledger has format {created.format}; {known}")
         names = [name for name, _ in created.datasets]
         if not names or len(set(names)) != len(names):
             raise InvalidArgument("datasets", names, "write one name or more, each once")

@@ -49,9 +49,8 @@ class LedgerTerms:
 
 def first_line(terms: LedgerTerms, *, clock: Clock = utc_now) -> Line:
     """Return the first line of a ledger with these terms."""
-    datasets = tuple(
-        (validate_text("dataset", name), validate_text("schema", digest)) for name, digest in terms.datasets.items()
-    )
+    named = terms.datasets.items()
+    datasets = tuple((validate_text("dataset", name), validate_text("schema", digest)) for name, digest in named)
     chosen = terms.budget.filter()
     created = Created(datasets, terms.neighbours, terms.budget, chosen.order, chosen.limit, terms.analysts)
     if terms.cap_key is not None:
@@ -61,9 +60,8 @@ def first_line(terms: LedgerTerms, *, clock: Clock = utc_now) -> Line:
     if terms.earlier:
         for _, event in terms.earlier:
             validate_event(event)
-        created = replace(
-            created, earlier=tuple((validate_text("purpose", words), event) for words, event in terms.earlier)
-        )
+        earlier = tuple((validate_text("purpose", words), event) for words, event in terms.earlier)
+        created = replace(created, earlier=earlier)
     line = line_after(-1, GENESIS_HASH, created, time=clock().isoformat())
     Book(line, created)
     return line

@@ -77,9 +77,8 @@ class PrivacyFilter:
     def charged(self, spent: Spending, event: Event, *, times: int = 1) -> Spending:
         """Return the total after the event, whether or not it fits."""
         if spent.neighbours is not None and spent.neighbours is not event.neighbours:
-            accepted = (
-                f"everything so far was priced under {spent.neighbours.value}, and prices of two relations do not add"
-            )
+            before = f"everything so far was priced under {spent.neighbours.value}"
+            accepted = f"{before}, and prices of two relations do not add"
             raise InvalidArgument("neighbours", event.neighbours.value, accepted)
         loss = event.epsilon
         pure = None if spent.pure is None or loss is None else spent.pure + times * loss

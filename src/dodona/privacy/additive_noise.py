@@ -220,9 +220,8 @@ def calibrate_sigma(epsilon: float, delta: float, sensitivity: Sensitivity, cali
     distance = math.sqrt(sensitivity.l2_squared)
     if calibration is Calibration.CLASSICAL:
         if epsilon >= 1:
-            raise InvalidArgument(
-                "epsilon", epsilon, "the classical formula is proved below 1; use Calibration.ANALYTIC"
-            )
+            accepted = "the classical formula is proved below 1; use Calibration.ANALYTIC"
+            raise InvalidArgument("epsilon", epsilon, accepted)
         return distance * math.sqrt(2 * math.log(1.25 / delta)) / epsilon
 
     def enough(sigma: float) -> bool:

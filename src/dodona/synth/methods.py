@@ -10,15 +10,15 @@ from typing import Literal
 import numpy as np
 
 from dodona.errors import InvalidArgument
+from dodona.knowledge.components import Belief, Mixture, MixtureBuilder
 from dodona.knowledge.dense import DenseBelief
-from dodona.knowledge.fit import Belief, FitState, ObservedBlock
+from dodona.knowledge.fit import FitState, ObservedBlock
 from dodona.numbers import to_integer
 from dodona.privacy.accuracy import to_failure_probability, validate_count
 from dodona.privacy.additive_noise import Gaussian
 from dodona.privacy.measurement import Noise
 from dodona.privacy.scores import DistanceScores, ExcessScores, distance_sensitivity, excess_sensitivity
 from dodona.query.query import Block
-from dodona.synth.mixture import Mixture, MixtureBuilder
 from dodona.synth.run import SynthesisRun
 from dodona.synth.workload import InvalidWorkload, marginal_block, marginal_columns
 
@@ -58,9 +58,8 @@ def mwem_error_parts(rows: int, universe: int, rounds: int, epsilon: float) -> t
     """Return the error left by the weights, and the scale of the error of a choice."""
     if not 0 < epsilon < math.inf:
         raise InvalidArgument("epsilon", epsilon, "write what one choice costs, above 0")
-    learned = math.sqrt(
-        _potential(universe) / (2 * validate_count(rounds, argument="rounds", upper=MAX_THEOREM_ROUNDS))
-    )
+    turns = validate_count(rounds, argument="rounds", upper=MAX_THEOREM_ROUNDS)
+    learned = math.sqrt(_potential(universe) / (2 * turns))
     return learned, 2 / (validate_count(rows, argument="rows") * epsilon)
 
 
@@ -139,9 +138,8 @@ class Blr:
         """Refuse `rows` and `within` together."""
         to_failure_probability(self.confidence)
         if self.rows is not None and self.within is not None:
-            raise InvalidWorkload(
-                "Both rows and within were given. Write the number of rows, or within for the lemma's."
-            )
+            instead = "Write the number of rows, or within for the lemma's."
+            raise InvalidWorkload(f"Both rows and within were given. {instead}")
         if self.rows is not None:
             to_integer(self.rows, argument="rows", lower=1, upper=10**9)
         if self.within is not None and not 0 < self.within < 1:
@@ -386,8 +384,7 @@ def plan_rounds(run: SynthesisRun, method: Guaranteed) -> tuple[int, ErrorGuaran
     if method.rounds is not None:
         best = method.rounds
     else:
-        tried = sorted(
-            {max(1, round(math.exp(step / 20))) for step in range(int(20 * math.log(MAX_METHOD_ROUNDS)) + 1)}
-        )
+        steps = range(int(20 * math.log(MAX_METHOD_ROUNDS)) + 1)
+        tried = sorted({max(1, round(math.exp(step / 20))) for step in steps})
         best = min(tried, key=within)
     return best, ErrorGuarantee(within(best), method.confidence, "mwem-accuracy")

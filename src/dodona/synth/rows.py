@@ -14,13 +14,12 @@ from numpy.random import Generator, default_rng  # noqa: TID251  rows of a publi
 
 from dodona.errors import InvalidRequest
 from dodona.knowledge.cells import Support, TooManyCells
-from dodona.knowledge.components import ComponentBelief
+from dodona.knowledge.components import CellDistribution, ComponentBelief, Mixture
 from dodona.knowledge.dense import DenseBelief
 from dodona.numbers import to_integer
 from dodona.schema import attributes
 from dodona.schema.attributes import Attribute
 from dodona.schema.schema import Domain
-from dodona.synth.mixture import Mixture
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -87,9 +86,8 @@ def check_output_path(path: str | Path) -> Path:
     """Return a path that rows can be written to; refuse others before anything is charged."""
     place = Path(path)
     if place.suffix not in SUFFIXES or not place.parent.is_dir():
-        raise InvalidRequest(
-            f"{place} is no place for rows: write a file in a folder that exists, that ends in {', '.join(SUFFIXES)}."
-        )
+        instead = f"write a file in a folder that exists, that ends in {', '.join(SUFFIXES)}"
+        raise InvalidRequest(f"{place} is no place for rows: {instead}.")
     return place
 
 
@@ -101,7 +99,7 @@ def weight_column_name(domain: Domain) -> str:
     return name
 
 
-def round_rows(law: DenseBelief | ComponentBelief | Mixture, count: int, *, seed: str) -> SyntheticRows:
+def round_rows(law: CellDistribution, count: int, *, seed: str) -> SyntheticRows:
     """Return `count` rows: the cells in order, one each time the running sum of weights passes a half."""
     number = to_integer(count, argument="count", lower=1, upper=MOST_ROWS)
     chance = _uniform_draws(seed)
@@ -122,13 +120,13 @@ def round_rows(law: DenseBelief | ComponentBelief | Mixture, count: int, *, seed
     return SyntheticRows(law.support.domain, {name: codes[name] for name in law.support.domain.names})
 
 
-def sample_rows(law: DenseBelief | ComponentBelief | Mixture, count: int, *, seed: str) -> SyntheticRows:
+def sample_rows(law: CellDistribution, count: int, *, seed: str) -> SyntheticRows:
     """Return `count` rows, drawn independently."""
     number = to_integer(count, argument="count", lower=1, upper=MOST_ROWS)
     return SyntheticRows(law.support.domain, law.sample(number, _generator(seed)))
 
 
-def weight_cells(law: DenseBelief | ComponentBelief | Mixture, size: int, *, least: float) -> SyntheticRows:
+def weight_cells(law: CellDistribution, size: int, *, least: float) -> SyntheticRows:
     """Return the cells that weigh at least `least` rows, with their weights, which add up to `size`."""
     if isinstance(law, Mixture) and len(law.parts) == 1:
         return weight_cells(law.parts[0], size, least=least)
@@ -137,9 +135,8 @@ def weight_cells(law: DenseBelief | ComponentBelief | Mixture, size: int, *, lea
     if not isinstance(law, DenseBelief):
         if law.support.size > MOST_WEIGHTED or isinstance(law, Mixture):
             instead = "Ask for rounded or sampled rows."
-            raise TooManyCells(
-                "A table with a row for each cell", cells=law.support.size, limit=MOST_WEIGHTED, instead=instead
-            )
+            what = "A table with a row for each cell"
+            raise TooManyCells(what, cells=law.support.size, limit=MOST_WEIGHTED, instead=instead)
         law = law.copied().tied(law.support.domain.names).parts[0]
     weights = law.probabilities().reshape(-1) * size
     kept = np.flatnonzero(weights >= min(least, float(weights.max())))

@@ -35,7 +35,7 @@ from dodona.synth.workload import InvalidWorkload, Workload, marginal_columns
 from dodona.trusted.gate import release_choice, release_measurement
 
 if TYPE_CHECKING:
-    from dodona.knowledge.fit import Belief
+    from dodona.knowledge.components import Belief
 
 
 # --- The currency of a release: how a share of the budget buys noise and choices, in ρ or in pure ε. ---

@@ -10,6 +10,7 @@ from dodona.curator.curator import Curator
 from dodona.curator.desk import WHOLE_BUDGET, AffordableRequest
 from dodona.curator.request import Dataset, effective_max_price
 from dodona.errors import InvalidRequest
+from dodona.knowledge.components import CellDistribution
 from dodona.knowledge.fit import FitState
 from dodona.ledger.errors import BudgetExhausted
 from dodona.ledger.ledger import Ledger
@@ -21,7 +22,7 @@ from dodona.privacy.events import UnevenGaussianEvent
 from dodona.synth import methods
 from dodona.synth.blr import plan_database_rows, run_blr
 from dodona.synth.methods import Blr, ErrorGuarantee, Guaranteed, SynthesisMethod
-from dodona.synth.model import CellDistribution, SyntheticModel
+from dodona.synth.model import SyntheticModel
 from dodona.synth.run import Currency, ProgressCallback, SynthesisRun, run_digest
 from dodona.synth.workload import DEFAULT_CELLS, InvalidWorkload, SynthesisStopped, SynthesisTooExpensive, Workload
 
@@ -79,10 +80,8 @@ def synthesize(  # noqa: PLR0913  the public interface
     is replayed.
     """
     run, way = _make_run(curator, workload, epsilon, share, method or methods.Annealed(), cells, name, progress)
-    default = run.dataset.default
-    _require_affordable(
-        run, WHOLE_BUDGET if max_price is None and share is not None else effective_max_price(max_price, default)
-    )
+    agreed = max_price is None and share is not None
+    _require_affordable(run, WHOLE_BUDGET if agreed else effective_max_price(max_price, run.dataset.default))
     ledger = run.dataset.ledger
     try:
         law, fitted, part, promise = _run_method(run, way)
@@ -189,9 +188,8 @@ def _make_run(  # noqa: PLR0913, PLR0917  the whole declaration
 
 def _currency(dataset: Dataset, method: SynthesisMethod) -> Currency:
     pure = dataset.ledger.budget.accountant is Accountant.PURE
-    return Currency(
-        "ε" if pure else "ρ", laplace=isinstance(method, methods.Annealed | methods.Mwem) and method.law == "laplace"
-    )
+    laplace = isinstance(method, methods.Annealed | methods.Mwem) and method.law == "laplace"
+    return Currency("ε" if pure else "ρ", laplace)
 
 
 def _total(

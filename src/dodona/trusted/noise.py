@@ -12,8 +12,8 @@ import numpy as np
 from dodona.privacy.additive_noise import Gaussian, Laplace
 from dodona.privacy.measurement import Noise
 from dodona.trusted.entropy import SYSTEM
-from dodona.trusted.samplers import BufferedDraws, draw_values, fastest_sampling_kernel
 from dodona.trusted.samplers import law as laws
+from dodona.trusted.samplers.draw import BufferedDraws, draw_values, fastest_sampling_kernel
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -14,9 +14,9 @@ import pytest
 from scipy.stats import chi2
 
 from dodona.lab import sampling
-from dodona.trusted import samplers
 from dodona.trusted.entropy import SYSTEM
-from dodona.trusted.samplers import ContestLaw, compiled, vector
+from dodona.trusted.samplers import compiled, contest, draw, vector
+from dodona.trusted.samplers.contest import ContestLaw
 from tests.trusted.samplers.fit import ALARM, p_value
 
 pytestmark = pytest.mark.distribution
@@ -73,7 +73,7 @@ LAWS = {ContestLaw.GUMBEL: exponential, ContestLaw.EXPONENTIAL: permute_and_flip
 @pytest.mark.parametrize("scores", SCORES, ids=str)
 def test_a_contest_is_won_as_often_as_its_law_says(draw: ContestLaw, scores: list[Fraction]):
     """400,000 contests; the other contest's law, where it differs, is refused."""
-    won = samplers.contests(scores, ROUNDS, unit=1, draw=draw)
+    won = contest.contests(scores, ROUNDS, unit=1, draw=draw)
     counts = np.bincount(won, minlength=len(scores))
     numbers = [float(Fraction(score)) for score in scores]
     assert p_value(counts, LAWS[draw](numbers)) > ALARM
@@ -95,7 +95,7 @@ def test_single_choices_follow_the_same_law(draw: ContestLaw):
 @KERNELS
 @pytest.mark.parametrize("scores", [[0, 1, 2, 3], [0, 0], [7, 7, 5], [-3, 0, 0, 0, 1]], ids=str)
 @pytest.mark.parametrize("scale", ["1/2", "3", "7/3"])
-def test_noisy_max_is_won_as_often_as_its_law_says(scores: list[int], scale: str, kernel: samplers.SamplingKernel):
+def test_noisy_max_is_won_as_often_as_its_law_says(scores: list[int], scale: str, kernel: draw.SamplingKernel):
     """400,000 reports; ties that go to the first leader are refused."""
     won = sampling.noisy_maxima(scores, scale, ROUNDS, kernel=kernel)[:, 0]
     counts = np.bincount(won, minlength=len(scores))

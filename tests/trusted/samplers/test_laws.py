@@ -14,8 +14,7 @@ import pytest
 from scipy.stats import chi2, chi2_contingency
 
 from dodona.lab import sampling
-from dodona.trusted import samplers
-from dodona.trusted.samplers import compiled, vector
+from dodona.trusted.samplers import compiled, draw, vector
 from tests.trusted.samplers import textbook
 from tests.trusted.samplers.adversary import NAMES
 from tests.trusted.samplers.fit import ALARM, MISS, bins_of, cumulative, miss, p_value
@@ -37,7 +36,7 @@ def shown(noise: Noise) -> str:
 
 @pytest.mark.parametrize("kernel", [vector, compiled], ids=["vector", "compiled"])
 @pytest.mark.parametrize("noise", NOISES, ids=shown)
-def test_draws_follow_the_law_and_not_one_two_percent_off(noise: Noise, kernel: samplers.SamplingKernel):
+def test_draws_follow_the_law_and_not_one_two_percent_off(noise: Noise, kernel: draw.SamplingKernel):
     draws = 4_000_000 if noise.scale < 1 else 1_000_000
     drawn = getattr(sampling, noise.name)(noise.scale, draws, kernel=kernel)
     assert drawn.size == draws

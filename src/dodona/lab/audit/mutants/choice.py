@@ -7,7 +7,7 @@ from dodona.lab.audit.patch import replacing
 
 _DIRECT = "dodona.lab.direct"
 _SAMPLERS = "dodona.lab.sampling"
-_CONTESTS = "            return samplers.contests(_scores(scores), count, "
+_CONTESTS = "            return contest.contests(_scores(scores), count, "
 
 MUTANTS = (
     Mutant(
@@ -82,8 +82,8 @@ MUTANTS = (
         (
             replacing(
                 _DIRECT,
-                f"{_CONTESTS}unit=1 / mechanism.scale, draw=samplers.ContestLaw.GUMBEL)",
-                f"{_CONTESTS}unit=2 / mechanism.scale, draw=samplers.ContestLaw.GUMBEL)",
+                f"{_CONTESTS}unit=1 / mechanism.scale, draw=contest.ContestLaw.GUMBEL)",
+                f"{_CONTESTS}unit=2 / mechanism.scale, draw=contest.ContestLaw.GUMBEL)",
                 symbol="repeat",
             ),
         ),
