@@ -9,9 +9,10 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dodona.errors import InvalidArgument
 from dodona.knowledge.cells import Contradiction, TooManyCells
@@ -19,9 +20,6 @@ from dodona.knowledge.measurements import BlockMeasurement
 from dodona.query.movement import AxisCodes, Stack, atom_labels, attribute_uses, broadcast_codes
 from dodona.query.query import Block, Query, block_weights, group_numbers
 from dodona.schema.schema import Domain
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 MOST_CELLS = 1 << 14
 _FINEST = (10**3, 10**9)  # largest denominators of multipliers, tried in turn: small fractions usually suffice

@@ -8,9 +8,10 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dodona.errors import InvalidArgument
 from dodona.knowledge import cells
@@ -19,9 +20,6 @@ from dodona.knowledge.dense import MOST_DENSE_CELLS, DenseBelief
 from dodona.query.predicate import as_box, conjunction, evaluate_predicate, predicate_attributes
 from dodona.query.query import Query
 from dodona.schema.schema import Domain
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 USUAL_LIMIT = 1 << 24
 

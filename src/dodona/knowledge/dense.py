@@ -7,10 +7,12 @@ by default, numba for large vectors if it is installed.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from contextlib import suppress
-from typing import TYPE_CHECKING, NamedTuple, Protocol, Self, cast
+from typing import NamedTuple, Protocol, Self, cast
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dodona.errors import InvalidArgument
 from dodona.knowledge import cells, vector
@@ -19,12 +21,6 @@ from dodona.knowledge.region import Region, RegionCache
 from dodona.query.predicate import Predicate, complement
 from dodona.query.query import Query
 from dodona.schema.schema import Domain
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from numpy.typing import NDArray
-
 
 # --- The kernel that passes over the weights: NumPy is always available; numba is faster on large vectors. ---
 

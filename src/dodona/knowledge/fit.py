@@ -11,21 +11,18 @@ allows for noise. A fit has converged when a whole sweep moves no answer by more
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Self, TypeVar
+from typing import Self, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dodona.knowledge.components import Belief, ComponentBelief
 from dodona.knowledge.dense import LEAST_SHARE, DenseBelief
 from dodona.knowledge.measurements import noise_variance
 from dodona.privacy.measurement import Noise
 from dodona.query.query import Block, Query
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
-
-    from numpy.typing import NDArray
 
 _AnyBelief = TypeVar("_AnyBelief", DenseBelief, ComponentBelief, Belief)
 _Numbers = TypeVar("_Numbers", float, "NDArray[np.float64]")

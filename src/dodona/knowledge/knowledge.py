@@ -10,9 +10,10 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from itertools import combinations
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dodona.answer.laws import NoiseSum
 from dodona.knowledge.derive import Derivation
@@ -27,12 +28,7 @@ from dodona.query.predicate import EVERYTHING, NOTHING, And
 from dodona.query.query import ONE, Block, ConstantWeight, PeopleWeight, weight_range
 from dodona.query.residual import Classes
 from dodona.schema.partition import Partition
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from dodona.schema.schema import Domain
-
+from dodona.schema.schema import Domain
 
 # --- Learned releases, in order: the input of the prediction model. ---
 

@@ -11,9 +11,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise, product
-from typing import TYPE_CHECKING, Any, assert_never
+from typing import Any, assert_never
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dodona.answer.laws import ErrorLaw, half_width
 from dodona.errors import InvalidArgument
@@ -24,9 +25,6 @@ from dodona.query.movement import broadcast_codes, code_runs
 from dodona.query.predicate import Among, And, Axes, evaluate_predicate
 from dodona.query.query import Block, ConstantWeight, ValueWeight, Weight
 from dodona.schema.schema import Domain
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 MOST_ENTRIES = 1 << 18
 """Blocks whose groups times products of runs of codes are more than this are not written out."""

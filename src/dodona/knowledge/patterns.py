@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dodona.query.movement import Stack, atom_labels, attribute_uses
 from dodona.query.predicate import Among, And, Jointly, axis_classes, unpack_bits
@@ -22,9 +22,6 @@ from dodona.query.residual import Classes
 from dodona.schema.attributes import Attribute
 from dodona.schema.partition import Partition
 from dodona.schema.schema import Domain
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 MOST_PATTERN_CELLS = 1 << 20
 """A block that looks at more combinations of classes is not written out."""

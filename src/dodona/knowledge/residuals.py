@@ -13,9 +13,10 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 from itertools import combinations
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dodona.answer.laws import ErrorLaw, GaussianSumBound, NoiseSum
 from dodona.errors import InvalidArgument
@@ -30,10 +31,6 @@ from dodona.privacy.measurement import (
 )
 from dodona.query.residual import Classes, Residual, helmert_matrix
 from dodona.schema.schema import Neighbours, Unit
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
 
 # --- Product queries, and the share of each residual in their variance. ---
 

@@ -11,9 +11,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from itertools import groupby, product
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dodona.errors import InvalidArgument
 from dodona.privacy.additive_noise import Gaussian, Laplace
@@ -23,10 +24,6 @@ from dodona.query.query import Query
 from dodona.query.residual import Classes, Residual, block_of_residual, residual_of_block
 from dodona.query.sensitivity import unit_sensitivity
 from dodona.schema.schema import Domain, Neighbours, Unit
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
 
 # --- A measurement: a query, the noise of each of its blocks, and its price. ---
 

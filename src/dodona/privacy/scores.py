@@ -12,24 +12,19 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from itertools import accumulate, combinations_with_replacement, islice, pairwise
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dodona.errors import InvalidArgument
 from dodona.numbers import to_integer
 from dodona.privacy.events import Event
-from dodona.privacy.selection import ChoiceMechanism, Exponential, choice_name
+from dodona.privacy.selection import ChoiceMechanism, Exponential, Whole, choice_name
 from dodona.query.canonical import query_digest
 from dodona.query.query import ONE, Query, block_weights, group_numbers
 from dodona.query.sensitivity import Sensitivity, unit_sensitivity
 from dodona.schema.schema import Unit
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from dodona.privacy.selection import Whole
-
 
 # --- Distances: which block of a query is farthest from its estimate, without releasing the distance. ---
 

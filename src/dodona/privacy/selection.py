@@ -6,9 +6,13 @@ They choose among public candidates by score without releasing the scores, and s
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, ClassVar, Protocol, Self
+from typing import ClassVar, Protocol, Self
+
+import numpy as np
+from numpy.typing import NDArray
 
 from dodona.errors import InvalidArgument
 from dodona.numbers import Exact, to_integer
@@ -20,13 +24,7 @@ from dodona.query.query import Query
 from dodona.query.sensitivity import Sensitivity, unit_sensitivity
 from dodona.schema.schema import Unit
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    import numpy as np
-    from numpy.typing import NDArray
-
-    Whole = NDArray[np.int64] | Sequence[int]
+Whole = NDArray[np.int64] | Sequence[int]
 
 
 # --- The exponential mechanism: choose a candidate with probability ∝ exp(score/scale). ---

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
 
 from dodona.knowledge.components import CellDistribution
 from dodona.knowledge.fit import ObservedBlock
@@ -16,10 +18,6 @@ from dodona.synth.methods import ErrorGuarantee
 from dodona.synth.rows import SyntheticRows, round_rows, sample_rows, weight_cells
 from dodona.synth.run import RunStep
 from dodona.synth.workload import Workload
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

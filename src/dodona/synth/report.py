@@ -11,9 +11,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 from itertools import product
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dodona.engines.answers import answer_block
 from dodona.errors import InvalidRequest
@@ -28,10 +29,6 @@ from dodona.synth.model import SyntheticModel
 from dodona.synth.rows import SyntheticRows
 from dodona.synth.run import describe_block
 from dodona.synth.workload import marginal_block
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
 
 # --- Small SVG charts: bars with intervals, and points against a diagonal. They need no library and no network.
 

@@ -6,11 +6,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, assert_never
+from typing import Any, assert_never
 
 import numpy as np
 import pyarrow as pa
 from numpy.random import Generator, default_rng  # noqa: TID251  rows of a public law; the seed is public too
+from numpy.typing import NDArray
 
 from dodona.errors import InvalidRequest
 from dodona.knowledge.cells import Support, TooManyCells
@@ -21,10 +22,7 @@ from dodona.schema import attributes
 from dodona.schema.attributes import Attribute
 from dodona.schema.schema import Domain
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Codes = dict[str, NDArray[np.int64]]
+Codes = dict[str, NDArray[np.int64]]
 
 MOST_ROWS = 10**9
 MOST_WEIGHTED = 1 << 24

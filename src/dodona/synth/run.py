@@ -12,13 +12,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import partial
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import numpy as np
 
 from dodona.curator.desk import WHOLE_BUDGET, Desk, Purchase
 from dodona.curator.request import Dataset
-from dodona.knowledge.components import ComponentBelief
+from dodona.knowledge.components import Belief, ComponentBelief
 from dodona.knowledge.fit import ObservedBlock
 from dodona.ledger.entries import Release
 from dodona.ledger.errors import AnswerInterrupted, KeyReused
@@ -33,10 +33,6 @@ from dodona.query.sensitivity import Sensitivity, unit_sensitivity
 from dodona.schema.schema import Unit
 from dodona.synth.workload import InvalidWorkload, Workload, marginal_columns
 from dodona.trusted.gate import release_choice, release_measurement
-
-if TYPE_CHECKING:
-    from dodona.knowledge.components import Belief
-
 
 # --- The currency of a release: how a share of the budget buys noise and choices, in ρ or in pure ε. ---
 

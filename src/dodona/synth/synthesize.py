@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, assert_never
+from typing import assert_never
 
 from dodona.curator.curator import Curator
 from dodona.curator.desk import WHOLE_BUDGET, AffordableRequest
@@ -19,15 +19,13 @@ from dodona.privacy.accountants import Accountant
 from dodona.privacy.additive_noise import validate_noise_epsilon
 from dodona.privacy.conversion import zcdp_limit
 from dodona.privacy.events import UnevenGaussianEvent
+from dodona.schema.schema import Unit
 from dodona.synth import methods
 from dodona.synth.blr import plan_database_rows, run_blr
 from dodona.synth.methods import Blr, ErrorGuarantee, Guaranteed, SynthesisMethod
 from dodona.synth.model import SyntheticModel
 from dodona.synth.run import Currency, ProgressCallback, SynthesisRun, run_digest
 from dodona.synth.workload import DEFAULT_CELLS, InvalidWorkload, SynthesisStopped, SynthesisTooExpensive, Workload
-
-if TYPE_CHECKING:
-    from dodona.schema.schema import Unit
 
 _CLOSE = Fraction(1, 1000)
 """The whole budget's own ε counts as all of it: two conversions of it differ by less than this."""

@@ -8,21 +8,17 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from itertools import combinations
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 from dodona.errors import InvalidRequest, Refused
 from dodona.knowledge.cells import Support, format_cells
-from dodona.knowledge.components import ComponentBelief
+from dodona.knowledge.components import Belief, ComponentBelief
 from dodona.knowledge.dense import DenseBelief
 from dodona.numbers import format_decimal_rounded_down, format_percent
 from dodona.query.predicate import EVERYTHING
 from dodona.query.query import MOST_VALUES, ONE, Block, PeopleWeight, Query
 from dodona.schema.partition import Partition
 from dodona.schema.schema import Domain
-
-if TYPE_CHECKING:
-    from dodona.knowledge.components import Belief
-
 
 # --- Errors for releases that cannot be made. Nothing has been charged in these cases, except in SynthesisStopped. ---
 

@@ -14,9 +14,10 @@ from dataclasses import dataclass
 from fractions import Fraction
 from itertools import groupby
 from operator import index
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dodona.errors import Halted, InvalidArgument
 from dodona.ledger.entries import Receipt, Release, WatchUsage
@@ -24,7 +25,7 @@ from dodona.ledger.ledger import Ledger
 from dodona.privacy.additive_noise import Laplace
 from dodona.privacy.events import Event
 from dodona.privacy.measurement import Measurement, Noise, ResidualMeasurement
-from dodona.privacy.selection import Exponential, PermuteAndFlip, ScoredCandidates
+from dodona.privacy.selection import Exponential, PermuteAndFlip, ScoredCandidates, Whole
 from dodona.privacy.sparse_vector import EstimateChecker, SparseVector
 from dodona.query.canonical import to_json
 from dodona.query.query import Query
@@ -34,12 +35,7 @@ from dodona.trusted.noise import draw_one, draw_runs
 from dodona.trusted.samplers import contest
 from dodona.trusted.source import Source, SourceFailed, Unpaid, unseal
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from dodona.privacy.selection import Whole
-
-    Exact = NDArray[np.int64] | list[int]
+Exact = NDArray[np.int64] | list[int]
 
 Result = TypeVar("Result")
 _LARGEST = 1 << 62  # integers up to this cannot overflow when noise is added

@@ -5,18 +5,16 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING, assert_never
+from typing import assert_never
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dodona.privacy.additive_noise import Gaussian, Laplace
 from dodona.privacy.measurement import Noise
 from dodona.trusted.entropy import SYSTEM
 from dodona.trusted.samplers import law as laws
 from dodona.trusted.samplers.draw import BufferedDraws, draw_values, fastest_sampling_kernel
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 
 def draw_one(mechanism: Noise) -> int:

@@ -10,9 +10,10 @@ from collections.abc import Callable, Sequence
 from decimal import Context, Decimal
 from enum import Enum
 from fractions import Fraction
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dodona.errors import InvalidArgument
 from dodona.numbers import Exact, to_fraction, to_integer
@@ -21,10 +22,7 @@ from dodona.trusted.entropy import SYSTEM, Keystream
 from dodona.trusted.samplers import vector
 from dodona.trusted.samplers.law import WORD, NextWord, decimal_context
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Scores = Sequence[Exact] | NDArray[np.integer]
+Scores = Sequence[Exact] | NDArray[np.integer]
 
 
 class ContestLaw(Enum):

@@ -6,18 +6,14 @@ import os
 from contextlib import suppress
 from importlib import import_module
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Protocol, cast
+from typing import Protocol, cast
 
 import numpy as np
+from numpy.typing import NDArray
 
+from dodona.trusted.entropy import Keystream
 from dodona.trusted.samplers import vector
-from dodona.trusted.samplers.law import REJECTED, LawTable, prepare_table
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from dodona.trusted.entropy import Keystream
-    from dodona.trusted.samplers.law import DiscreteLaw, NextWord
+from dodona.trusted.samplers.law import REJECTED, DiscreteLaw, LawTable, NextWord, prepare_table
 
 _COLUMNS = 1 << 14  # attempts per block, to fit the caches
 _AHEAD = 1 << 10  # values buffered for single draws

@@ -12,13 +12,9 @@ from dataclasses import dataclass
 from decimal import MAX_EMAX, MIN_EMIN, ROUND_FLOOR, Context, Decimal
 from fractions import Fraction
 from functools import lru_cache, partial
-from typing import TYPE_CHECKING
 
 import numpy as np
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+from numpy.typing import NDArray
 
 # --- Exact comparisons with exponentials and logarithms. ---
 

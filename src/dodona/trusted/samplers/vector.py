@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
+from numpy.typing import NDArray
 
 from dodona.trusted.samplers.law import GUIDE_BITS, REJECTED, SERIES_TERMS, LawTable
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Values = tuple[NDArray[np.int64], NDArray[np.int64]]
+Values = tuple[NDArray[np.int64], NDArray[np.int64]]
 
 
 def values(ready: LawTable, words: NDArray[np.uint64]) -> Values:
