@@ -62,14 +62,7 @@ class Ledger:
         return cast("Receipt", self._keeper.run(act))
 
     def reserve_once(  # noqa: PLR0913  each is a field of the entry
-        self,
-        event: Event,
-        *,
-        analyst: str | None,
-        key: str | None,
-        purpose: str,
-        version: str,
-        seen: int | None,
+        self, event: Event, *, analyst: str | None, key: str | None, purpose: str, version: str, seen: int | None
     ) -> Reservation | None:
         """Charge an event for a question, unless it is being answered or was answered after the first `seen` releases.
 

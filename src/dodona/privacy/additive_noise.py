@@ -330,12 +330,7 @@ class Gaussian:
 
     @classmethod
     def for_privacy(
-        cls,
-        epsilon: Exact,
-        delta: Exact,
-        sensitivity: Sensitivity,
-        *,
-        calibration: Calibration = Calibration.ANALYTIC,
+        cls, epsilon: Exact, delta: Exact, sensitivity: Sensitivity, *, calibration: Calibration = Calibration.ANALYTIC
     ) -> Self:
         """Return the mechanism for (ε, δ): the calibration's σ, increased until the discrete law satisfies δ(ε) ≤ δ.
 
