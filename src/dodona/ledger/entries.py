@@ -15,6 +15,7 @@ from functools import lru_cache, partial
 from typing import Any
 
 from dodona.errors import InvalidArgument, InvalidRequest
+from dodona.ledger.limits import Limits
 from dodona.privacy import events
 from dodona.privacy.budget import Analyst, Budget
 from dodona.privacy.events import Event
@@ -157,6 +158,8 @@ class Created:
     """The key that selects the rows of a person that count, in hexadecimal; None in ledgers of earlier versions."""
     earlier: tuple[Earlier, ...] = ()
     """Spending from before the ledger existed, which counts from the start."""
+    limits: Limits | None = None
+    """The owner's limits on spending, until other ones are set."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -256,11 +259,43 @@ class SchemaDeclared:
 
 
 @dataclass(frozen=True, slots=True)
+class LimitsSet:
+    """The owner set other limits on spending."""
+
+    limits: Limits
+
+
+@dataclass(frozen=True, slots=True)
+class ApprovalRequested:
+    """An analyst asked the owner to approve a question above a limit; the hash of this entry is the request's id."""
+
+    dataset: str
+    analyst: str
+    key: str
+    question: str
+    """The digest of the question."""
+    share: Fraction
+    """What it would take of the budget."""
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class ApprovalDecided:
+    """The owner granted or declined a request."""
+
+    request: str
+    granted: bool
+    by: str
+
+
+@dataclass(frozen=True, slots=True)
 class LedgerClosed:
     """The owner closed the ledger: no charges or releases after this."""
 
 
-OwnersAct = BudgetRaised | Recovered | AnalystAdmitted | AnalystStopped | SchemaDeclared | LedgerClosed
+PolicyEntry = LimitsSet | ApprovalRequested | ApprovalDecided
+OwnersAct = BudgetRaised | Recovered | AnalystAdmitted | AnalystStopped | SchemaDeclared | PolicyEntry | LedgerClosed
+"""What is neither a charge nor its use: acts of the owner, and requests to the owner."""
 Entry = Created | Charged | Redeemed | WatchArmed | ReadFailed | Released | OwnersAct
 
 
@@ -330,6 +365,11 @@ def _fields(entry: Entry) -> JsonFields:
             return {"entry": "released", "receipt": release.receipt, "charge": entry.charge} | own | asked
         case Created():
             return _created_fields(entry)
+        case LimitsSet(limits):
+            return {"entry": "limits"} | _limits_fields(limits)
+        case ApprovalRequested():
+            asked = {"dataset": entry.dataset, "analyst": entry.analyst, "request_key": entry.key, "text": entry.text}
+            return {"entry": "requested", "question": entry.question, "share": _ratio(entry.share)} | asked
         case AnalystAdmitted(analyst):
             return {"entry": "admitted", "analyst": analyst.name, "share": str(analyst.share)}
         case _:
@@ -348,6 +388,8 @@ def _created_fields(entry: Created) -> JsonFields:
     )  # omitted if None, so that older lines keep their hash
     if entry.earlier:
         further["earlier"] = [[purpose, _event_fields(event)] for purpose, event in entry.earlier]
+    if entry.limits is not None:
+        further["limits"] = _limits_fields(entry.limits)
     return {
         "entry": "created",
         "format": entry.format,
@@ -372,6 +414,29 @@ def _read_created(fields: JsonFields) -> Created:
         _whole(fields["format"]),
         _cap_key(fields["cap_key"]) if "cap_key" in fields else None,
         tuple(_earlier(*own) for own in fields["earlier"]) if "earlier" in fields else (),
+        _read_limits(fields["limits"]) if "limits" in fields else None,
+    )
+
+
+def _limits_fields(limits: Limits) -> JsonFields:
+    shares = {name: getattr(limits, name) for name in ("question", "analyst_day", "dataset_day")}
+    written = {name: _ratio(share) for name, share in shares.items() if share is not None}
+    return written | {"approvals": limits.approvals}
+
+
+def _read_limits(fields: JsonFields) -> Limits:
+    named = {name: _fraction(fields[name]) for name in ("question", "analyst_day", "dataset_day") if name in fields}
+    return Limits(**named, approvals=_flag(fields["approvals"]))
+
+
+def _read_requested(fields: JsonFields) -> ApprovalRequested:
+    return ApprovalRequested(
+        dataset=_text(fields["dataset"]),
+        analyst=_text(fields["analyst"]),
+        key=_text(fields["request_key"]),
+        question=_text(fields["question"]),
+        share=_fraction(fields["share"]),
+        text=_text(fields["text"]),
     )
 
 
@@ -456,6 +521,7 @@ _KINDS: dict[str, type[Entry]] = {
     "recovered": Recovered,
     "stopped": AnalystStopped,
     "declared": SchemaDeclared,
+    "decided": ApprovalDecided,
     "closed": LedgerClosed,
 }
 _PLAIN: dict[Callable[..., Entry], tuple[str, list[tuple[str, *Codec]]]] = {
@@ -466,6 +532,8 @@ _READERS: dict[str, Callable[[JsonFields], Entry]] = {
     "created": _read_created,
     "released": _read_released,
     "admitted": lambda fields: AnalystAdmitted(Analyst(fields["analyst"], fields["share"])),
+    "limits": lambda fields: LimitsSet(_read_limits(fields)),
+    "requested": _read_requested,
     **{name: partial(_read_plain, kind) for name, kind in _KINDS.items()},
 }
 ENTRY_KINDS = frozenset(_READERS)
