@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dodona.numbers import largest_integer, smallest_integer
+from dodona.lab.adaptive.answerable import largest_integer
+from dodona.numbers import smallest_integer
 from dodona.privacy.bounds import largest_number, minimize_unimodal, smallest_number
 
 

@@ -229,18 +229,3 @@ def smallest_integer(holds: Callable[[int], bool], low: int, high: int) -> int:
         middle = (low + high) // 2
         low, high = (low, middle) if holds(middle) else (middle, high)
     return high
-
-
-def largest_integer(holds: Callable[[int], bool], low: int, high: int) -> int:
-    """Return the largest integer from `low` to `high` up to which a condition holds.
-
-    It is assumed true at `low`, which is not tested. Steps double from there, so large numbers are tested only if the
-    result is large.
-
-    >>> largest_integer(lambda number: number**2 <= 50, 0, 1000)
-    7
-    """
-    step = 1
-    while low + step <= high and holds(low + step):
-        low, step = low + step, 2 * step
-    return smallest_integer(lambda number: not holds(number), low, min(low + step, high + 1)) - 1

@@ -50,13 +50,13 @@ def by_another(act: str, path: Path) -> str:
 
 
 def _open(path: Path) -> None:
-    with opening.open_file_ledger(path) as ledger:
+    with opening.open_ledger(path) as ledger:
         ask(ledger)
 
 
 ACTS: dict[str, Callable[[Path], None]] = {
     "create": lambda path: opening.create_file_ledger(path, terms_of()),
-    "recover": opening.recover_file_ledger,
+    "recover": opening.recover_ledger,
     "open": _open,
 }
 

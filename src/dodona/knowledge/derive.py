@@ -11,9 +11,10 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dodona.answer.laws import NoiseTerm as Draws
 from dodona.answer.laws import upper_quantile
@@ -24,10 +25,6 @@ from dodona.privacy.accuracy import to_failure_probability
 from dodona.privacy.measurement import Noise
 from dodona.query.query import Block, Query
 from dodona.schema.schema import Domain
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
 
 # --- The exact span of integer vectors: whether a vector is a combination of others, and which one. ---
 

@@ -11,31 +11,21 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise, product
-from typing import TYPE_CHECKING, Any, assert_never
+from typing import Any, assert_never
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dodona.answer.laws import ErrorLaw, half_width
 from dodona.errors import InvalidArgument
 from dodona.privacy.additive_noise import Gaussian, Laplace
 from dodona.privacy.measurement import Noise
+from dodona.query import query
 from dodona.query.movement import broadcast_codes, code_runs
 from dodona.query.predicate import Among, And, Axes, evaluate_predicate
-from dodona.query.query import (
-    Block,
-    CaseWeight,
-    ConstantWeight,
-    PeopleWeight,
-    ValueWeight,
-    Weight,
-    evaluate_weight,
-    group_numbers,
-)
+from dodona.query.query import Block, ConstantWeight, ValueWeight, Weight
 from dodona.schema.partition import Partition
 from dodona.schema.schema import Domain
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 MOST_ENTRIES = 1 << 18
 """Blocks whose groups times products of runs of codes are more than this are not written out."""
@@ -131,7 +121,7 @@ def block_vectors(block: Block, domain: Domain) -> list[StepVector] | None:
     if math.prod(map(len, codes.values())) * block.values > MOST_ENTRIES:
         return None
     axes, shape = broadcast_codes(codes), tuple(map(len, codes.values()))
-    groups = np.broadcast_to(group_numbers(block.keys, axes), shape).reshape(-1)
+    groups = np.broadcast_to(query.group_numbers(block.keys, axes), shape).reshape(-1)
     meant = evaluate_predicate(block.where, axes)
     several: list[StepVector] = [{} for _ in range(block.values)]
     for powers, weights in _pieces(block.weight, axes, {name: domain.by_name[name].cells for name in codes}).items():
@@ -202,9 +192,9 @@ def _set_steps(name: str, cells: int, codes: int) -> list[tuple[CodeStep | None,
 
 def _is_sum(weight: Weight) -> bool:
     match weight:
-        case PeopleWeight():
+        case query.PeopleWeight():
             return False
-        case CaseWeight(branches, otherwise):
+        case query.CaseWeight(branches, otherwise):
             return _is_sum(otherwise) and all(_is_sum(branch) for _, branch in branches)
         case ConstantWeight() | ValueWeight():
             return True
@@ -221,16 +211,15 @@ def _pieces(weight: Weight, axes: Axes, sizes: Mapping[str, int]) -> dict[Powers
     match weight:
         case ValueWeight(name, size, offset, factor, power) if sizes[name] > _WRITTEN_OUT:
             present = axes[name] < size
-            kind = (
-                np.int64 if (abs(offset) + abs(factor)) ** power * math.comb(power, power // 2) < _LARGEST else object
-            )
+            largest = (abs(offset) + abs(factor)) ** power * math.comb(power, power // 2)
+            kind = np.int64 if largest < _LARGEST else object
             numbers = [math.comb(power, k) * factor**k * offset ** (power - k) for k in range(power + 1)]
             return {
                 ((name, k),) if k else (): np.where(present, np.array(number, dtype=kind), 0)
                 for k, number in enumerate(numbers)
                 if number
             }
-        case CaseWeight(branches, otherwise):
+        case query.CaseWeight(branches, otherwise):
             found = _pieces(otherwise, axes, sizes)
             for predicate, branch in reversed(branches):
                 meant, own = evaluate_predicate(predicate, axes), _pieces(branch, axes, sizes)
@@ -240,7 +229,7 @@ def _pieces(weight: Weight, axes: Axes, sizes: Mapping[str, int]) -> dict[Powers
                 }
             return found
         case _:
-            return {(): evaluate_weight(weight, axes)}
+            return {(): query.evaluate_weight(weight, axes)}
 
 
 def _jumps(

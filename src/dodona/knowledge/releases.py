@@ -172,6 +172,6 @@ class ReleasedBlocks:
 def _counts(block: Block) -> bool:
     """Return whether a block is a count or may be equivalent to one, as a sum of zeros and ones is."""
     weight = block.weight
-    return isinstance(weight, ConstantWeight | CaseWeight) or (
-        isinstance(weight, ValueWeight) and weight_range(weight) == (0, 1)
-    )
+    if isinstance(weight, ValueWeight):
+        return weight_range(weight) == (0, 1)
+    return isinstance(weight, ConstantWeight | CaseWeight)

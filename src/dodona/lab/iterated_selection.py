@@ -11,8 +11,7 @@ from dodona.numbers import Exact, to_fraction, to_integer
 from dodona.privacy.accuracy import Accuracy, to_failure_probability
 from dodona.privacy.additive_noise import Gaussian, Laplace, validate_noise_epsilon
 from dodona.privacy.events import ComposedEvent
-from dodona.privacy.selection import Exponential, PermuteAndFlip
-from dodona.privacy.theorems import exponential_error
+from dodona.privacy.selection import Exponential, PermuteAndFlip, exponential_error
 from dodona.query.sensitivity import Sensitivity
 
 MAX_SELECTION_ROUNDS = 10**6

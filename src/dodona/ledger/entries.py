@@ -6,13 +6,14 @@ version does not know is refused.
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from fractions import Fraction
-from functools import lru_cache
+from functools import lru_cache, partial
 from hashlib import sha256
-from typing import Any, assert_never
+from typing import Any
 
 from dodona.errors import InvalidArgument, InvalidRequest
 from dodona.ledger.limits import Limits
@@ -34,11 +35,11 @@ def validate_text(name: str, value: str, *, longest: int = _LONGEST) -> str:
     return value
 
 
-def validate_optional_texts(**texts: str | None) -> None:
+def validate_texts(*, longest: int = _LONGEST, **texts: str | None) -> None:
     """Refuse texts that are not valid in an entry; None means no text."""
     for name, text in texts.items():
         if text is not None:
-            validate_text(name, text)
+            validate_text(name, text, longest=longest)
 
 
 # --- A receipt: proof of a durable charge. It buys one release. ---
@@ -293,35 +294,10 @@ class LedgerClosed:
     """The owner closed the ledger: no charges or releases after this."""
 
 
-Entry = (
-    Created
-    | Charged
-    | Redeemed
-    | WatchArmed
-    | ReadFailed
-    | Released
-    | BudgetRaised
-    | Recovered
-    | AnalystAdmitted
-    | AnalystStopped
-    | SchemaDeclared
-    | LimitsSet
-    | ApprovalRequested
-    | ApprovalDecided
-    | LedgerClosed
-)
-OwnersAct = (
-    BudgetRaised
-    | Recovered
-    | AnalystAdmitted
-    | AnalystStopped
-    | SchemaDeclared
-    | LimitsSet
-    | ApprovalRequested
-    | ApprovalDecided
-    | LedgerClosed
-)
+PolicyEntry = LimitsSet | ApprovalRequested | ApprovalDecided
+OwnersAct = BudgetRaised | Recovered | AnalystAdmitted | AnalystStopped | SchemaDeclared | PolicyEntry | LedgerClosed
 """What is neither a charge nor its use: acts of the owner, and requests to the owner."""
+Entry = Created | Charged | Redeemed | WatchArmed | ReadFailed | Released | OwnersAct
 
 
 # --- Entries as text: one canonical JSON form each; unknown text is refused. ---
@@ -383,18 +359,6 @@ def _dumps(fields: JsonFields) -> str:
 
 def _fields(entry: Entry) -> JsonFields:
     match entry:
-        case Charged():
-            return {
-                "entry": "charged",
-                "dataset": entry.dataset,
-                "analyst": entry.analyst,
-                "key": entry.key,
-                "purpose": entry.purpose,
-                "version": entry.version,
-                "event": _event_fields(entry.event),
-            }
-        case Redeemed() | ReadFailed() | WatchArmed():
-            return _use_fields(entry)
         case Released(release):
             own = {"values": values_to_json(release.values), "mechanism": release.mechanism}
             told = {"question": release.question, "text": release.text}
@@ -402,45 +366,20 @@ def _fields(entry: Entry) -> JsonFields:
             return {"entry": "released", "receipt": release.receipt, "charge": entry.charge} | own | asked
         case Created():
             return _created_fields(entry)
-        case _:
-            return _act_fields(entry)
-
-
-def _use_fields(entry: Redeemed | ReadFailed | WatchArmed) -> JsonFields:
-    used = {"receipt": entry.receipt, "charge": entry.charge}
-    if isinstance(entry, WatchArmed):
-        return {"entry": "armed", "fresh": entry.fresh} | used
-    return {"entry": "redeemed" if isinstance(entry, Redeemed) else "unanswered"} | used
-
-
-def _act_fields(entry: OwnersAct) -> JsonFields:
-    match entry:
-        case BudgetRaised() | Recovered():
-            kind = "raised" if isinstance(entry, BudgetRaised) else "recovered"
-            return {"entry": kind} | _pair(entry.epsilon, entry.delta) | {"limit": entry.limit}
-        case AnalystAdmitted(analyst):
-            return {"entry": "admitted", "analyst": analyst.name, "share": str(analyst.share)}
-        case AnalystStopped():
-            return {"entry": "stopped", "analyst": entry.analyst}
-        case SchemaDeclared():
-            return {"entry": "declared", "dataset": entry.dataset, "schema": entry.schema}
-        case LedgerClosed():
-            return {"entry": "closed"}
-        case _:
-            return _policy_fields(entry)
-
-
-def _policy_fields(entry: LimitsSet | ApprovalRequested | ApprovalDecided) -> JsonFields:
-    match entry:
         case LimitsSet(limits):
             return {"entry": "limits"} | _limits_fields(limits)
         case ApprovalRequested():
             asked = {"dataset": entry.dataset, "analyst": entry.analyst, "request_key": entry.key, "text": entry.text}
             return {"entry": "requested", "question": entry.question, "share": _ratio(entry.share)} | asked
-        case ApprovalDecided():
-            return {"entry": "decided", "request": entry.request, "granted": entry.granted, "by": entry.by}
+        case AnalystAdmitted(analyst):
+            return {"entry": "admitted", "analyst": analyst.name, "share": str(analyst.share)}
         case _:
-            assert_never(entry)
+            kind, parts = _PLAIN[type(entry)]
+            found: JsonFields = {"entry": kind}
+            for name, write, _ in parts:
+                value = getattr(entry, name)
+                found[name] = value if write is None else write(value)
+            return found
 
 
 def _created_fields(entry: Created) -> JsonFields:
@@ -512,17 +451,6 @@ def _cap_key(value: object) -> str:
     return str(value)
 
 
-def _read_charged(fields: JsonFields) -> Charged:
-    return Charged(
-        _text(fields["dataset"]),
-        _optional_text(fields["analyst"]),
-        _optional_text(fields["key"]),
-        _text(fields["purpose"]),
-        _text(fields["version"]),
-        _event(_dumps(fields["event"])),
-    )
-
-
 def _read_released(fields: JsonFields) -> Released:
     values = values_from_json(fields["values"])
     mechanism = _text(fields["mechanism"])
@@ -531,35 +459,12 @@ def _read_released(fields: JsonFields) -> Released:
     return Released(release, _whole(fields["charge"]))
 
 
-_READERS: dict[str, Callable[[JsonFields], Entry]] = {
-    "created": _read_created,
-    "charged": _read_charged,
-    "redeemed": lambda fields: Redeemed(_text(fields["receipt"]), _whole(fields["charge"])),
-    "armed": lambda fields: WatchArmed(_text(fields["receipt"]), _whole(fields["charge"]), _flag(fields["fresh"])),
-    "unanswered": lambda fields: ReadFailed(_text(fields["receipt"]), _whole(fields["charge"])),
-    "released": _read_released,
-    "raised": lambda fields: BudgetRaised(*_numbers(fields)),
-    "recovered": lambda fields: Recovered(*_numbers(fields)),
-    "admitted": lambda fields: AnalystAdmitted(Analyst(fields["analyst"], fields["share"])),
-    "stopped": lambda fields: AnalystStopped(_text(fields["analyst"])),
-    "declared": lambda fields: SchemaDeclared(_text(fields["dataset"]), _text(fields["schema"])),
-    "limits": lambda fields: LimitsSet(_read_limits(fields)),
-    "requested": _read_requested,
-    "decided": lambda fields: ApprovalDecided(_text(fields["request"]), _flag(fields["granted"]), _text(fields["by"])),
-    "closed": lambda _: LedgerClosed(),
-}
-
-
-ENTRY_KINDS = tuple(_READERS)
-"""The entry kinds that this version knows."""
+def _read_plain(kind: Callable[..., Entry], fields: JsonFields) -> Entry:
+    return kind(*(read(fields[name]) for name, _, read in _PLAIN[kind][1]))
 
 
 def _pair(epsilon: Fraction, delta: Fraction) -> JsonFields:
     return {"epsilon": str(epsilon), "delta": str(delta)}
-
-
-def _numbers(fields: JsonFields) -> tuple[Fraction, Fraction, int]:
-    return Fraction(_text(fields["epsilon"])), Fraction(_text(fields["delta"])), _whole(fields["limit"])
 
 
 @lru_cache(maxsize=1 << 14)
@@ -582,10 +487,6 @@ def _text(value: object) -> str:
     return value
 
 
-def _optional_text(value: object) -> str | None:
-    return None if value is None else _text(value)
-
-
 def _whole(value: object) -> int:
     if type(value) is not int:
         raise TypeError(value)
@@ -596,6 +497,48 @@ def _flag(value: object) -> bool:
     if type(value) is not bool:
         raise TypeError(value)
     return value
+
+
+# --- Entries that are written field by field, each by the type of the field. ---
+
+
+Codec = tuple[Callable[[Any], object] | None, Callable[[Any], Any]]
+"""How a value is written, None if as it is, and how it is read."""
+
+_CODECS: dict[str, Codec] = {
+    "str": (None, _text),
+    "str | None": (None, lambda value: None if value is None else _text(value)),
+    "int": (None, _whole),
+    "bool": (None, _flag),
+    "Fraction": (str, lambda value: Fraction(_text(value))),
+    "Event": (_event_fields, lambda value: _event(_dumps(value))),
+}
+_KINDS: dict[str, type[Entry]] = {
+    "charged": Charged,
+    "redeemed": Redeemed,
+    "armed": WatchArmed,
+    "unanswered": ReadFailed,
+    "raised": BudgetRaised,
+    "recovered": Recovered,
+    "stopped": AnalystStopped,
+    "declared": SchemaDeclared,
+    "decided": ApprovalDecided,
+    "closed": LedgerClosed,
+}
+_PLAIN: dict[Callable[..., Entry], tuple[str, list[tuple[str, *Codec]]]] = {
+    kind: (name, [(one.name, *_CODECS[str(one.type)]) for one in dataclasses.fields(kind)])
+    for name, kind in _KINDS.items()
+}
+_READERS: dict[str, Callable[[JsonFields], Entry]] = {
+    "created": _read_created,
+    "released": _read_released,
+    "admitted": lambda fields: AnalystAdmitted(Analyst(fields["analyst"], fields["share"])),
+    "limits": lambda fields: LimitsSet(_read_limits(fields)),
+    "requested": _read_requested,
+    **{name: partial(_read_plain, kind) for name, kind in _KINDS.items()},
+}
+ENTRY_KINDS = frozenset(_READERS)
+"""The entry kinds that this version knows."""
 
 
 # --- The hash chain: each line's hash covers the line and, through the one before it, everything before it. ---

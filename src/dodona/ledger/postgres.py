@@ -70,9 +70,7 @@ _LOCK = "SELECT pg_advisory_xact_lock(hashtextextended('dodona ledger ' || %s, 0
 _DURABLE = ("fsync", "full_page_writes")
 _HOLD = "SELECT pg_try_advisory_lock(%s)"
 _LET_GO = "SELECT pg_advisory_unlock(%s)"
-_HELD = """
-SELECT CASE WHEN pg_try_advisory_lock_shared(%s) THEN NOT pg_advisory_unlock_shared(%s) ELSE true END
-"""
+_HELD = "SELECT CASE WHEN pg_try_advisory_lock_shared(%s) THEN NOT pg_advisory_unlock_shared(%s) ELSE true END"
 
 
 class PostgresStore:

@@ -80,7 +80,6 @@ StoredRow = tuple[int, str, str, str, int | None, str | None, str]
 """Number, previous hash, hash, kind, charge (of a use or a release), key (of a charge), text."""
 
 _CHARGE_KINDS = frozenset({"redeemed", "armed", "unanswered", "released"})
-_KNOWN_KINDS = frozenset(ENTRY_KINDS)
 
 
 def row_from_line(line: Line) -> StoredRow:
@@ -100,7 +99,7 @@ def lines_from_rows(rows: Iterable[tuple[Any, ...]]) -> list[Line]:
         try:
             line = Line(row[0], row[1], row[2], row[6])
             own = row_from_line(line)
-            if own[3] not in _KNOWN_KINDS:  # written by a newer version, whose extra fields are unknown here
+            if own[3] not in ENTRY_KINDS:  # written by a newer version, whose extra fields are unknown here
                 own = (*own[:4], *row[4:6], own[6])
             same = own == row and type(row[0]) is int
         except (LookupError, TypeError, ValueError, RecursionError) as fault:

@@ -8,79 +8,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from decimal import MAX_EMAX, MIN_EMIN, ROUND_CEILING, ROUND_FLOOR, Context, Decimal, localcontext
 from fractions import Fraction
 
-from dodona.errors import InvalidArgument
-from dodona.numbers import Exact, to_fraction, to_integer
-
 # --- Safe numbers: validated arguments, and floats that are never below the number they represent. ---
-
-
-_LEAST = Fraction(1, 10**12)
-_MOST = Fraction(10**12)
-_SLACK = 1e-12  # covers more than a thousand rounding errors of 2^-53 each
-MOST_TIMES = 10**6
-
-
-@dataclass(frozen=True, slots=True)
-class EpsilonDelta:
-    """An (ε, δ) guarantee; both numbers are exact and at least as large as what was proved."""
-
-    epsilon: Fraction
-    delta: Fraction
-
-
-def validate_epsilon(value: Exact, *, argument: str = "epsilon") -> Fraction:
-    """Return a validated ε, from 10^-12 to 10^12."""
-    return to_fraction(value, argument=argument, lower=_LEAST, upper=_MOST)
-
-
-def validate_delta(value: Exact, *, argument: str = "delta") -> Fraction:
-    """Return a validated δ, at least 0 and below 1."""
-    number = to_fraction(value, argument=argument, lower=Fraction(0), upper=Fraction(1))
-    if number == 1:
-        raise InvalidArgument(argument, value, "write a number from 0 up and below 1, such as '1e-6'")
-    return number
-
-
-def validate_positive_delta(value: Exact, *, argument: str = "delta") -> Fraction:
-    """Return a validated δ above 0 and below 1; δ = 0 has a meaning only for pure privacy."""
-    number = validate_delta(value, argument=argument)
-    if number == 0:
-        raise InvalidArgument(argument, value, "write a number above 0 and below 1, such as '1e-6'")
-    return number
-
-
-def validate_repetitions(value: int, *, argument: str = "times") -> int:
-    """Return a validated number of mechanisms, from 1 to 10^6."""
-    return to_integer(value, argument=argument, lower=1, upper=MOST_TIMES)
 
 
 def float_above(number: Fraction) -> float:
     """Return the nearest float that is not below the fraction."""
     near = float(number)
     return near if Fraction(near) >= number else math.nextafter(near, math.inf)
-
-
-def float_below(number: Fraction) -> float:
-    """Return the nearest float that is not above the fraction."""
-    near = float(number)
-    return near if Fraction(near) <= number else math.nextafter(near, -math.inf)
-
-
-def add_rounding_margin(value: float) -> float:
-    """Return a float above the true value that `value` approximates after up to a thousand roundings; never 0 for a δ.
-
-    Values below the smallest normal float are raised to it, as rounding errors are no longer relative there.
-    """
-    return max(value * (1 + _SLACK), 2.3e-308)
-
-
-def epsilon_delta(epsilon: float, delta: float) -> EpsilonDelta:
-    """Return the guarantee of two floats that have already been rounded up."""
-    return EpsilonDelta(Fraction(epsilon), Fraction(min(delta, 1.0)))
 
 
 # --- Costs as integers: a unit is 2^-64, costs are rounded up and limits down, so sums are exact and never too low. ---

@@ -11,9 +11,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from itertools import groupby, product
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dodona.errors import InvalidArgument
 from dodona.privacy.additive_noise import Gaussian, Laplace
@@ -23,10 +24,6 @@ from dodona.query.query import Query
 from dodona.query.residual import Classes, Residual, block_of_residual, residual_of_block
 from dodona.query.sensitivity import unit_sensitivity
 from dodona.schema.schema import Domain, Neighbours, Unit
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
 
 # --- A measurement: a query, the noise of each of its blocks, and its price. ---
 
@@ -103,9 +100,8 @@ def _split_blocks(query: Query, parts: tuple[tuple[int, ...], ...]) -> tuple[Que
     """Return one query for each group of blocks."""
     if len(parts) == 1:
         return (query,)
-    return _CACHE.of(
-        query, parts, lambda: tuple(Query(query.domain, tuple(query.blocks[n] for n in part)) for part in parts)
-    )
+    blocks, domain = query.blocks, query.domain
+    return _CACHE.of(query, parts, lambda: tuple(Query(domain, tuple(blocks[n] for n in part)) for part in parts))
 
 
 def noises_to_text(noises: tuple[Noise, ...]) -> str:
@@ -235,9 +231,8 @@ class DifferencePatterns:
 
 def squared_moves(residual: Residual) -> list[Fraction]:
     """Return the squared change of a residual in each case, in the order of `DifferencePatterns.places`."""
-    return [
-        squared_move_replaced(residual, differs) for differs in product((False, True), repeat=len(residual.classes))
-    ]
+    cases = product((False, True), repeat=len(residual.classes))
+    return [squared_move_replaced(residual, differs) for differs in cases]
 
 
 def _difference_cases(ways: tuple[Classes, ...]) -> NDArray[np.bool_]:
@@ -274,9 +269,8 @@ def _worst(parts: Sequence[ResidualVariance], limit: int) -> Fraction:
             own = np.broadcast_to(places, patterns.shape)[chosen]
             np.add.at(times, (np.arange(len(own)), numbers[own]), 1)
         seen.update(map(tuple, np.unique(times, axis=0).tolist()))
-    return max(
-        sum((count * value for value, count in zip(exact, row, strict=True) if count), Fraction(0)) for row in seen
-    )
+    pairs = (zip(exact, row, strict=True) for row in seen)
+    return max(sum((count * value for value, count in row if count), Fraction(0)) for row in pairs)
 
 
 # --- Measured residuals: integer Gaussian noise on Helmert rows, scaled so that all of them are equally precise.

@@ -14,10 +14,11 @@ from dodona.lab.plan import shares
 from dodona.lab.plan.promise import Asked, Found, Method, Task, Unsuitable, counted
 from dodona.lab.plan.purse import Purse, purses
 from dodona.lab.plan.setting import Setting
+from dodona.lab.theorems import mwem_mean_error
 from dodona.lab.weights import cube_root, square_root
 from dodona.numbers import Exact
 from dodona.privacy.scores import MOST_BITS, MOST_DATABASES, count_databases
-from dodona.synth.methods import MAX_THEOREM_ROUNDS, mwem_error, mwem_mean_error
+from dodona.synth.methods import MAX_THEOREM_ROUNDS, mwem_error
 
 MOST_MODELLED = 1 << 27
 """So many cells a dense hypothesis has."""

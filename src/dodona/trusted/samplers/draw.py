@@ -12,33 +12,29 @@ from contextlib import suppress
 from functools import lru_cache
 from importlib import import_module
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, assert_never, cast
+from typing import assert_never, cast
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dodona.privacy.additive_noise import Gaussian, Laplace
 from dodona.privacy.measurement import Noise
-from dodona.trusted.entropy import SYSTEM
+from dodona.trusted.entropy import SYSTEM, Keystream
 from dodona.trusted.samplers.law import (
     GUIDE_BITS,
     REJECTED,
     SERIES_TERMS,
     DiscreteLaw,
     LawTable,
+    NextWord,
     gaussian_law,
     laplace_law,
     prepare_table,
 )
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from dodona.trusted.entropy import Keystream
-    from dodona.trusted.samplers.law import NextWord
-
-    KernelResult = tuple[NDArray[np.int64], NDArray[np.int64]]
-    """A value for each column of words, and the undecided columns."""
-    SamplingKernel = Callable[[LawTable, NDArray[np.uint64]], KernelResult]
+KernelResult = tuple[NDArray[np.int64], NDArray[np.int64]]
+"""A value for each column of words, and the undecided columns."""
+SamplingKernel = Callable[[LawTable, NDArray[np.uint64]], KernelResult]
 
 
 # --- Kernels: `numpy_values` here, and the same in `compiled`. ---
