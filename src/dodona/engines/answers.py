@@ -29,6 +29,7 @@ from dodona.engines.render import (
     sum_statement,
     unread_statement,
 )
+from dodona.query.movement import broadcast_codes
 from dodona.query.predicate import Among, Axes, Predicate, as_box, unpack_bits
 from dodona.query.query import Block, ConstantWeight, Key, PeopleWeight, Query, block_weights, group_numbers
 from dodona.schema.schema import Domain
@@ -164,9 +165,7 @@ def _pack_attributes(
     for own in sorted(places, key=lambda names: (-_product_size(domain, names), sorted(names))):
         for number, (names, sets) in enumerate(packs):
             if own <= names or _product_size(domain, names | own) <= most:
-                packs[number] = (names | own, [*sets, own]) if not own <= names else (names, sets)
-                if own <= names:
-                    sets.append(own)
+                packs[number] = (names | own, [*sets, own])
                 break
         else:
             packs.append((own, [own]))
@@ -243,10 +242,7 @@ def _from_marginal(
         values = _box_counts(domain, names, counts, list(boxes.values())) * numbers
         for turn, place in enumerate(boxes):
             found[place] = values[turn : turn + 1]
-    axes = {
-        name: np.arange(domain[name].cells, dtype=np.int64).reshape([-1 if other == name else 1 for other in names])
-        for name in names
-    }
+    axes = broadcast_codes({name: np.arange(domain[name].cells, dtype=np.int64) for name in names})
     for place, block in enumerate(blocks):
         if place not in boxes:
             found[place] = answer_block(block, axes, counts=counts, rows=rows)
@@ -278,10 +274,8 @@ def _box_counts(
     masks = [_masks([own[name] for own in parts], domain[name].cells) for name in names]
     table = counts.astype(np.float64).reshape(counts.shape[0], -1)
     step = max(1, _ENTRIES_AT_ONCE // table.shape[1])
-    found = [
-        _contract(table, [mask[start : start + step] for mask in masks], counts.shape)
-        for start in range(0, len(boxes), step)
-    ]
+    chunks = (slice(start, start + step) for start in range(0, len(boxes), step))
+    found = [_contract(table, [mask[part] for mask in masks], counts.shape) for part in chunks]
     return np.concatenate(found).astype(np.int64)
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import date
 from enum import StrEnum
@@ -184,11 +184,9 @@ def _read_date(attribute: Date, raw: str, form: ColumnForm, dialect: Dialect) ->
     null = f"{raw} IS NULL"
     if form is not ColumnForm.TEXT:
         return ColumnReading(attribute, dialect, form, raw, raw, null, total=True)
-    match = _matches(raw, DATE_TEXT, dialect)
     day = dialect.read_day.format(dialect.found.format(raw, dialect.literal(DAY_TEXT)))
-    return ColumnReading(
-        attribute, dialect, ColumnForm.DAY, raw, f"CASE WHEN {match} THEN {day} END", null, total=False
-    )
+    value = f"CASE WHEN {_matches(raw, DATE_TEXT, dialect)} THEN {day} END"
+    return ColumnReading(attribute, dialect, ColumnForm.DAY, raw, value, null, total=False)
 
 
 def _read_boolean(attribute: Boolean, raw: str, form: ColumnForm, dialect: Dialect) -> ColumnReading:
@@ -226,9 +224,7 @@ def among_sql(reading: ColumnReading, part: Among) -> str:
     if part.codes >> (size + 1) & 1:
         found.append(outside_sql(reading))
     kept = [text for text in found if text != FALSE]
-    if not kept:
-        return FALSE
-    return kept[0] if len(kept) == 1 else f"({' OR '.join(kept)})"
+    return _any_of(kept) if kept else FALSE
 
 
 def present_sql(reading: ColumnReading) -> str:
@@ -373,7 +369,7 @@ def _among_values(reading: ColumnReading, codes: int) -> str:
             assert_never(attribute)
 
 
-def _any_of(parts: Iterator[str]) -> str:
+def _any_of(parts: Iterable[str]) -> str:
     found = list(parts)
     return found[0] if len(found) == 1 else f"({' OR '.join(found)})"
 
@@ -421,16 +417,11 @@ def bound_literal(reading: ColumnReading, number: int) -> str:
     attribute, dialect = reading.attribute, reading.dialect
     match attribute:
         case Date(lower=first):
-            literal = {ColumnForm.DAY: dialect.day, ColumnForm.TIME: dialect.time, ColumnForm.ZONED: dialect.zoned}[
-                reading.form
-            ]
-            return literal.format(_day_text(first, number))
+            literals = {ColumnForm.DAY: dialect.day, ColumnForm.TIME: dialect.time, ColumnForm.ZONED: dialect.zoned}
+            return literals[reading.form].format(_day_text(first, number))
         case Integer(lower=least):
-            return (
-                whole_literal(least + number)
-                if reading.form is ColumnForm.WHOLE
-                else number_literal(float(least + number))
-            )
+            bound = least + number
+            return whole_literal(bound) if reading.form is ColumnForm.WHOLE else number_literal(float(bound))
         case Number():
             found = grid_threshold(float(attribute.lower), float(attribute.step), number)
             return whole_literal(math.ceil(found)) if reading.form is ColumnForm.WHOLE else number_literal(found)

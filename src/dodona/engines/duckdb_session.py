@@ -5,6 +5,7 @@ from __future__ import annotations
 import glob
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -47,15 +48,14 @@ _FORMS = {
     "TIMESTAMP WITH TIME ZONE": ColumnForm.ZONED,
     '"NULL"': ColumnForm.NOTHING,
     **dict.fromkeys(_DOUBLES, ColumnForm.DOUBLE),
-    **dict.fromkeys(
-        ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER"), ColumnForm.WHOLE
-    ),
+    **dict.fromkeys(("TINYINT", "SMALLINT", "INTEGER", "BIGINT"), ColumnForm.WHOLE),
+    **dict.fromkeys(("UTINYINT", "USMALLINT", "UINTEGER"), ColumnForm.WHOLE),
     **dict.fromkeys(("UBIGINT", "HUGEINT", "UHUGEINT"), ColumnForm.WIDE),
     **dict.fromkeys((*COARSE_TIMESTAMPS, "TIMESTAMP_NS"), ColumnForm.TIME),
 }
 
 
-def connect(*, threads: int | None) -> Connection:
+def connect(*, threads: int | None = None) -> Connection:
     """Return a connection to an empty in-memory database that loads no extensions and writes no files.
 
     Min/max statistics are not used to skip parts of a table. One row with a large number would make the engine read a
@@ -87,9 +87,8 @@ def restrict_to_files(connection: Connection, files: Sequence[str]) -> None:
 
 def require_same_files_in_duckdb(connection: Connection, files: Sequence[str]) -> None:
     """Refuse paths that DuckDB would resolve to other files."""
-    require_same_files(
-        files, [str(name) for (name,) in connection.execute(f"FROM glob([{DUCKDB.literals(files)}])").fetchall()]
-    )
+    found = connection.execute(f"FROM glob([{DUCKDB.literals(files)}])").fetchall()
+    require_same_files(files, [str(name) for (name,) in found])
 
 
 def parquet_sql(connection: Connection, files: Sequence[str], base: Path) -> str:
@@ -143,11 +142,8 @@ def _attach(connection: Connection, file: str) -> None:
             f"There is a write-ahead log beside the database {Path(file).name}: rows in it are no part of the file. "
             "Close what writes to it, or open it with DuckDB and run CHECKPOINT."
         )
-    try:
+    with suppress(duckdb.Error):
         connection.execute(f"ATTACH IF NOT EXISTS {DUCKDB.literal(file)} AS {ATTACHED_DATABASE} (READ_ONLY)")
-    except duckdb.Error:
-        pass
-    else:
         restrict_to_files(connection, [])
         return
     raise SourceUnfit("The file cannot be opened as a DuckDB database. Check its path and its version.")
@@ -155,11 +151,8 @@ def _attach(connection: Connection, file: str) -> None:
 
 def register_table(connection: Connection, name: str, table: object) -> None:
     """Register an Arrow table with a connection under a name."""
-    try:
+    with suppress(duckdb.Error):
         connection.register(name, table)
-    except duckdb.Error:
-        pass
-    else:
         return
     raise SourceUnfit(
         "The frame has a column of a type that DuckDB cannot read. Use columns of numbers, texts, days or truths."
@@ -190,11 +183,8 @@ def require_readable(connection: Connection, schema: Schema, source: str) -> Non
     """
     names = [*map(source_column_name, schema.domain), *([] if schema.unit.id is None else [schema.unit.id])]
     columns = ", ".join(f"max(hash({DUCKDB.identifier(name)}))" for name in names)
-    try:
+    with suppress(duckdb.Error):
         connection.execute(f"SELECT {columns} FROM {source}").fetchall()  # noqa: S608  quoted names alone
-    except duckdb.Error:
-        pass
-    else:
         return
     raise SourceUnfit(
         "The table holds values that cannot be read: text that is not UTF-8, or times out of range. Write its files "
@@ -236,24 +226,19 @@ def _person_text(kind: str, *, coded: bool) -> str:
     if kind == "BLOB":
         return "lower(hex({0}))"
     whole = kind.startswith("DECIMAL(") and kind.endswith(",0)")
-    return cap.id_text_pattern(ColumnForm.WHOLE if whole else _form_of_id_type(kind), DUCKDB)
-
-
-def _form_of_id_type(kind: str) -> ColumnForm | None:
-    return ColumnForm.DECIMAL if kind.startswith("DECIMAL(") else form_of_type(kind)
+    form = ColumnForm.DECIMAL if kind.startswith("DECIMAL(") else form_of_type(kind)
+    return cap.id_text_pattern(ColumnForm.WHOLE if whole else form, DUCKDB)
 
 
 def load_codes(connection: Connection, schema: Schema, table: Table, key: bytes | None) -> Table:
     """Load the counted rows into memory as codes; if people are protected, the key selects them."""
     own_key = cap_key(schema, key)
-    narrow = [
-        f"CAST(c{place} AS {_code_type(own.attribute)}) AS c{place}"
-        for place, own in enumerate(table.readings.values())
-    ]
+    kinds = [_code_type(own.attribute) for own in table.readings.values()]
+    narrow = [f"CAST(c{place} AS {kind}) AS c{place}" for place, kind in enumerate(kinds)]
     if table.person is not None:
         narrow.append(cap.PERSON_COLUMN)
     rows, listed = cap.coded_rows_sql(table), ", ".join(narrow) or "nothing"
-    try:
+    with suppress(duckdb.Error):
         connection.execute(f"CREATE TABLE coded AS SELECT {listed} FROM ({rows}) AS taken")  # noqa: S608
         if table.person is None:
             return cap.coded_table(table, "coded")
@@ -261,8 +246,6 @@ def load_codes(connection: Connection, schema: Schema, table: Table, key: bytes 
         connection.execute(f"CREATE TABLE counting AS {kept}")
         connection.execute("DROP TABLE coded")
         return cap.coded_table(table, "counting")
-    except duckdb.Error:
-        pass
     raise SourceUnfit(
         "The rows of the table cannot be read. Check that each line has as many fields as the first, that the text is "
         "UTF-8, and that there is memory for one number a row and column."

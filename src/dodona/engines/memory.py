@@ -44,8 +44,7 @@ class MemorySource:
         If people are protected, the ledger's key selects which of their rows count.
         """
         own_key = cap_key(schema, key)
-        self.version = version
-        self._schema = schema
+        self.version, self._schema = version, schema
         person = schema.unit.id
         needed = [*map(source_column_name, schema.domain), *([] if person is None else [person])]
         for name in needed:
@@ -56,9 +55,7 @@ class MemorySource:
         if len({len(columns[name]) for name in needed}) > 1:
             raise SourceUnfit("The columns differ in length. Give each of them one value for each row.")
         self._people: NDArray[np.int64] | None = None
-        codes = {
-            attribute.name: encode(attribute, columns[source_column_name(attribute)]) for attribute in schema.domain
-        }
+        codes = {own.name: encode(own, columns[source_column_name(own)]) for own in schema.domain}
         if person is not None:
             kept = rows_within_cap(schema, codes, columns[person], own_key)
             codes = {name: own[kept] for name, own in codes.items()}

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from dodona.engines.answers import Fetch, answer_query, rows_digest, unread_columns
-from dodona.engines.cap import PERSON_COLUMN, cap_key, capped_table, kept_digest, largest_person_statement
+from dodona.engines.cap import cap_key, capped_table, kept_columns, kept_digest, largest_person_statement
 from dodona.engines.cells import SourceUnfit
-from dodona.engines.dialects import POSTGRES, Dialect
-from dodona.engines.inspection import FetchedRow, SourceColumn
+from dodona.engines.dialects import POSTGRES
+from dodona.engines.inspection import FetchedRow
 from dodona.engines.postgres_session import (
     KEPT_ROWS_COMMENT,
     Connection,
@@ -34,8 +35,6 @@ from dodona.schema.schema import Schema
 from dodona.trusted.source import Sealed, SourceFailed
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     import numpy as np
     from numpy.typing import NDArray
 
@@ -46,6 +45,8 @@ if TYPE_CHECKING:
 class PostgresInspection:
     """An inspection of a table, view or materialised view, in a read-only session."""
 
+    dialect = POSTGRES
+
     def __init__(self, url: str, *, table: str, timeout: float = 3600.0) -> None:
         """Connect, and read names and types."""
         space, name = split_table_name(table)
@@ -55,24 +56,11 @@ class PostgresInspection:
         except BaseException:
             self._session.close()
             raise
+        self.source, kinds = self._relation.sql, self._relation.kinds  # of the columns, those that the role may read
+        self.columns = {name: describe_column(name, kind) for name, kind in kinds.items() if kind.readable}
 
     def __repr__(self) -> str:
         return "PostgresInspection()"
-
-    @property
-    def dialect(self) -> Dialect:
-        """The PostgreSQL dialect."""
-        return POSTGRES
-
-    @property
-    def source(self) -> str:
-        """SQL for the FROM clause."""
-        return self._relation.sql
-
-    @property
-    def columns(self) -> Mapping[str, SourceColumn]:
-        """All columns that the role may read, in table order."""
-        return {name: describe_column(name, kind) for name, kind in self._relation.kinds.items() if kind.readable}
 
     def fetch(self, sql: str) -> Sequence[FetchedRow]:
         """Return the rows of a statement."""
@@ -91,10 +79,8 @@ class PostgresInspection:
         self._session.close()
 
     def _run(self, work: Callable[[Connection], ResultT]) -> ResultT:
-        try:
+        with suppress(SourceFailed):
             return self._session.run(work, charged=False)
-        except SourceFailed:
-            pass
         raise SourceUnfit(
             "The rows of the table cannot be read: the connection was lost, a view fails on a row, or it takes longer "
             "than an hour. Look into the server's log."
@@ -132,20 +118,18 @@ class PostgresSource:
         own_key = cap_key(schema, key)
         if not 0 < timeout <= _LONGEST:
             raise InvalidArgument("timeout", timeout, "write a number of seconds, up to a week")
-        self.version = version
-        self._schema = schema
+        self.version, self._schema = version, schema
         space, name = split_table_name(kept or (schema.table if table is None else table))
         self._kept = None if kept is None else kept_digest(schema, version, own_key)
         self._session = Session(url, timeout=timeout)
         try:
-            self._columns = needed_columns(schema) if kept is None else kept_names(schema)
+            self._columns = needed_columns(schema) if kept is None else kept_columns(schema.domain.names)
             self._relation = self._session.run(
-                lambda connection: find_relation(connection, self._columns, space, name), charged=False
+                lambda own: find_relation(own, self._columns, space, name), charged=False
             )
             if self._kept is None:
-                table_as_it_is = relation_table(schema, self._relation)
-                people = table_as_it_is.person is not None
-                self._table = capped_table(table_as_it_is, schema.unit.rows, own_key) if people else table_as_it_is
+                known = relation_table(schema, self._relation)
+                self._table = known if known.person is None else capped_table(known, schema.unit.rows, own_key)
             else:
                 self._table = self._session.run(self._opened_kept, charged=False)
             if self._relation.viewed:
@@ -215,18 +199,10 @@ class PostgresSource:
 
     def _check_readable(self) -> None:
         """Read a view once, so that only the owner learns of a row on which it fails."""
-        try:
+        with suppress(SourceFailed):
             self.fingerprint()
-        except SourceFailed:
-            pass
-        else:
             return
         raise SourceUnfit(
             "The view cannot be read within the time-out: it fails on a row, or takes too long. Mend it, or "
             "raise timeout."
         )
-
-
-def kept_names(schema: Schema) -> list[str]:
-    """Return the columns of a table of stored counted rows."""
-    return [*(f"c{place}" for place in range(len(schema.domain.names))), PERSON_COLUMN]

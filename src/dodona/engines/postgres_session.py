@@ -55,6 +55,7 @@ _KEEPALIVE = {  # a silently lost server is noticed within two minutes
     "keepalives_count": "6",
     "application_name": "dodona source",
 }
+_ADDRESS = "postgresql://role:password@host:5432/database"
 _BEGIN = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"  # all statements of a query see the same rows
 _SIGNATURE = b"PGCOPY\n\xff\r\n\0" + bytes(8)
 _TRAILER = b"\xff\xff"
@@ -66,8 +67,7 @@ class Session:
 
     def __init__(self, url: str, *, timeout: float) -> None:
         """Connect; `timeout` limits each statement, in seconds."""
-        self._url = url
-        self._timeout = timeout
+        self._url, self._timeout = url, timeout
         self._lock = threading.Lock()
         self._closed = False
         self._connection: Connection | None = None
@@ -132,9 +132,7 @@ class Session:
         try:
             self._connection = _connect(self._url, self._timeout)
         except psycopg.ProgrammingError:
-            return (
-                "The address of the database cannot be read. Write it as postgresql://role:password@host:5432/database."
-            )
+            return f"The address of the database cannot be read. Write it as {_ADDRESS}."
         except psycopg.Error as fault:
             refused = fault.pgconn is not None and bool(fault.pgconn.used_password or fault.pgconn.needs_password)
             if refused:
@@ -369,11 +367,10 @@ def write_kept_rows(connection: Connection, table: Table, space: str, name: str,
         if any(row[1:3] == (name, space) for row in known):
             ((held,),) = connection.execute("SELECT obj_description(%s::regclass, 'pg_class')", [own]).fetchall()
             if not str(held or "").startswith(KEPT_ROWS_COMMENT):
-                return (
-                    f"{space}.{name} is a table that `dodona keep` did not write, and is left alone. Name another one."
-                )
+                what = f"{space}.{name} is a table that `dodona keep` did not write, and is left alone."
+                return f"{what} Name another one."
             connection.execute(f"DROP TABLE {own}")
-        *columns, person = kept_columns(table)
+        *columns, person = kept_columns(table.readings)
         listed = ", ".join([*(f"CAST({code} AS integer) AS {code}" for code in columns), person])
         connection.execute(f"CREATE TABLE {own} AS SELECT {listed} FROM {table.source}")  # noqa: S608
         connection.execute(f"COMMENT ON TABLE {own} IS {POSTGRES.literal(label_of)}")

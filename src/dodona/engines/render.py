@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from bisect import bisect
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import assert_never
 
 import numpy as np
@@ -83,9 +83,8 @@ def sum_statement(table: Table, where: Predicate, keys: Sequence[Key], weights: 
     # form a group, if there is no other key.
     later = [_by_text(table, key) or (len(keys) == 1 and _by_number(table, key)) for key in keys]
     inner = [_raw_key_sql(table, key) if own else _group_sql(table, key) for key, own in zip(keys, later, strict=True)]
-    outer = [
-        _outer_group_sql(table, key, f"k{place}") if later[place] else f"k{place}" for place, key in enumerate(keys)
-    ]
+    named = [(key, f"k{place}") for place, key in enumerate(keys)]
+    outer = [_outer_group_sql(table, *own) if wait else own[1] for own, wait in zip(named, later, strict=True)]
     if not any(later):
         inner, outer = [_product_index_sql([key.groups for key in keys], inner)], ["k0"]
         keys = keys[:1]
@@ -204,10 +203,8 @@ def _outer_group_sql(table: Table, key: Key, name: str) -> str:
     """Return SQL for the group of a value that was grouped under a name."""
     if not isinstance(key, Partition):
         return name
-    own = table.readings[key.attribute]
-    return _partition_sql(
-        ColumnReading(own.attribute, own.dialect, own.form, name, name, f"{name} IS NULL", total=True), key
-    )
+    own = replace(table.readings[key.attribute], raw=name, value=name, missing=f"{name} IS NULL", total=True)
+    return _partition_sql(own, key)
 
 
 def _group_sql(table: Table, key: Key) -> str:
@@ -318,9 +315,7 @@ def check_statement(table: Table, rows: int) -> Statement:
     figures = ["count(*)", *_people_figures(table, rows)]
     for own in table.readings.values():
         figures += [dialect.count_if.format(text) for text in _column_conditions(own)]
-    counts = (dialect.small.format(f"coalesce({text}, 0)") for text in figures)  # NULL if there is nothing to count
-    listed = ", ".join(f"{text} AS s{place}" for place, text in enumerate(counts))
-    return Statement(f"SELECT 0 AS g, {listed} FROM {table.source}", 1, ((1,),) * len(figures))  # noqa: S608
+    return _counts_statement(table, figures)
 
 
 def unread_statement(table: Table) -> Statement:
@@ -331,9 +326,12 @@ def unread_statement(table: Table) -> Statement:
     figures = list[str]()
     for own in readings_with_outside(table):
         figures += [table.dialect.count_if.format(present_sql(own)), table.dialect.count_if.format(outside_sql(own))]
-    counts = (table.dialect.small.format(f"coalesce({text}, 0)") for text in figures)
-    listed = ", ".join(f"{text} AS s{place}" for place, text in enumerate(counts))
-    return Statement(f"SELECT 0 AS g, {listed} FROM {table.source}", 1, ((1,),) * len(figures))  # noqa: S608
+    return _counts_statement(table, figures)
+
+
+def _counts_statement(table: Table, figures: Sequence[str]) -> Statement:
+    counts = [table.dialect.small.format(f"coalesce({text}, 0)") for text in figures]  # NULL if nothing is counted
+    return Statement(f"SELECT 0 AS g, {_name_columns(counts)} FROM {table.source}", 1, ((1,),) * len(figures))  # noqa: S608
 
 
 def readings_with_outside(table: Table) -> list[ColumnReading]:

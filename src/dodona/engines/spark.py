@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Self, TypedDict, Unpack
 
 import numpy as np
 
 from dodona.engines.answers import answer_query, rows_digest, unread_columns
 from dodona.engines.cap import cap_key, capped_table
 from dodona.engines.cells import SourceUnfit
-from dodona.engines.dialects import SPARK, Dialect
-from dodona.engines.inspection import FetchedRow, SourceColumn, rows_to_columns
+from dodona.engines.dialects import SPARK
+from dodona.engines.inspection import FetchedRow, rows_to_columns
 from dodona.engines.render import Statement, Table
 from dodona.engines.spark_session import (
     LOCAL_ENGINE,
@@ -50,12 +50,13 @@ if TYPE_CHECKING:
 class SparkInspection:
     """An inspection. Open one with `parquet` or `remote`."""
 
+    dialect = SPARK
+
     def __init__(self, session: SparkSession, rows: DataFrame, leave: Callable[[], None]) -> None:
         """Take a session of Dodona's, rows that it can query, and how to leave the session."""
         self._session, self._rows, self._leave = session, rows, leave
         self._names = [fresh_name()]
-        self._view = create_view(rows, session, self._names[0])
-        self._columns = describe_columns(rows)
+        self.source, self.columns = create_view(rows, session, self._names[0]), describe_columns(rows)
 
     def __repr__(self) -> str:
         return "SparkInspection()"
@@ -63,9 +64,7 @@ class SparkInspection:
     @classmethod
     def parquet(cls, path: str | Path) -> Self:
         """Open Parquet files: a folder, a file, a pattern with `*`, or an address that Spark knows."""
-        given, leave = current_session(), _leave_running
-        if given is None or given is LOCAL_ENGINE.session:
-            given, leave = LOCAL_ENGINE.take(), LOCAL_ENGINE.leave
+        given, leave = _running_or_local(None)
         return cls._opened(lambda: sibling_session(given), lambda own: read_parquet(own, path), leave)
 
     @classmethod
@@ -73,21 +72,6 @@ class SparkInspection:
         """Open a table of a Spark Connect server."""
         session = connect(address)
         return cls._opened(lambda: session, lambda own: read_table(own, table), _leave_running)
-
-    @property
-    def dialect(self) -> Dialect:
-        """The Spark dialect."""
-        return SPARK
-
-    @property
-    def source(self) -> str:
-        """SQL for the FROM clause."""
-        return self._view
-
-    @property
-    def columns(self) -> Mapping[str, SourceColumn]:
-        """All columns, in table order."""
-        return self._columns
 
     def fetch(self, sql: str) -> Sequence[FetchedRow]:
         """Return the rows of a statement."""
@@ -129,7 +113,23 @@ def _leave_running() -> None:
     """Leave a session that was already running unchanged."""
 
 
+def _running_or_local(session: SparkSession | None) -> tuple[SparkSession, Callable[[], None]]:
+    """Return this session, or the running one, or a local one that is started; and how to leave it."""
+    given = session or current_session()
+    if given is None or given is LOCAL_ENGINE.session:
+        return LOCAL_ENGINE.take(), LOCAL_ENGINE.leave
+    return given, _leave_running
+
+
 # --- Answers: Parquet folders, session tables, and Spark Connect are queried in place. ---
+
+
+class Opening(TypedDict, total=False):
+    """What a table is opened with, besides its place."""
+
+    version: str
+    key: bytes | None
+    kept: str | None
 
 
 class SparkSource:
@@ -139,66 +139,31 @@ class SparkSource:
     `keep_rows` selected them once.
     """
 
-    def __init__(  # noqa: PLR0913  what is opened once
-        self,
-        session: SparkSession,
-        schema: Schema,
-        table: Table,
-        *,
-        view: str,
-        version: str,
-        leave: Callable[[], None],
+    def __init__(
+        self, session: SparkSession, schema: Schema, table: Table, *, version: str, leave: Callable[[], None]
     ) -> None:
-        """Take a session with the settings of `spark_session`, how its view is read, and how to leave the session."""
+        """Take a session with the settings of `spark_session`, how its view is read, and how to leave both."""
         self.version = version
-        self._schema = schema
-        self._session = session
-        self._table = table
-        self._view = view
-        self._leave = leave
+        self._session, self._schema, self._table, self._leave = session, schema, table, leave
         self._closed = False
 
     def __repr__(self) -> str:
         return f"SparkSource({self._schema.table})"
 
     @classmethod
-    def parquet(  # noqa: PLR0913  what is opened once
-        cls,
-        schema: Schema,
-        path: str | Path,
-        *,
-        session: SparkSession | None = None,
-        version: str = "1",
-        key: bytes | None = None,
-        kept: str | None = None,
+    def parquet(
+        cls, schema: Schema, path: str | Path, *, session: SparkSession | None = None, **how: Unpack[Opening]
     ) -> Self:
         """Open Parquet files: a folder, a file, a pattern with `*`, or an address that Spark knows.
 
         Without a session it uses the running one, or starts a local one and stops it on close.
         """
-        given, leave = session or current_session(), _leave_running
-        if given is None or given is LOCAL_ENGINE.session:
-            given, leave = LOCAL_ENGINE.take(), LOCAL_ENGINE.leave
-        return cls._opened(
-            schema,
-            lambda: sibling_session(given),
-            lambda own: read_parquet(own, path),
-            version=version,
-            key=key,
-            kept=kept,
-            leave=leave,
-        )
+        given, leave = _running_or_local(session)
+        return cls._opened(schema, lambda: sibling_session(given), lambda own: read_parquet(own, path), leave, **how)
 
     @classmethod
-    def table(  # noqa: PLR0913  what is opened once
-        cls,
-        schema: Schema,
-        session: SparkSession | None,
-        name: str | None = None,
-        *,
-        version: str = "1",
-        key: bytes | None = None,
-        kept: str | None = None,
+    def table(
+        cls, schema: Schema, session: SparkSession | None, name: str | None = None, **how: Unpack[Opening]
     ) -> Self:
         """Open a table or view of a session by name; None is the running session.
 
@@ -212,51 +177,35 @@ class SparkSource:
         def rows(own: SparkSession) -> DataFrame:
             return read_table(own if is_connect_session(given) else given, known)
 
-        return cls._opened(
-            schema, lambda: sibling_session(given), rows, version=version, key=key, kept=kept, leave=_leave_running
-        )
+        return cls._opened(schema, lambda: sibling_session(given), rows, _leave_running, **how)
 
     @classmethod
-    def remote(  # noqa: PLR0913  what is opened once
-        cls,
-        schema: Schema,
-        address: str,
-        name: str | None = None,
-        *,
-        version: str = "1",
-        key: bytes | None = None,
-        kept: str | None = None,
-    ) -> Self:
+    def remote(cls, schema: Schema, address: str, name: str | None = None, **how: Unpack[Opening]) -> Self:
         """Open a table of a Spark Connect server, with an address such as sc://host:15002."""
         session = connect(address)
         known = SPARK.identifier(schema.table) if name is None else name
-        return cls._opened(
-            schema,
-            lambda: session,
-            lambda own: read_table(own, known),
-            version=version,
-            key=key,
-            kept=kept,
-            leave=_leave_running,
-        )
+        return cls._opened(schema, lambda: session, lambda own: read_table(own, known), _leave_running, **how)
 
     @classmethod
-    def _opened(  # noqa: PLR0913  what is opened once
+    def _opened(
         cls,
         schema: Schema,
         session: Callable[[], SparkSession],
         rows: Callable[[SparkSession], DataFrame],
-        *,
-        version: str,
-        key: bytes | None,
-        kept: str | None,
         leave: Callable[[], None],
+        **how: Unpack[Opening],
     ) -> Self:
-        view = fresh_name()
+        view, version, kept = fresh_name(), how.get("version", "1"), how.get("kept")
         own: SparkSession | None = None
+
+        def close() -> None:
+            if own is not None:
+                drop_view(own, view)
+            leave()
+
         try:
             own = session()
-            own_key = cap_key(schema, key)
+            own_key = cap_key(schema, how.get("key"))
             if kept is None:
                 found = view_table(rows(own), schema, own, view)
                 table = found if found.person is None else capped_table(found, schema.unit.rows, own_key)
@@ -264,11 +213,9 @@ class SparkSource:
             else:
                 table = kept_rows_view(own, schema, kept_rows_folder(kept, schema, version, own_key), view)
         except BaseException:
-            if own is not None:
-                drop_view(own, view)
-            leave()
+            close()
             raise
-        return cls(own, schema, table, view=view, version=version, leave=leave)
+        return cls(own, schema, table, version=version, leave=close)
 
     def exact(self, query: Query) -> Sealed:
         """Return all answers of a query, sealed."""
@@ -290,19 +237,12 @@ class SparkSource:
         """Release the table; a session passed by the caller continues."""
         if not self._closed:
             self._closed = True
-            drop_view(self._session, self._view)
             self._leave()
 
     def _fetched(self, asked: Statement) -> list[NDArray[np.int64]]:
         """Return the result columns of a statement."""
-        columns: list[NDArray[np.int64]] | None = None
-        with silence_logging():
-            try:
-                if not self._closed:
-                    found = self._session.sql(asked.sql).toArrow()
-                    columns = [np.asarray(column.to_numpy(), dtype=np.int64) for column in found.columns]
-            except Exception:  # noqa: BLE001  pyspark has no one family of errors
-                columns = None
-        if columns is None:  # raised here and not above, so that the engine's message is not attached
-            raise SourceFailed
-        return columns
+        with silence_logging(), suppress(Exception):  # pyspark has no common base class of errors
+            if not self._closed:
+                found = self._session.sql(asked.sql).toArrow()
+                return [np.asarray(column.to_numpy(), dtype=np.int64) for column in found.columns]
+        raise SourceFailed  # here and not above, so that the engine's message is not attached

@@ -361,7 +361,7 @@ def kept_rows_view(session: SparkSession, schema: Schema, place: str, name: str)
 
 def write_kept_rows(session: SparkSession, table: Table, place: str) -> None:
     """Write the counted rows as codes."""
-    *columns, person = kept_columns(table)
+    *columns, person = kept_columns(table.readings)
     listed = ", ".join([*(f"CAST({code} AS INT) AS {code}" for code in columns), person])
     with silence_logging(), suppress(Exception):  # pyspark has no common base class of errors
         rows = session.sql(f"SELECT {listed} FROM {table.source}")  # noqa: S608

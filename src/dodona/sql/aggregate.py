@@ -339,9 +339,8 @@ def _sum_mean_or_spread(call: _Call, value: Scalar) -> Expression:
     """Compile a sum, an average or a measure of spread."""
     for leaf in value.leaves:
         if grid_line(leaf) is None:
-            of = (
-                f"`{leaf.attribute.name}` is a {leaf.attribute.kind}" if isinstance(leaf, Subject) else "This is a text"
-            )
+            own = leaf.attribute if isinstance(leaf, Subject) else None
+            of = "This is a text" if own is None else f"`{own.name}` is a {own.kind}"
             raise call.fault(f"{of}, and is not added up.", "Write count(*), or name a column of numbers.")
     if call.name == "sum":
         return Total(_sum_block(call, call.where, scalar_weight(value)))

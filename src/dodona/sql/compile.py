@@ -40,10 +40,6 @@ from dodona.sql.scope import InvalidSql, Scope
 
 
 _ARITHMETIC: dict[type[exp.Expr], str] = {exp.Add: "+", exp.Sub: "-", exp.Mul: "*", exp.Div: "/"}
-_NO_KEY = (
-    "HAVING filters groups by their noisy values.",
-    "Write conditions on columns into WHERE: that costs nothing.",
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,11 +104,8 @@ def find_key(show: SelectContext, node: exp.Expr) -> KeyLabel:
     for column in node.find_all(exp.Column):
         show.scope.column(column)
     if not show.keys and not isinstance(node, exp.Anonymous):
-        raise show.scope.fault(
-            node,
-            "Rows are never shown, so this column has no single value.",
-            "Write an aggregate, such as count(*) or avg(...), or name it in GROUP BY.",
-        )
+        instead = "Write an aggregate, such as count(*) or avg(...), or name it in GROUP BY."
+        raise show.scope.fault(node, "Rows are never shown, so this column has no single value.", instead)
     if node not in show.compiled:
         show.compiled[node] = compile_key(show.scope, node)
     found = show.compiled[node].key
@@ -148,7 +141,8 @@ def compile_having(show: SelectContext, node: exp.Expr) -> Expression:
 def _comparison(show: SelectContext, node: exp.Expr) -> Expression:
     found = compile_value(show, node)
     if isinstance(found, KeyLabel):
-        raise show.scope.fault(node, *_NO_KEY)
+        instead = "Write conditions on columns into WHERE: that costs nothing."
+        raise show.scope.fault(node, "HAVING filters groups by their noisy values.", instead)
     return found
 
 
@@ -224,9 +218,8 @@ def _compile(text: str, schema: Schema) -> Question:
         if keys and (distinct or not any(map(has_aggregate, read))):
             scope.warn(_DECLARED)
         elif not any(map(has_aggregate, read)):
-            raise scope.fault(
-                tree.expressions[0], "Nothing is counted or added up.", "Write an aggregate, such as count(*)."
-            )
+            instead = "Write an aggregate, such as count(*)."
+            raise scope.fault(tree.expressions[0], "Nothing is counted or added up.", instead)
         blocks.number(NOTHING)  # no answer depends on the rows: measure nothing, which is free
     for block in blocks.found:
         scope.bounded(tree.expressions[0], block.where, *weight_guards(block.weight))
@@ -265,9 +258,8 @@ class _Item:
     def of(cls, scope: Scope, node: exp.Expr) -> _Item:
         alias, inner = (node.alias, node.this) if isinstance(node, exp.Alias) else (None, node)
         if isinstance(inner, exp.Star) or (isinstance(inner, exp.Column) and isinstance(inner.this, exp.Star)):
-            raise scope.fault(
-                node, "`*` would show rows, and rows are never shown.", "Write count(*), or name columns in GROUP BY."
-            )
+            instead = "Write count(*), or name columns in GROUP BY."
+            raise scope.fault(node, "`*` would show rows, and rows are never shown.", instead)
         return cls(alias, inner, has_aggregate(inner))
 
 
@@ -312,9 +304,8 @@ def _keys(scope: Scope, tree: exp.Select, items: list[_Item], compiled: dict[exp
     else:
         nodes = [_resolve_group(scope, node, items) for node in group.expressions]
     if not nodes and not group.args.get("all"):
-        raise InvalidSql(
-            scope.text, len(scope.text), "GROUP BY names nothing.", "Name columns after it, or leave it out."
-        )
+        instead = "Name columns after it, or leave it out."
+        raise InvalidSql(scope.text, len(scope.text), "GROUP BY names nothing.", instead)
     found: dict[Key, None] = {}
     groups = 1
     for node in nodes:
@@ -350,9 +341,8 @@ def _ordinal(scope: Scope, node: exp.Literal, columns: int) -> int:
     """Return the zero-based position of the column that an ordinal refers to."""
     number = int(node.this) if str(node.this).isdecimal() and len(str(node.this)) < 9 else 0  # noqa: PLR2004
     if not 1 <= number <= columns:
-        raise scope.fault(
-            node, f"There is no column number {str(node.this)[:20]}.", f"Write 1 to {columns}, or a name."
-        )
+        what = f"There is no column number {str(node.this)[:20]}."
+        raise scope.fault(node, what, f"Write 1 to {columns}, or a name.")
     return number - 1
 
 

@@ -37,7 +37,7 @@ from dodona.sql.comparison import (
     null_predicate,
     type_kind,
 )
-from dodona.sql.parse import REFUSED_FUNCTIONS, RELATIONS, flatten_chain
+from dodona.sql.parse import DATE_PART_NODES, REFUSED_FUNCTIONS, RELATIONS, flatten_chain
 from dodona.sql.scalar import (
     DATE_PARTS,
     PART_SYNONYMS,
@@ -62,6 +62,7 @@ if TYPE_CHECKING:
 
 ScalarCompiler = Callable[[exp.Expr], Scalar]
 _Result = TypeVar("_Result")
+_Join = Callable[..., Predicate]
 _COMBINATION_EFFORT = 16  # a table of combinations is kept, while most other work is transient
 _NO_CONSTANT = ("This is no constant.", "Write constants into the list of IN.")
 
@@ -172,16 +173,13 @@ def _constant(scope: Scope, node: exp.Expr, read: ScalarCompiler) -> Constant:
 # --- Date functions: `year(d)`, `extract(month FROM d)`, `date_trunc('month', d)`. ---
 
 
-_PART_NODES = (exp.Year, exp.Quarter, exp.Month, exp.Week, exp.Day, exp.DayOfMonth, exp.DayOfWeek, exp.DayOfYear)
-
-
 def compile_date_part(scope: Scope, node: exp.Expr, compiled: Callable[[exp.Expr], Scalar]) -> Scalar | None:
     """Compile a date part; None if the node is not one."""
     if isinstance(node, exp.DateTrunc | exp.TimestampTrunc):
         return _truncate(scope, node, node.args["unit"].name, compiled(node.this))
     if isinstance(node, exp.Extract):
         return _extract(scope, node, node.this.name, compiled(node.expression))
-    if isinstance(node, _PART_NODES):
+    if isinstance(node, DATE_PART_NODES):
         return _extract(scope, node, type(node).__name__, compiled(node.this))
     return _part_by_name(scope, node, compiled) if isinstance(node, exp.Anonymous) else None
 
@@ -242,9 +240,8 @@ def compile_scalar(scope: Scope, node: exp.Expr) -> Scalar:
         return read(scope, node)
     if type(node) in _CONDITIONS:
         true, false = compile_condition(scope, node)
-        return build_case(
-            [(true, scalar_from_leaf(leaf=True)), (false, scalar_from_leaf(leaf=False))], scalar_from_leaf(None)
-        )
+        known = [(true, scalar_from_leaf(leaf=True)), (false, scalar_from_leaf(leaf=False))]
+        return build_case(known, scalar_from_leaf(None))
     found = compile_date_part(scope, node, lambda part: compile_scalar(scope, part))
     if found is not None:
         return found
@@ -263,17 +260,16 @@ def _dispatch_condition(scope: Scope, node: exp.Expr) -> Truth:
 
 
 def _and(scope: Scope, node: exp.Expr) -> Truth:
-    pairs = [compile_condition(scope, part) for part in flatten_chain(node)]
-    return _fold_in_chunks(conjunction, [true for true, _ in pairs]), _fold_in_chunks(
-        disjunction, [false for _, false in pairs]
-    )
+    return _chain(scope, node, conjunction, disjunction)
 
 
 def _or(scope: Scope, node: exp.Expr) -> Truth:
+    return _chain(scope, node, disjunction, conjunction)
+
+
+def _chain(scope: Scope, node: exp.Expr, if_true: _Join, if_false: _Join) -> Truth:
     pairs = [compile_condition(scope, part) for part in flatten_chain(node)]
-    return _fold_in_chunks(disjunction, [true for true, _ in pairs]), _fold_in_chunks(
-        conjunction, [false for _, false in pairs]
-    )
+    return _fold_in_chunks(if_true, [one for one, _ in pairs]), _fold_in_chunks(if_false, [other for _, other in pairs])
 
 
 def _not(scope: Scope, node: exp.Expr) -> Truth:
@@ -290,14 +286,16 @@ def _between(scope: Scope, node: exp.Expr) -> Truth:
 
 def _as_condition(scope: Scope, node: exp.Expr, found: Scalar) -> Truth:
     """Convert a scalar to a condition: a boolean column, or a CASE of booleans."""
-    if any(leaf_truth(leaf) is None for leaf in found.leaves):
+    if None in map(leaf_truth, found.leaves):
         raise scope.fault(node, "This is no condition.", "Write a comparison, such as age >= 65, or a boolean column.")
-    return found.where(lambda leaf: (leaf_truth(leaf) or ALWAYS_NULL)[0]), found.where(
-        lambda leaf: (leaf_truth(leaf) or ALWAYS_NULL)[1]
-    )
+
+    def side(number: int) -> Predicate:
+        return found.where(lambda leaf: (leaf_truth(leaf) or ALWAYS_NULL)[number])
+
+    return side(0), side(1)
 
 
-def _fold_in_chunks(join: Callable[..., Predicate], parts: list[Predicate]) -> Predicate:
+def _fold_in_chunks(join: _Join, parts: list[Predicate]) -> Predicate:
     if len(parts) <= _CHUNK:
         return join(*parts)
     return _fold_in_chunks(join, [join(*parts[first : first + _CHUNK]) for first in range(0, len(parts), _CHUNK)])
@@ -360,10 +358,8 @@ def _compare_scalars(scope: Scope, node: exp.Expr, sides: tuple[_Operand, _Opera
 
 def _null_safe(scope: Scope, node: exp.Expr) -> Truth:
     """Compile IS [NOT] DISTINCT FROM: true or false everywhere, with NULL as an ordinary value."""
-    sides = (
-        _Operand(node.this, compile_scalar(scope, node.this)),
-        _Operand(node.expression, compile_scalar(scope, node.expression)),
-    )
+    first, second = (_Operand(side, compile_scalar(scope, side)) for side in (node.this, node.expression))
+    sides = first, second
     equal, _ = _compare_scalars(scope, node, sides, "=")
     nulls = conjunction(*(side.value.where(_is_null) for side in sides))
     same = disjunction(equal, nulls)
@@ -414,9 +410,8 @@ def _case(scope: Scope, node: exp.Expr) -> Scalar:
     ifs = [node] if isinstance(node, exp.If) else node.args["ifs"]
     default = node.args.get("false" if isinstance(node, exp.If) else "default")
     if len(ifs) > _MOST_BRANCHES:
-        raise scope.fault(
-            node, f"This CASE has more than {_MOST_BRANCHES} branches.", "Write IN (...), or fewer branches."
-        )
+        what = f"This CASE has more than {_MOST_BRANCHES} branches."
+        raise scope.fault(node, what, "Write IN (...), or fewer branches.")
     subject = _compile_operand(scope, node.this) if isinstance(node, exp.Case) and node.this is not None else None
     branches = []
     for branch in ifs:

@@ -21,13 +21,8 @@ from dodona.sql.scalar import Constant, Scalar, Subject, date_part_values, date_
 from dodona.sql.scope import Scope
 
 _BIN = "bin"
-_TRUNCATED_AS: dict[str, ReadAs] = {
-    "trunc year": "year",
-    "trunc quarter": "quarter",
-    "trunc month": "month",
-    "trunc week": "week",
-    "trunc day": "day",
-}
+_TRUNCATED: tuple[ReadAs, ...] = ("year", "quarter", "month", "week", "day")
+_TRUNCATED_AS = {f"trunc {unit}": unit for unit in _TRUNCATED}
 _READ_AS: dict[type, ReadAs] = {Fraction: "number", bool: "boolean", dt.date: "date"}
 
 
@@ -77,11 +72,8 @@ def _subject_key(scope: Scope, node: exp.Expr, subject: Subject) -> Key:
     attribute = subject.attribute
     if isinstance(attribute, Date) and subject.part is not None:
         name = subject.part.removeprefix("trunc ")
-        return (
-            date_partition(attribute, name)
-            if name != subject.part or name == "year"
-            else _date_part_key(attribute, name)
-        )
+        spans = name != subject.part or name == "year"
+        return date_partition(attribute, name) if spans else _date_part_key(attribute, name)
     if not subject.plain:
         raise scope.fault(node, "Groups are not reckoned.", f"Write bin({attribute.name}, width).")
     cuts = None if isinstance(attribute, Category | Boolean) else attribute.starts
