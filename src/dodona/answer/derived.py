@@ -5,21 +5,17 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from dodona.answer.laws import ConfirmedLaw, ErrorLaw, GaussianSumBound, ModelLaw, NoiseSum, half_width
 from dodona.answer.measured import MeasuredValues, count_groups
 from dodona.errors import InvalidArgument, InvariantBroken
+from dodona.numbers import Doubles
 from dodona.privacy.additive_noise import Gaussian, Laplace
 from dodona.query.question import (
     Question,
 )
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
 
 # --- Derived values: combinations of released values, each with the law of its error. ---
 
@@ -35,7 +31,7 @@ class DerivedValues:
     """
 
     question: Question
-    parts: tuple[Sequence[float] | NDArray[np.float64], ...]
+    parts: tuple[Sequence[float] | Doubles, ...]
     laws: tuple[tuple[ErrorLaw, ...], ...]
 
     def __post_init__(self) -> None:
@@ -64,7 +60,7 @@ class DerivedValues:
         """The number of groups of the question; every block has one value for each."""
         return count_groups(self.question)
 
-    def numbers(self, block: int) -> NDArray[np.float64]:
+    def numbers(self, block: int) -> Doubles:
         """Return the values of a block in steps: one row per group of the question."""
         return np.asarray(self.parts[block], dtype=np.float64).reshape(-1, 1)
 
@@ -75,7 +71,7 @@ Evidence = MeasuredValues | DerivedValues
 
 def make_derived_values(
     question: Question,
-    values: Sequence[Sequence[float] | NDArray[np.float64]],
+    values: Sequence[Sequence[float] | Doubles],
     laws: Sequence[ErrorLaw | Sequence[ErrorLaw]],
 ) -> DerivedValues:
     """Return the derived values behind an answer; nothing is evaluated yet.
@@ -94,7 +90,7 @@ def _laws(laws: ErrorLaw | Sequence[ErrorLaw]) -> tuple[ErrorLaw, ...]:
     )
 
 
-def half_widths(evidence: Evidence, block: int, failing: float) -> float | NDArray[np.float64]:
+def half_widths(evidence: Evidence, block: int, failing: float) -> float | Doubles:
     """Return the half-width of a block's values in steps, each at failure probability `failing`: for all, or for each.
 
     Theorem: laplace-accuracy, gaussian-accuracy, smoothed-sum

@@ -9,7 +9,7 @@ import math
 from collections.abc import Iterator, Mapping
 from datetime import date
 from fractions import Fraction
-from typing import TYPE_CHECKING, assert_never
+from typing import assert_never
 
 import numpy as np
 
@@ -20,6 +20,7 @@ from dodona.answer.measured import MeasuredValues, group_labels
 from dodona.answer.quantiles import histogram_tree, quantile_band, quantile_code_range
 from dodona.answer.ratios import as_ratio, mean_band, ratio_band, variance_band
 from dodona.errors import InvalidRequest, InvariantBroken
+from dodona.numbers import Doubles
 from dodona.privacy.accuracy import sampling_error
 from dodona.query.query import weight_range
 from dodona.query.question import (
@@ -36,10 +37,6 @@ from dodona.query.question import (
     Variation,
 )
 from dodona.schema.attributes import numeric_grid
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
 
 # --- Evaluation: the value of an expression for each group, and its interval. ---
 
@@ -217,7 +214,7 @@ def _population_quantile(quantile: Quantile, measured: MeasuredValues, failing: 
     return Band(np.clip(point, found.low, found.high), found.low, found.high)
 
 
-def _hoeffding_error(rows: NDArray[np.float64], failing: float) -> NDArray[np.float64]:
+def _hoeffding_error(rows: Doubles, failing: float) -> Doubles:
     """Return the sampling error bound of a share of this many independent rows: √(ln(2/failing)/2n), at most 1.
 
     For one share this is Hoeffding's bound; for all levels of a distribution at once it is Massart's.

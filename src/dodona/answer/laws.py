@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 from statistics import NormalDist
-from typing import TYPE_CHECKING, Self, overload
+from typing import Self, overload
 
 import numpy as np
 
@@ -25,12 +25,9 @@ from dodona.answer.sums import (
     series_quantile,
 )
 from dodona.errors import InvalidArgument
+from dodona.numbers import Doubles
 from dodona.privacy.accuracy import Accuracy, to_failure_probability, validate_count
 from dodona.privacy.additive_noise import Gaussian, Laplace
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
 
 # --- Laws of sums of noises: the error of a sum, difference or multiple of noisy values. ---
 
@@ -235,7 +232,7 @@ class NoiseSum:
         object.__setattr__(self, "terms", tuple(NoiseTerm(*alike, times) for alike, times in sorted(found.items())))
 
     @classmethod
-    def of(cls, factors: Iterable[float] | NDArray[np.float64], noise: Noise) -> Self:
+    def of(cls, factors: Iterable[float] | Doubles, noise: Noise) -> Self:
         """Return the law of a weighted sum of draws of one noise; signs do not matter.
 
         >>> [(term.factor, term.times) for term in NoiseSum.of([1, -1, 0.5], Laplace(scale=3)).terms]
@@ -298,7 +295,7 @@ class GaussianSumBound:
             raise InvalidArgument("variance", self.variance, accepted)
 
     @classmethod
-    def of(cls, factors: NDArray[np.float64], scales: NDArray[np.float64] | float) -> Self:
+    def of(cls, factors: Doubles, scales: Doubles | float) -> Self:
         """Return the law of a sum of draws, each with its factor and scale."""
         numbers, widths = np.asarray(factors, dtype=np.float64), np.asarray(scales, dtype=np.float64)
         if not np.all(widths >= WIDE_SCALE):

@@ -12,11 +12,11 @@ from datetime import date
 from fractions import Fraction
 from functools import lru_cache
 from itertools import product
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from dodona.errors import InvalidArgument
+from dodona.numbers import Doubles, Integers
 from dodona.privacy.additive_noise import Gaussian, Laplace
 from dodona.query.predicate import (
     EVERYTHING,
@@ -36,10 +36,6 @@ from dodona.schema.attributes import MISSING, OUTSIDE, Attribute, Category, Labe
 from dodona.schema.partition import Partition, group_label
 from dodona.schema.schema import Domain
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-
 # --- Measured values: a question, the noisy integers of its blocks, and their noise. ---
 
 
@@ -51,7 +47,7 @@ class MeasuredValues:
     """Noisy integers, block by block, and one noise per block, both in the block's steps."""
 
     question: Question
-    values: Sequence[int] | NDArray[np.int64]
+    values: Sequence[int] | Integers
     noises: tuple[Noise, ...]
 
     def __post_init__(self) -> None:
@@ -73,7 +69,7 @@ class MeasuredValues:
         found = self.values[start : start + self.question.query.blocks[block].values]
         return [int(value) for value in found]
 
-    def numbers(self, block: int) -> NDArray[np.float64]:
+    def numbers(self, block: int) -> Doubles:
         """Return the noisy integers of a block as floats: one row per group of the question."""
         start = sum(other.values for other in self.question.query.blocks[:block])
         found = self.values[start : start + self.question.query.blocks[block].values]

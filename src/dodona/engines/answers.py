@@ -29,6 +29,7 @@ from dodona.engines.render import (
     sum_statement,
     unread_statement,
 )
+from dodona.numbers import Doubles, Integers
 from dodona.query.movement import broadcast_codes
 from dodona.query.predicate import Among, Axes, Predicate, as_box, unpack_bits
 from dodona.query.query import Block, ConstantWeight, Key, PeopleWeight, Query, block_weights, group_numbers
@@ -44,7 +45,7 @@ _EXACT_DOUBLE = 2**53  # integers up to here are exact doubles
 _WORD_LIMIT = 2**63
 
 
-def answer_block(block: Block, axes: Axes, *, counts: NDArray[np.int64] | None, rows: int) -> WholeNumbers:
+def answer_block(block: Block, axes: Axes, *, counts: Integers | None, rows: int) -> WholeNumbers:
     """Return the sums of a block over rows, or over cells that each represent `counts` rows, of `rows` in total."""
     weights = block_weights(block, axes)
     groups = group_numbers(block.keys, axes)
@@ -54,9 +55,7 @@ def answer_block(block: Block, axes: Axes, *, counts: NDArray[np.int64] | None, 
     return group_sums(flat, np.broadcast_to(weights, shape).reshape(-1), number=block.values, counts=times, rows=rows)
 
 
-def group_sums(
-    groups: NDArray[np.int64], weights: NDArray[np.int64], *, number: int, counts: NDArray[np.int64] | None, rows: int
-) -> WholeNumbers:
+def group_sums(groups: Integers, weights: Integers, *, number: int, counts: Integers | None, rows: int) -> WholeNumbers:
     """Return the exact sum of counts·weights of each group.
 
     `bincount` adds doubles. Weights are split into limbs so small that no sum over rows can pass 2^53: every summand
@@ -93,9 +92,7 @@ def join_answers(parts: Sequence[WholeNumbers]) -> WholeNumbers:
     return [int(value) for part in parts for value in part]
 
 
-def _bincount(
-    groups: NDArray[np.int64], weights: NDArray[np.int64], *, number: int, counts: NDArray[np.int64] | None
-) -> NDArray[np.int64]:
+def _bincount(groups: Integers, weights: Integers, *, number: int, counts: Integers | None) -> Integers:
     """Return sums of counts·weights that are known to stay below 2^53."""
     if counts is None and len(weights) and weights.strides[0] == 0 and weights[0] == 1:
         return np.bincount(groups, minlength=number)
@@ -187,7 +184,7 @@ class Histogram:
     """The number of rows in each cell of a product of attributes."""
 
     names: tuple[str, ...]
-    counts: NDArray[np.int64]
+    counts: Integers
     """One axis per attribute, in the order of the names."""
 
     def __repr__(self) -> str:
@@ -212,9 +209,7 @@ class Histogram:
             found.update(zip(wanted[chosen], own, strict=True))
         return found
 
-    def _marginals(
-        self, counts: NDArray[np.int64], kept: int, axis: int, wanted: list[int]
-    ) -> Iterator[tuple[int, NDArray[np.int64]]]:
+    def _marginals(self, counts: Integers, kept: int, axis: int, wanted: list[int]) -> Iterator[tuple[int, Integers]]:
         """Yield each wanted set of attributes with its marginal counts; shared partial sums are computed once.
 
         `counts` has the axes kept before `axis`, then all from there on.
@@ -232,7 +227,7 @@ class Histogram:
 
 
 def _from_marginal(
-    domain: Domain, names: tuple[str, ...], counts: NDArray[np.int64], blocks: Sequence[Block], *, rows: int
+    domain: Domain, names: tuple[str, ...], counts: Integers, blocks: Sequence[Block], *, rows: int
 ) -> list[WholeNumbers]:
     """Return the answers of blocks that use exactly these attributes."""
     found: list[WholeNumbers] = [[]] * len(blocks)
@@ -261,8 +256,8 @@ def _number(block: Block) -> int:
 
 
 def _box_counts(
-    domain: Domain, names: tuple[str, ...], counts: NDArray[np.int64], boxes: Sequence[tuple[Among, ...]]
-) -> NDArray[np.int64]:
+    domain: Domain, names: tuple[str, ...], counts: Integers, boxes: Sequence[tuple[Among, ...]]
+) -> Integers:
     """Return the number of rows in each box.
 
     The products use doubles for speed, and are exact in any order of summation: every intermediate number is a count of
@@ -279,9 +274,7 @@ def _box_counts(
     return np.concatenate(found).astype(np.int64)
 
 
-def _contract(
-    table: NDArray[np.float64], masks: Sequence[NDArray[np.float64]], shape: tuple[int, ...]
-) -> NDArray[np.float64]:
+def _contract(table: Doubles, masks: Sequence[Doubles], shape: tuple[int, ...]) -> Doubles:
     """Return the sum over all axes of table·mask·mask..., one for each row of the masks."""
     left = masks[0] @ table
     for size, mask in zip(shape[1:], masks[1:], strict=True):
@@ -289,7 +282,7 @@ def _contract(
     return left.reshape(-1)
 
 
-def _masks(codes: Sequence[int], number: int) -> NDArray[np.float64]:
+def _masks(codes: Sequence[int], number: int) -> Doubles:
     """Return one 0/1 row per set."""
     if number <= _WORD_BITS:
         found = np.array(codes, dtype=np.int64)[:, None] >> np.arange(number)
@@ -300,7 +293,7 @@ def _masks(codes: Sequence[int], number: int) -> NDArray[np.float64]:
 # --- Answers from any SQL engine: which statements share a pass, and how to combine the returned columns. ---
 
 
-Fetch = Callable[[Statement], "list[NDArray[np.int64]]"]
+Fetch = Callable[[Statement], "list[Integers]"]
 """Runs a statement and returns its result columns: the group, then the limbs. Raises SourceFailed."""
 _CONDITIONS_AT_ONCE = 200  # beyond this, each condition in a statement costs more
 _FEW_CONDITIONS = 2
@@ -381,9 +374,7 @@ def _statements(table: Table, blocks: Sequence[Block], places: Sequence[int]) ->
     return found
 
 
-def _combine_limbs(
-    group: NDArray[np.int64], columns: Sequence[NDArray[np.int64]], scales: Sequence[int], *, groups: int
-) -> WholeNumbers:
+def _combine_limbs(group: Integers, columns: Sequence[Integers], scales: Sequence[int], *, groups: int) -> WholeNumbers:
     """Combine limbs into one number per group; groups that were not returned have 0."""
     *high, low = columns
     if scales[-1] == 1 and not any(limb.any() for limb in high):

@@ -19,6 +19,7 @@ from dodona.engines.cells import ColumnForm, ColumnReading, SourceUnfit, code_sq
 from dodona.engines.dialects import Dialect, number_literal
 from dodona.engines.render import Statement, Table
 from dodona.errors import InvalidArgument, InvariantBroken
+from dodona.numbers import Booleans, Integers
 from dodona.schema.attributes import Attribute
 from dodona.schema.encoding import is_missing
 from dodona.schema.schema import Schema
@@ -194,8 +195,8 @@ def cap_key(schema: Schema, key: bytes | None) -> bytes:
 
 
 def rows_within_cap(
-    schema: Schema, codes: Mapping[str, NDArray[np.int64]], people: Sequence[object] | NDArray[Any], key: bytes
-) -> NDArray[np.bool_]:
+    schema: Schema, codes: Mapping[str, Integers], people: Sequence[object] | NDArray[Any], key: bytes
+) -> Booleans:
     """Return which rows count: all of a person within the cap, otherwise those with the smallest hashes.
 
     The hash covers the key, the codes of all declared columns, the row's number among that person's equal rows, and the
@@ -220,9 +221,7 @@ def rows_within_cap(
     return kept
 
 
-def _hashes(
-    number: NDArray[np.int64], columns: Sequence[NDArray[np.int64]], texts: Mapping[int, str], key: bytes
-) -> NDArray[np.bytes_]:
+def _hashes(number: Integers, columns: Sequence[Integers], texts: Mapping[int, str], key: bytes) -> NDArray[np.bytes_]:
     """Return the hash of each row; equal rows of a person must be adjacent."""
     found, before, equal = list[str](), None, 0
     for row in zip(number.tolist(), *(own.tolist() for own in columns), strict=True):
@@ -233,9 +232,7 @@ def _hashes(
     return np.array(found, dtype="S32")
 
 
-def id_texts(
-    number: NDArray[np.int64], people: Sequence[object] | NDArray[Any], rows: NDArray[np.int64]
-) -> dict[int, str]:
+def id_texts(number: Integers, people: Sequence[object] | NDArray[Any], rows: Integers) -> dict[int, str]:
     """Return the person of each of these rows as text, one text for all equal ids: 1 and 1.0 are one person."""
     found = dict[int, str]()
     for place in rows.tolist():
@@ -274,7 +271,7 @@ def id_text(who: object) -> str:  # noqa: PLR0911  one for each kind
             return str(own)
 
 
-def number_people(people: Sequence[object] | NDArray[Any]) -> NDArray[np.int64]:
+def number_people(people: Sequence[object] | NDArray[Any]) -> Integers:
     """Return a number for each distinct person; -1 if there is no id."""
     seen: dict[object, int] = {}
     listed = people.tolist() if isinstance(people, np.ndarray) else list(people)

@@ -9,7 +9,7 @@ import threading
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 import duckdb
 import numpy as np
@@ -39,13 +39,10 @@ from dodona.engines.duckdb_session import (
 from dodona.engines.files import PLAIN_CSV, CsvFormat, Place, Utf8Files, csv_sql, list_files, pattern_base, single_file
 from dodona.engines.inspection import FetchedRow, SourceColumn, rows_to_columns
 from dodona.engines.render import Statement, Table
+from dodona.numbers import Integers
 from dodona.query.query import Query
 from dodona.schema.schema import Schema
 from dodona.trusted.source import Sealed, SourceFailed
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
 
 # --- Inspection, for the owner: every column unchanged, nothing capped and nothing loaded. ---
 
@@ -99,7 +96,7 @@ class DuckDBInspection:
             "many fields as the first, and that no time is out of range."
         )
 
-    def fetched(self, asked: Statement) -> list[NDArray[np.int64]]:
+    def fetched(self, asked: Statement) -> list[Integers]:
         """Return the result columns of a rendered statement."""
         return rows_to_columns(self.fetch(asked.sql))
 
@@ -239,7 +236,7 @@ class DuckDBSource:
         with self._lock:
             self._connection.close()
 
-    def _fetched(self, asked: Statement) -> list[NDArray[np.int64]]:
+    def _fetched(self, asked: Statement) -> list[Integers]:
         """Return the result columns of a statement."""
         with self._lock, suppress(duckdb.Error):
             columns = self._connection.execute(asked.sql).fetchnumpy()

@@ -17,14 +17,13 @@ from dodona.engines.answers import answer_query
 from dodona.engines.cells import ColumnForm, date_sql, read_column
 from dodona.engines.dialects import Dialect, number_literal
 from dodona.engines.render import COLUMN_FIGURES, Statement, Table, check_statement, left_out_sql
+from dodona.numbers import Integers
 from dodona.query.query import Query
 from dodona.schema.attributes import Boolean, Date, Integer, Number
 from dodona.schema.schema import Domain, Schema
 from dodona.trusted.source import Sealed
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from dodona.engines.answers import Fetch
 
 
@@ -61,7 +60,7 @@ class Inspection(Protocol):
     def fetch(self, sql: str) -> Sequence[FetchedRow]:
         """Return the rows of a statement; raises SourceUnfit, without the engine's message."""
 
-    def fetched(self, asked: Statement) -> list[NDArray[np.int64]]:
+    def fetched(self, asked: Statement) -> list[Integers]:
         """Return the result columns of a rendered statement, as `answers.Fetch` does; raises SourceUnfit."""
 
     def table(self, schema: Schema) -> Table:
@@ -71,7 +70,7 @@ class Inspection(Protocol):
         """Release the table."""
 
 
-def rows_to_columns(rows: Sequence[FetchedRow]) -> list[NDArray[np.int64]]:
+def rows_to_columns(rows: Sequence[FetchedRow]) -> list[Integers]:
     """Return rows of integers as columns."""
     return [np.asarray(column, dtype=np.int64) for column in zip(*rows, strict=True)]
 

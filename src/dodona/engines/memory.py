@@ -11,6 +11,7 @@ from dodona.engines.answers import Histogram, WholeNumbers, answer_block, join_a
 from dodona.engines.cap import cap_key, number_people, rows_within_cap
 from dodona.engines.cells import SourceUnfit
 from dodona.errors import InvariantBroken
+from dodona.numbers import Integers
 from dodona.query.predicate import evaluate_predicate
 from dodona.query.query import Block, PeopleWeight, Query, group_numbers
 from dodona.schema.attributes import source_column_name
@@ -54,7 +55,7 @@ class MemorySource:
                 )
         if len({len(columns[name]) for name in needed}) > 1:
             raise SourceUnfit("The columns differ in length. Give each of them one value for each row.")
-        self._people: NDArray[np.int64] | None = None
+        self._people: Integers | None = None
         codes = {own.name: encode(own, columns[source_column_name(own)]) for own in schema.domain}
         if person is not None:
             kept = rows_within_cap(schema, codes, columns[person], own_key)
@@ -84,7 +85,7 @@ class MemorySource:
         """Release the table."""
         self._codes = {}
 
-    def _counted(self, block: Block) -> NDArray[np.int64]:
+    def _counted(self, block: Block) -> Integers:
         """Return the number of people with a row in each group."""
         if self._people is None:
             raise InvariantBroken("People are counted where the table does not tell them apart.")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING
 
 from dodona.engines.answers import Fetch, answer_query, rows_digest, unread_columns
 from dodona.engines.cap import cap_key, capped_table, kept_columns, kept_digest, largest_person_statement
@@ -30,14 +29,10 @@ from dodona.engines.postgres_session import (
 )
 from dodona.engines.render import Statement, Table
 from dodona.errors import InvalidArgument
+from dodona.numbers import Integers
 from dodona.query.query import Query
 from dodona.schema.schema import Schema
 from dodona.trusted.source import Sealed, SourceFailed
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
 
 # --- Inspection, for the owner: every column unchanged, nothing capped. ---
 
@@ -66,7 +61,7 @@ class PostgresInspection:
         """Return the rows of a statement."""
         return self._run(lambda connection: connection.execute(sql.encode()).fetchall())
 
-    def fetched(self, asked: Statement) -> list[NDArray[np.int64]]:
+    def fetched(self, asked: Statement) -> list[Integers]:
         """Return the result columns of a rendered statement."""
         return self._run(lambda connection: fetch_columns(connection, asked))
 

@@ -9,7 +9,7 @@ import re
 import threading
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import psycopg
@@ -20,13 +20,10 @@ from dodona.engines.cells import ColumnForm, ColumnReading, SourceUnfit, find_co
 from dodona.engines.dialects import DOUBLE_OF_NUMERIC, POSTGRES
 from dodona.engines.inspection import SourceColumn
 from dodona.engines.render import Statement, Table
+from dodona.numbers import Integers
 from dodona.schema.attributes import Attribute, Boolean, source_column_name
 from dodona.schema.schema import Schema
 from dodona.trusted.source import SourceFailed
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
 
 # --- A PostgreSQL session: read-only, with a timeout, one transaction per query, reconnecting after a failure. ---
 
@@ -144,7 +141,7 @@ class Session:
         return None
 
 
-def fetch_columns(connection: Connection, asked: Statement) -> list[NDArray[np.int64]]:
+def fetch_columns(connection: Connection, asked: Statement) -> list[Integers]:
     """Return the result columns of a statement, as 64-bit integers with one row per group.
 
     A result with more rows than the statement has groups is refused.
@@ -163,7 +160,7 @@ def fetch_columns(connection: Connection, asked: Statement) -> list[NDArray[np.i
     return columns
 
 
-def _parse_binary_columns(raw: bytearray, number: int) -> list[NDArray[np.int64]] | None:
+def _parse_binary_columns(raw: bytearray, number: int) -> list[Integers] | None:
     """Parse PostgreSQL's binary format; None unless all fields are integers and none is NULL."""
     row = np.dtype([("fields", ">i2"), ("held", [("size", ">i4"), ("value", ">i8")], (number,))])
     body = len(raw) - len(_SIGNATURE) - len(_TRAILER)

@@ -35,12 +35,12 @@ from dodona.engines.spark_session import (
     view_table,
     write_kept_rows,
 )
+from dodona.numbers import Integers
 from dodona.query.query import Query
 from dodona.schema.schema import Schema
 from dodona.trusted.source import Sealed, SourceFailed
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
     from pyspark.sql import DataFrame, SparkSession
 
 
@@ -79,7 +79,7 @@ class SparkInspection:
             return [tuple(row) for row in self._session.sql(sql).collect()]
         raise SourceUnfit("The rows of the table cannot be read. Look into Spark's own log.")
 
-    def fetched(self, asked: Statement) -> list[NDArray[np.int64]]:
+    def fetched(self, asked: Statement) -> list[Integers]:
         """Return the result columns of a rendered statement."""
         return rows_to_columns(self.fetch(asked.sql))
 
@@ -239,7 +239,7 @@ class SparkSource:
             self._closed = True
             self._leave()
 
-    def _fetched(self, asked: Statement) -> list[NDArray[np.int64]]:
+    def _fetched(self, asked: Statement) -> list[Integers]:
         """Return the result columns of a statement."""
         with silence_logging(), suppress(Exception):  # pyspark has no common base class of errors
             if not self._closed:

@@ -13,12 +13,12 @@ from collections.abc import Callable, Hashable, Iterator, Mapping
 from fractions import Fraction
 from functools import lru_cache
 from itertools import pairwise
-from typing import TYPE_CHECKING, Generic, TypeVar, assert_never
+from typing import Generic, TypeVar, assert_never
 
 import numpy as np
 
 from dodona.errors import DodonaError, InvalidArgument
-from dodona.numbers import to_fraction
+from dodona.numbers import Booleans, Integers, to_fraction
 from dodona.query import query as weights
 from dodona.query.movement import Stack, atom_codes, atom_labels, attribute_uses, broadcast_codes
 from dodona.query.predicate import EVERYTHING, Among, And, Jointly, Or, Predicate, axis_classes, pack_bits, unpack_bits
@@ -38,10 +38,6 @@ from dodona.query.query import (
 )
 from dodona.schema.partition import Partition
 from dodona.schema.schema import Domain
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
 
 # --- Cache of recent results: handling one query needs its price or digest several times. ---
 
@@ -391,7 +387,7 @@ def _combinations_text(where: Predicate, weight: Weight) -> str | None:
     return _table_text(table, weight.number, kept)
 
 
-def _weights_text(weights: NDArray[np.int64], classes: Mapping[str, NDArray[np.int64]]) -> str:
+def _weights_text(weights: Integers, classes: Mapping[str, Integers]) -> str:
     """Return the text of weights by classes of codes, after merging classes with equal weights."""
     kept: dict[str, tuple[int, ...]] = {}
     for name, own in classes.items():
@@ -406,9 +402,7 @@ def _weights_text(weights: NDArray[np.int64], classes: Mapping[str, NDArray[np.i
     return _table_text(weights, 1, kept)
 
 
-def _table_text(
-    table: NDArray[np.int64] | NDArray[np.bool_], number: int, classes: Mapping[str, tuple[int, ...]]
-) -> str:
+def _table_text(table: Integers | Booleans, number: int, classes: Mapping[str, tuple[int, ...]]) -> str:
     """Return the text of number·table, in which no two classes are equal."""
     found = int(np.count_nonzero(table))
     if found == 0:
@@ -423,7 +417,7 @@ def _table_text(
     return f"table {spelled} {_hash_table(table, number)}"
 
 
-def _merge_equal_rows(slices: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _merge_equal_rows(slices: Integers) -> tuple[Integers, Integers]:
     """Return the first of each set of equal rows, in order, and the set number of each row."""
     if slices.dtype == np.int64 and slices.nbytes <= _MOST_KEPT:
         return _merge_equal_rows_cached(slices.tobytes(), len(slices))
@@ -431,12 +425,12 @@ def _merge_equal_rows(slices: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDA
 
 
 @lru_cache(maxsize=1 << 6)
-def _merge_equal_rows_cached(content: bytes, rows: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _merge_equal_rows_cached(content: bytes, rows: int) -> tuple[Integers, Integers]:
     """Cached `_merge_equal_rows`: sums of one column have the same rows, whatever their conditions."""
     return _compute_equal_rows(np.frombuffer(content, dtype=np.int64).reshape(rows, -1))
 
 
-def _compute_equal_rows(slices: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _compute_equal_rows(slices: Integers) -> tuple[Integers, Integers]:
     seen: dict[bytes, int] = {}  # for long rows, a lookup is far faster than sorting
     same = np.array([seen.setdefault(row.tobytes(), len(seen)) for row in slices], dtype=np.int64)
     firsts = np.unique(same, return_index=True)[1]
@@ -453,7 +447,7 @@ def _classes_text(classes: tuple[int, ...]) -> str:
     return _hash_table(np.array(classes, dtype=np.int64))
 
 
-def _hash_table(table: NDArray[np.int64] | NDArray[np.bool_], number: int = 1) -> str:
+def _hash_table(table: Integers | Booleans, number: int = 1) -> str:
     """Return the hash of number·table, in row-major order."""
     flat, found = table.reshape(-1), hashlib.sha256()
     for start in range(0, flat.size, _AT_ONCE):  # allocating one large copy would take longer than hashing it

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Self, assert_never
 
 import numpy as np
 
+from dodona.numbers import Doubles, Integers
 from dodona.query.predicate import Among, And, Jointly, Or, Predicate, axis_classes, separating_sets, unpack_bits
 from dodona.query.query import (
     Block,
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
 # --- Stacks: blocks asked together, sorted so that the many simple ones are processed together. ---
 
 
-AxisCodes = Mapping[str, "NDArray[np.int64]"]
+AxisCodes = Mapping[str, Integers]
 """Codes by attribute, in order of name."""
 _LARGEST_EXACT_FLOAT = 1 << 53
 _WORD_BITS = 62
@@ -55,7 +56,7 @@ class Boxes:
     """For each box, one set per attribute."""
     numbers: list[int] = field(default_factory=list)
 
-    def factors(self, codes: AxisCodes) -> list[NDArray[np.float64]]:
+    def factors(self, codes: AxisCodes) -> list[Doubles]:
         """Return for each attribute a 0/1 matrix: which box contains which of the codes."""
         if max(self.cells, default=0) <= _WORD_BITS:
             table = np.array(self.masks, dtype=np.int64).reshape(len(self.masks), len(self.names))
@@ -68,7 +69,7 @@ class Boxes:
             found.append(np.array([unpack_bits(mask, cells)[codes[name]] for mask in rows], dtype=np.float64)[places])
         return found
 
-    def members(self, codes: AxisCodes) -> NDArray[np.float64]:
+    def members(self, codes: AxisCodes) -> Doubles:
         """Return a 0/1 matrix, one row per box: which box contains which cell of the product of all codes."""
         found = np.ones((len(self.masks), *[1] * len(codes)))
         for name, factor in zip(self.names, self.factors(codes), strict=True):
@@ -223,7 +224,7 @@ def extreme_codes(domain: Domain, seen: Mapping[str, AttributeUse]) -> AxisCodes
     return found
 
 
-def atom_labels(number: int, trait: AttributeUse) -> NDArray[np.int64]:
+def atom_labels(number: int, trait: AttributeUse) -> Integers:
     """Return the atom number of each code, with atoms numbered by their first codes."""
     if trait.values:
         return np.arange(number, dtype=np.int64)
@@ -237,7 +238,7 @@ def product_size(codes: AxisCodes) -> int:
     return math.prod(len(own) for own in codes.values())
 
 
-def broadcast_codes(codes: AxisCodes) -> dict[str, NDArray[np.int64]]:
+def broadcast_codes(codes: AxisCodes) -> dict[str, Integers]:
     """Return the codes in shapes that broadcast to their product."""
     axes = {}
     for place, (name, own) in enumerate(codes.items()):
@@ -277,7 +278,7 @@ def _add_weight(weight: Weight, found: dict[str, AttributeUse]) -> None:
             assert_never(weight)
 
 
-def run_starts(number: int, trait: AttributeUse) -> NDArray[np.int64]:
+def run_starts(number: int, trait: AttributeUse) -> Integers:
     """Return the first code of each run of codes that only their values distinguish."""
     changes = reduce(lambda before, mask: before | (mask ^ mask << 1), trait.masks, 1)
     for value in trait.values:  # cells without a value have weight 0
@@ -302,15 +303,13 @@ def code_runs(block: Block, domain: Domain, *, written_out: int) -> AxisCodes:
     return found
 
 
-def _first_codes(number: int, trait: AttributeUse) -> NDArray[np.int64]:
+def _first_codes(number: int, trait: AttributeUse) -> Integers:
     runs = run_starts(number, trait)
     firsts, _ = _merge_runs(runs, number, trait)
     return runs[firsts]
 
 
-def _merge_runs(
-    runs: NDArray[np.int64], number: int, trait: AttributeUse
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _merge_runs(runs: Integers, number: int, trait: AttributeUse) -> tuple[Integers, Integers]:
     """Return the first run of each atom, and the atom of each run."""
     columns = [unpack_bits(mask, number)[runs].astype(np.int64) for mask in trait.masks]
     columns += [
@@ -469,7 +468,7 @@ def _pairwise_movement(stack: Stack, codes: AxisCodes) -> Movement | None:
     return _signatures_movement(weights, groups)
 
 
-def _signatures(stack: Stack, codes: AxisCodes) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _signatures(stack: Stack, codes: AxisCodes) -> tuple[Integers, Integers]:
     """Return the weight and the group of each cell, one row per block; a weight of 0 belongs to no group."""
     axes, shape = broadcast_codes(codes), [len(own) for own in codes.values()]
     weights = [
@@ -484,7 +483,7 @@ def _signatures(stack: Stack, codes: AxisCodes) -> tuple[NDArray[np.int64], NDAr
     return all_weights, np.where(all_weights == 0, np.int64(-1), np.concatenate(groups))
 
 
-def _signatures_movement(weights: NDArray[Any], groups: NDArray[np.int64]) -> Movement:
+def _signatures_movement(weights: NDArray[Any], groups: Integers) -> Movement:
     """Return the movement by enumerating all pairs of signatures."""
     l1 = squares = linf = 0
     for place in range(weights.shape[1]):

@@ -13,16 +13,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, reduce
 from operator import and_, index, or_
-from typing import TYPE_CHECKING, NoReturn, assert_never
+from typing import NoReturn, assert_never
 
 import numpy as np
 
 from dodona.errors import InvalidArgument, InvalidRequest
+from dodona.numbers import Booleans, Integers
 from dodona.schema.attributes import Attribute
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
 
 # --- Bits: sets of codes as integers, and the codes that a set of combinations distinguishes. ---
 
@@ -31,12 +28,12 @@ _MOST_KEPT = 1 << 12  # caching larger sets would fill the memory
 _PAIR = 2
 
 
-def unpack_bits(codes: int, number: int) -> NDArray[np.bool_]:
+def unpack_bits(codes: int, number: int) -> Booleans:
     """Return the bits as a read-only array, lowest first."""
     return _unpack_cached(codes, number) if number <= _MOST_KEPT else _unpack(codes, number)
 
 
-def pack_bits(members: NDArray[np.bool_]) -> int:
+def pack_bits(members: Booleans) -> int:
     """Return the integer with these bits, lowest first; a table is read in row-major order.
 
     >>> pack_bits(np.array([[True, False], [False, True]]))
@@ -102,11 +99,11 @@ def _lower_halves(number: int, stride: int) -> int:
 
 
 @lru_cache(maxsize=1 << 12)
-def _unpack_cached(codes: int, number: int) -> NDArray[np.bool_]:
+def _unpack_cached(codes: int, number: int) -> Booleans:
     return _unpack(codes, number)
 
 
-def _unpack(codes: int, number: int) -> NDArray[np.bool_]:
+def _unpack(codes: int, number: int) -> Booleans:
     raw = np.frombuffer(codes.to_bytes(-(-number // 8), "little"), dtype=np.uint8)
     found = np.unpackbits(raw, bitorder="little", count=number).view(np.bool_)
     found.flags.writeable = False
@@ -116,7 +113,7 @@ def _unpack(codes: int, number: int) -> NDArray[np.bool_]:
 # --- Predicates: one canonical form, from which both the SQL and the weights are derived. ---
 
 
-Axes = Mapping[str, "NDArray[np.int64]"]
+Axes = Mapping[str, Integers]
 """Codes by attribute: of all rows of a table, or of all cells of a product, in shapes that broadcast."""
 MOST_COMBINATIONS = 1 << 20
 """The maximum number of combinations of cells in one `Jointly`."""
@@ -262,17 +259,17 @@ def _product_sets(shape: tuple[int, ...], told: tuple[tuple[int, ...], ...], cod
     return [pack_bits(np.array(own) == own[place]) for own, place in zip(told, first, strict=True)]
 
 
-def evaluate_predicate(predicate: Predicate, axes: Axes) -> NDArray[np.bool_]:
+def evaluate_predicate(predicate: Predicate, axes: Axes) -> Booleans:
     """Return where the predicate is true, for rows or for the cells of a product."""
     match predicate:
         case Among(name, number, codes):
-            found: NDArray[np.bool_] = unpack_bits(codes, number)[axes[name]]
+            found: Booleans = unpack_bits(codes, number)[axes[name]]
             return found
         case Jointly(names, shape, codes):
             place = np.asarray(0, dtype=np.int64)
             for name, number in zip(names, shape, strict=True):
                 place = place * number + axes[name]
-            members: NDArray[np.bool_] = unpack_bits(codes, math.prod(shape))[place]
+            members: Booleans = unpack_bits(codes, math.prod(shape))[place]
             return members
         case And(parts):
             return reduce(np.logical_and, (evaluate_predicate(part, axes) for part in parts), np.asarray(True))  # noqa: FBT003
@@ -380,9 +377,7 @@ def _sort_text(part: Predicate) -> str:
 # --- Sets of combinations of cells of a few attributes, from a table or a list. ---
 
 
-def among_combinations(
-    attributes: Sequence[Attribute], members: NDArray[np.bool_] | Iterable[Sequence[int]]
-) -> Predicate:
+def among_combinations(attributes: Sequence[Attribute], members: Booleans | Iterable[Sequence[int]]) -> Predicate:
     """Return the rows whose combination of codes is one of these.
 
     Members are a boolean table with one axis per attribute in the given order, or a list with one code per attribute.
@@ -415,9 +410,7 @@ def combination_shape(attributes: Sequence[Attribute]) -> tuple[int, ...]:
     return shape
 
 
-def _membership_table(
-    shape: tuple[int, ...], members: NDArray[np.bool_] | Iterable[Sequence[int]]
-) -> NDArray[np.bool_]:
+def _membership_table(shape: tuple[int, ...], members: Booleans | Iterable[Sequence[int]]) -> Booleans:
     """Return the members as a boolean table."""
     if isinstance(members, np.ndarray) and members.dtype == np.bool_:
         if members.shape not in {shape, (math.prod(shape),)}:

@@ -11,12 +11,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 from itertools import pairwise
-from typing import TYPE_CHECKING, Self, assert_never
+from typing import Self, assert_never
 
 import numpy as np
 
 from dodona.errors import InvalidArgument
-from dodona.numbers import to_integer
+from dodona.numbers import Integers, to_integer
 from dodona.query.column import EQUAL, LiteralValue, comparison_mask, require_special_cell
 from dodona.query.predicate import (
     EVERYTHING,
@@ -35,10 +35,6 @@ from dodona.query.predicate import (
 from dodona.schema.attributes import MISSING, OUTSIDE, Attribute, numeric_grid
 from dodona.schema.partition import Partition
 from dodona.schema.schema import Domain
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
 
 # --- Weights: the contribution of a row, as an integer number of steps that depends only on its cell. ---
 
@@ -92,7 +88,7 @@ Weight = ConstantWeight | ValueWeight | CaseWeight | PeopleWeight
 ONE = ConstantWeight(1)
 
 
-def evaluate_weight(weight: Weight, axes: Axes) -> NDArray[np.int64]:
+def evaluate_weight(weight: Weight, axes: Axes) -> Integers:
     """Return the weight of rows, or of the cells of a product, in a shape that broadcasts with them."""
     match weight:
         case ConstantWeight(number):
@@ -104,7 +100,7 @@ def evaluate_weight(weight: Weight, axes: Axes) -> NDArray[np.int64]:
                 return np.where(codes < size, present, np.int64(0))
             table = np.zeros(size + 2, dtype=np.int64)
             table[:size] = (offset + factor * np.arange(size, dtype=np.int64)) ** power
-            found: NDArray[np.int64] = table[codes]
+            found: Integers = table[codes]
             return found
         case CaseWeight(branches, otherwise):
             result = evaluate_weight(otherwise, axes)
@@ -426,9 +422,9 @@ def column_weight(attribute: Attribute, *, centre: Fraction = Fraction(0), power
     return weight, unit**power
 
 
-def group_numbers(keys: Iterable[Key], axes: Axes) -> NDArray[np.int64]:
+def group_numbers(keys: Iterable[Key], axes: Axes) -> Integers:
     """Return the group number of rows, or of the cells of a product."""
-    found: NDArray[np.int64] = np.asarray(0, dtype=np.int64)
+    found: Integers = np.asarray(0, dtype=np.int64)
     for key in keys:
         if isinstance(key, Partition):
             own = axes[key.attribute] if key.single else key.table()[axes[key.attribute]]
@@ -440,7 +436,7 @@ def group_numbers(keys: Iterable[Key], axes: Axes) -> NDArray[np.int64]:
     return found
 
 
-def product_axes(domain: Domain, names: Iterable[str]) -> dict[str, NDArray[np.int64]]:
+def product_axes(domain: Domain, names: Iterable[str]) -> dict[str, Integers]:
     """Return the codes of all cells of a product of attributes, in shapes that broadcast to it."""
     ordered = sorted(names)
     return {
@@ -454,7 +450,7 @@ def product_shape(domain: Domain, names: Iterable[str]) -> tuple[int, ...]:
     return tuple(domain[name].cells for name in sorted(names))
 
 
-def block_weights(block: Block, axes: Axes) -> NDArray[np.int64]:
+def block_weights(block: Block, axes: Axes) -> Integers:
     """Return the weight of each row or cell: 0 if not selected."""
     if block.where == EVERYTHING and isinstance(block.weight, ConstantWeight):
         return evaluate_weight(block.weight, axes)

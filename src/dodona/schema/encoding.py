@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dodona.errors import InvalidArgument
+from dodona.numbers import Doubles, Integers
 from dodona.schema.attributes import Attribute, Boolean, Category, Date, Integer, Number
 
 # --- Spelling of values in text columns: the only definition of which text is a number, a day or a boolean. ---
@@ -94,11 +95,11 @@ def encode_value(attribute: Attribute, value: object) -> int:
     return outside if code is None else code
 
 
-def days_since_epoch(values: NDArray[Any]) -> NDArray[np.int64]:
+def days_since_epoch(values: NDArray[Any]) -> Integers:
     """Return numpy times as days since 1970, rounded down; years beyond every attribute's range are clamped."""
     if np.datetime_data(values.dtype)[0] in _COARSE_UNITS:  # a distant year would overflow as a number of days
         values = np.clip(values, _EARLIEST.astype(values.dtype), _LATEST.astype(values.dtype))
-    found: NDArray[np.int64] = values.astype("datetime64[D]").astype(np.int64)
+    found: Integers = values.astype("datetime64[D]").astype(np.int64)
     return found
 
 
@@ -257,7 +258,7 @@ def _encode_integers(attribute: Integer, values: NDArray[Any]) -> Codes:
 
 def _encode_numbers(attribute: Integer | Number, values: NDArray[Any]) -> Codes:
     with np.errstate(all="ignore"):
-        doubles: NDArray[np.float64] = values.astype(np.float64)
+        doubles: Doubles = values.astype(np.float64)
         if isinstance(attribute, Integer):
             steps = np.floor(doubles) - attribute.lower  # exact between bounds of at most 2^53
         else:

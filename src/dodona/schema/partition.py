@@ -9,12 +9,12 @@ import calendar
 import datetime as dt
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 import numpy as np
 
 from dodona.errors import InvalidArgument
-from dodona.numbers import format_decimal
+from dodona.numbers import Integers, format_decimal
 from dodona.schema.attributes import (
     MISSING,
     OUTSIDE,
@@ -24,9 +24,6 @@ from dodona.schema.attributes import (
     Label,
     code_label,
 )
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +76,7 @@ class Partition:
         """Return the groups that begin at these codes."""
         return cls(attribute.name, attribute.size, cuts, attribute.cells - attribute.size)
 
-    def table(self) -> NDArray[np.int64]:
+    def table(self) -> Integers:
         """Return the group of each cell."""
         found = np.searchsorted(np.asarray(self.cuts), np.arange(self.size), side="right") - 1
         return np.concatenate([found, np.arange(len(self.cuts), self.groups)]).astype(np.int64)

@@ -201,7 +201,8 @@ _TYPE_KINDS = {
     **dict.fromkeys(("UTINYINT", "USMALLINT", "UINT", "UBIGINT"), "whole"),
     **dict.fromkeys(("FLOAT", "DOUBLE", "DECIMAL"), "number"),
     **dict.fromkeys(("TEXT", "VARCHAR", "CHAR", "NVARCHAR", "NCHAR"), "text"),
-    "DATE": "date", "BOOLEAN": "boolean",
+    "DATE": "date",
+    "BOOLEAN": "boolean",
 }
 
 

@@ -6,11 +6,12 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 import numpy as np
 from sqlglot import exp
 
+from dodona.numbers import Booleans
 from dodona.query.column import describe_undeclared_value
 from dodona.query.predicate import (
     MOST_COMBINATIONS,
@@ -52,10 +53,6 @@ from dodona.sql.scalar import (
     scalar_from_leaf,
 )
 from dodona.sql.scope import Scope
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
 
 # --- Membership: whether a value, or a tuple of values, is in a list of constants. ---
 
@@ -152,7 +149,7 @@ def _combinations_truth(
     return among_combinations(attributes, equal), among_combinations(attributes, ~perhaps)
 
 
-def _cells(predicate: Predicate, attribute: Attribute) -> NDArray[np.bool_]:
+def _cells(predicate: Predicate, attribute: Attribute) -> Booleans:
     return evaluate_predicate(predicate, {attribute.name: np.arange(attribute.cells, dtype=np.int64)})
 
 
