@@ -170,7 +170,6 @@ def form_width(form: LinearForm, measured: Evidence, failing: float) -> float | 
         case _:
             # The common divisor is factored out, so that sums of counts stay on the integer grid.
             shared = min(abs(factor) for _, factor in form.factors)
-            terms = tuple(
-                NoiseTerm.of(float(factor / shared), measured.noises[block]) for block, factor in form.factors
-            )
+            draws = ((float(factor / shared), measured.noises[block]) for block, factor in form.factors)
+            terms = tuple(NoiseTerm.of(*draw) for draw in draws)
             return float(shared) * upper_quantile(terms, failing / 2)

@@ -8,11 +8,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dodona.answer.laws import ConfirmedLaw, ErrorLaw, GaussianSumBound, ModelLaw, NoiseSum, half_width
+from dodona.answer.laws import ErrorLaw, ModelLaw, half_width
 from dodona.answer.measured import MeasuredValues, count_groups
 from dodona.errors import InvalidArgument, InvariantBroken
 from dodona.numbers import Doubles
-from dodona.privacy.additive_noise import Gaussian, Laplace
 from dodona.query.question import (
     Question,
 )
@@ -83,11 +82,7 @@ def make_derived_values(
 
 
 def _laws(laws: ErrorLaw | Sequence[ErrorLaw]) -> tuple[ErrorLaw, ...]:
-    return (
-        (laws,)
-        if isinstance(laws, Laplace | Gaussian | NoiseSum | GaussianSumBound | ConfirmedLaw | ModelLaw)
-        else tuple(laws)
-    )
+    return (laws,) if isinstance(laws, ErrorLaw) else tuple(laws)
 
 
 def half_widths(evidence: Evidence, block: int, failing: float) -> float | Doubles:
@@ -112,11 +107,8 @@ _UNTOLD = "It has no interval where none is honest that is narrower than the who
 
 def guess_warnings(evidence: Evidence, failing: float) -> tuple[str, ...]:
     """Return the warnings for guesses with intervals at this failure probability."""
-    laws = (
-        [law for own in evidence.laws for law in own if isinstance(law, ModelLaw)]
-        if isinstance(evidence, DerivedValues)
-        else []
-    )
+    known = evidence.laws if isinstance(evidence, DerivedValues) else ()
+    laws = [law for own in known for law in own if isinstance(law, ModelLaw)]
     found = [_BOUNDED if laws and all(law.bounded(failing) for law in laws) else _ESTIMATED]
     if any(math.isinf(law.quantile(failing)) for law in laws):
         found.append(_UNTOLD)

@@ -367,9 +367,7 @@ def plain_columns(answer: Answer, *, typed: bool = False) -> dict[str, list[Plai
     With `typed`, keys are typed values, and None if missing.
     """
     labels, estimates = _labels(answer), _estimates(answer)
-    texts: dict[str, list[PlainValue]] = {
-        name: [label_text(label) for label in column] for name, column in labels.items()
-    }
+    texts: dict[str, list[PlainValue]] = {name: [*map(label_text, column)] for name, column in labels.items()}
     found = texts | estimates | (_values(answer) if typed else {})
     return {name: found[name] for name in _order(answer)}
 
@@ -389,11 +387,8 @@ def _names(answer: Answer) -> list[tuple[int, str, bool]]:
 
 
 def _order(answer: Answer) -> list[str]:
-    return [
-        full
-        for _, name, estimated in _names(answer)
-        for full in ((name, f"{name}_low", f"{name}_high") if estimated else (name,))
-    ]
+    ends = {True: ("", "_low", "_high"), False: ("",)}
+    return [f"{name}{end}" for _, name, estimated in _names(answer) for end in ends[estimated]]
 
 
 def _labels(answer: Answer) -> dict[str, list[Label]]:

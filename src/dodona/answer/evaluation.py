@@ -116,9 +116,8 @@ def _combine_pieces(expression: Expression, measured: Evidence, known: Mapping[E
         case KeyLabel(key):
             return _numbers([labels[key] for labels in group_labels(measured.question)])
         case Arithmetic(operator, left, right):
-            return combine_bands(
-                operator, _combine_pieces(left, measured, known), _combine_pieces(right, measured, known)
-            )
+            first, second = (_combine_pieces(side, measured, known) for side in (left, right))
+            return combine_bands(operator, first, second)
         case _:
             raise InvalidRequest("Arithmetic takes numbers and aggregates; a text or a condition is neither.")
 

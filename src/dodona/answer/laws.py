@@ -170,9 +170,8 @@ class ModelLaw:
     def __post_init__(self) -> None:
         """Raise if the deviation is invalid."""
         if not self.deviation >= 0 or not self.possible >= 0:
-            raise InvalidArgument(
-                "deviation", self.deviation, "write a number from 0, or infinity where it is not known"
-            )
+            accepted = "write a number from 0, or infinity where it is not known"
+            raise InvalidArgument("deviation", self.deviation, accepted)
 
     def bounded(self, failing: float) -> bool:
         """Return whether the half-width is the possible range, and not an estimate."""

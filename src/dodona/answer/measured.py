@@ -65,15 +65,15 @@ class MeasuredValues:
 
     def steps(self, block: int) -> list[int]:
         """Return the noisy integers of a block, in steps."""
-        start = sum(other.values for other in self.question.query.blocks[:block])
-        found = self.values[start : start + self.question.query.blocks[block].values]
-        return [int(value) for value in found]
+        return [int(value) for value in self._part(block)]
 
     def numbers(self, block: int) -> Doubles:
         """Return the noisy integers of a block as floats: one row per group of the question."""
+        return np.asarray(self._part(block), dtype=np.float64).reshape(self.groups, -1)
+
+    def _part(self, block: int) -> Sequence[int] | Integers:
         start = sum(other.values for other in self.question.query.blocks[:block])
-        found = self.values[start : start + self.question.query.blocks[block].values]
-        return np.asarray(found, dtype=np.float64).reshape(self.groups, -1)
+        return self.values[start : start + self.question.query.blocks[block].values]
 
 
 def count_groups(question: Question) -> int:
@@ -169,9 +169,8 @@ def _partition_values(key: Partition, domain: Domain, read_as: ReadAs) -> tuple[
 def _read_value(value: Label, read_as: ReadAs) -> KeyValue:
     """Return the first value of a group in its output type."""
     if isinstance(value, date):
-        return (
-            value.year if read_as == "number" else _truncate_date(value, read_as)
-        )  # of date parts, only years are spans of days
+        # of date parts, only years are spans of days
+        return value.year if read_as == "number" else _truncate_date(value, read_as)
     return float(value) if isinstance(value, Fraction) else value
 
 

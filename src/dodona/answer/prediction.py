@@ -57,7 +57,7 @@ def predict_half_width(
     if isinstance(column.expression, KeyLabel | LiteralExpression | PublicValue | Comparison | Logic):
         return 0.0
     each = max(validate_count(rows, argument="rows") / count_groups(question), 1.0)
-    return _width(column.expression, _noiseless_measurement(question, column.expression, noises, each), failing)
+    return _width(column.expression, _imagined_all(question, column.expression, noises, [(each, None)]), failing)
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,17 +139,14 @@ def predict_width_range(
     failing, (few, many) = to_failure_probability(confidence), (max(own, 1.0) for own in rows)
     ends = [[(own, shape) for shape in shapes] for own in dict.fromkeys((many, few))]
     if isinstance(expression, Quantile):
-        found = [
-            [
-                _width(expression, _noiseless_measurement(question, expression, noises, *one), failing, TYPICAL_FACTOR)
-                for one in end
-            ]
-            for end in ends
-        ]
-        return min(found[0]), max(found[-1])
-    together = _widths(
-        expression, _imagined_all(question, expression, noises, [one for end in ends for one in end]), failing
-    )
+
+        def width(one: tuple[float, ValueDistribution]) -> float:
+            imagined = _imagined_all(question, expression, noises, [one])
+            return _width(expression, imagined, failing, TYPICAL_FACTOR)
+
+        return min(map(width, ends[0])), max(map(width, ends[-1]))
+    imagined = _imagined_all(question, expression, noises, [one for end in ends for one in end])
+    together = _widths(expression, imagined, failing)
     return min(together[: len(shapes)]), max(together[-len(shapes) :])
 
 
@@ -168,17 +165,6 @@ def _width(expression: Expression, imagined: MeasuredValues, failing: float, tim
     return _widths(expression, imagined, failing)[0]
 
 
-def _noiseless_measurement(
-    question: Question,
-    expression: Expression,
-    noises: tuple[Noise, ...],
-    rows: float,
-    shape: ValueDistribution | None = None,
-) -> MeasuredValues:
-    """Return the noiseless measurement of one group with this many rows."""
-    return _imagined_all(question, expression, noises, [(rows, shape)])
-
-
 def _imagined_all(
     question: Question,
     expression: Expression,
@@ -191,9 +177,8 @@ def _imagined_all(
     groups are evaluated at once.
     """
     own = len(question.keys)
-    query = Query(
-        question.query.domain, tuple(replace(block, keys=block.keys[own:]) for block in question.query.blocks)
-    )
+    blocks = (replace(block, keys=block.keys[own:]) for block in question.query.blocks)
+    query = Query(question.query.domain, tuple(blocks))
     found: list[list[int]] = [[] for _ in query.blocks]
     for rows, shape in groups:
         steps: dict[int, list[int]] = {}
@@ -217,11 +202,8 @@ def _fill_blocks(
             weight = max(weight_range(query.blocks[block].weight), key=abs)
             steps.setdefault(block, [round(weight * rows)])
         case Mean():
-            far = max(expression.upper - expression.centre, expression.lower - expression.centre, key=abs)
-            if shape is not None:
-                far = (
-                    expression.lower + Fraction(shape.mean) * (expression.upper - expression.lower) - expression.centre
-                )
+            low, high = expression.lower - expression.centre, expression.upper - expression.centre
+            far = max(high, low, key=abs) if shape is None else low + Fraction(shape.mean) * (high - low)
             steps[expression.rows] = [round(rows)]
             steps[expression.total] = [round(float(far / query.blocks[expression.total].unit) * round(rows))]
         case Variation(squares, mean):

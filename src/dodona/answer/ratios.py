@@ -67,9 +67,8 @@ class Ratio:
 
     def accepts_zero_below(self, failing: float) -> Booleans:
         """Return whether the test accepts a denominator of 0, so that the ratio is unbounded."""
-        turned = Ratio(
-            self.below, self.above, tuple(RatioNoise(part.below, part.above, part.noise) for part in self.parts)
-        )
+        parts = tuple(RatioNoise(part.below, part.above, part.noise) for part in self.parts)
+        turned = Ratio(self.below, self.above, parts)
         return turned.accepts(np.zeros_like(self.below), failing)
 
 
@@ -127,9 +126,8 @@ def ratio_band(ratio: Ratio, *, failing: float) -> Band:
 def _edges(ratio: Ratio, outer: _Pair, inner: _Pair, failing: float) -> _Pair:
     """Return both edges; those of few groups are searched together, as each step costs the same as for one."""
     if len(ratio.above) > _FEW:
-        return _acceptance_edge(ratio, outer[0], inner[0], failing), _acceptance_edge(
-            ratio, outer[1], inner[1], failing
-        )
+        low, high = (_acceptance_edge(ratio, *ends, failing) for ends in zip(outer, inner, strict=True))
+        return low, high
     twice = Ratio(np.tile(ratio.above, 2), np.tile(ratio.below, 2), ratio.parts)
     low, high = np.split(_acceptance_edge(twice, np.concatenate(outer), np.concatenate(inner), failing), 2)
     return low, high
@@ -203,60 +201,36 @@ def as_ratio(expression: Expression, measured: MeasuredValues) -> Ratio | None:
     blocks = sorted({*top, *bottom})
     if not can_invert([measured.noises[block] for block in blocks]):
         return None
-    noises = tuple(
-        RatioNoise(float(top.get(block, 0)), float(bottom.get(block, 0)), measured.noises[block]) for block in blocks
-    )
+    factors = ((float(top.get(block, 0)), float(bottom.get(block, 0)), block) for block in blocks)
+    noises = tuple(RatioNoise(first, second, measured.noises[block]) for first, second, block in factors)
     return Ratio(form_values(above, measured), form_values(below, measured), noises)
 
 
-def numerator_and_denominator(expression: Expression, query: Query) -> tuple[LinearForm, LinearForm] | None:
+def numerator_and_denominator(expression: Expression, query: Query) -> tuple[LinearForm, LinearForm] | None:  # noqa: PLR0911  one for each kind
     """Return numerator and denominator of form / form, also inside multiples of it and sums with numbers."""
     if not isinstance(expression, Arithmetic):
         return None
     left, right = linear_form(expression.left, query), linear_form(expression.right, query)
     if left is not None and right is not None:
         return (left, right) if expression.operator == "/" else None
-    if left is None:
-        inner, number = numerator_and_denominator(expression.left, query), right
-        return (
-            None
-            if inner is None or number is None or number.factors
-            else _apply_number_right(expression, inner, number.constant)
-        )
-    inner = numerator_and_denominator(expression.right, query)
-    return None if inner is None or left.factors else _apply_number_left(expression, inner, left.constant)
-
-
-def _apply_number_right(
-    expression: Arithmetic, inner: tuple[LinearForm, LinearForm], number: Fraction
-) -> tuple[LinearForm, LinearForm] | None:
-    """Return above/below * / + - number as one ratio."""
+    number = right if left is None else left
+    inner = numerator_and_denominator(expression.left if left is None else expression.right, query)
+    if inner is None or number is None or number.factors:
+        return None
     above, below = inner
     match expression.operator:
         case "*":
-            return above.times(number), below
-        case "/":
-            return None if number == 0 else (above.times(1 / number), below)
+            return above.times(number.constant), below
         case "+":
-            return above.plus(below, number), below
+            return above.plus(below, number.constant), below
+        case "-" if left is None:
+            return above.plus(below, -number.constant), below
+        case "-":
+            return below.times(number.constant).plus(above, Fraction(-1)), below
+        case _ if left is None:
+            return None if number.constant == 0 else (above.times(1 / number.constant), below)
         case _:
-            return above.plus(below, -number), below
-
-
-def _apply_number_left(
-    expression: Arithmetic, inner: tuple[LinearForm, LinearForm], number: Fraction
-) -> tuple[LinearForm, LinearForm]:
-    """Return number * / + - above/below as one ratio."""
-    above, below = inner
-    match expression.operator:
-        case "*":
-            return above.times(number), below
-        case "/":
-            return below.times(number), above
-        case "+":
-            return above.plus(below, number), below
-        case _:
-            return below.times(number).plus(above, Fraction(-1)), below
+            return below.times(number.constant), above
 
 
 # --- Averages, variances and standard deviations. ---
@@ -299,9 +273,8 @@ def variance_band(variation: Variation, measured: MeasuredValues, failing: float
     """
     mean = variation.mean
     low, high = float(mean.lower - mean.centre), float(mean.upper - mean.centre)
-    rows, total, squares = (
-        _sum_interval(measured, block, failing) for block in (mean.rows, mean.total, variation.squares)
-    )
+    blocks = mean.rows, mean.total, variation.squares
+    rows, total, squares = (_sum_interval(measured, block, failing) for block in blocks)
     few, many = np.maximum(rows.low, 1.0), np.maximum(rows.high, 1.0)
     first = Band(
         apply_operator("/", total.value, np.maximum(rows.value, 1.0)),

@@ -6,7 +6,6 @@ HAVING, ORDER BY, OFFSET and LIMIT are evaluated on the noisy values. Rounding i
 from __future__ import annotations
 
 import math
-import operator
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import date
@@ -28,6 +27,7 @@ from dodona.answer.measured import (
 from dodona.answer.view import View, cell_failure_probability, half_width_in_steps, view_band
 from dodona.errors import InvalidRequest
 from dodona.privacy.accuracy import Against
+from dodona.query.column import COMPARATORS
 from dodona.query.predicate import EVERYTHING
 from dodona.query.query import weight_range
 from dodona.query.question import (
@@ -138,18 +138,19 @@ class Estimate:
     def __str__(self) -> str:
         within = self.within
         if self.value is None or math.isinf(within):
-            return (
-                f"{format_number(self.value, 3)} (from {format_number(self.low, 3)} to {format_number(self.high, 3)})"
-            )
+            return self._span(3)
         digits = decimal_places(within)
         if isinstance(self.value, date):
-            return f"{self.value} (from {self.low} to {self.high})"
+            return self._span(digits)
         below, above = _distance(self.low, self.value), _distance(self.value, self.high)
         if max(below, above) > 1.1 * min(below, above) + 1e-9:
-            value, low, high = [format_number(end, digits) for end in (self.value, self.low, self.high)]
-            return f"{value} (from {low} to {high})"
+            return self._span(digits)
         whole = isinstance(self.value, int) and within.is_integer()
         return f"{format_number(self.value, digits)} ± {format_number(int(within) if whole else within, digits)}"
+
+    def _span(self, digits: int) -> str:
+        value, low, high = (format_number(end, digits) for end in (self.value, self.low, self.high))
+        return f"{value} (from {low} to {high})"
 
 
 def to_float(measure: EstimateValue) -> float:
@@ -172,21 +173,13 @@ def _distance(low: EstimateValue, high: EstimateValue) -> float:
 
 
 Comparable = float | Fraction | str | date
-_OPERATORS: dict[str, Callable[[Any, Any], bool]] = {
-    "=": operator.eq,
-    "<>": operator.ne,
-    "<": operator.lt,
-    "<=": operator.le,
-    ">": operator.gt,
-    ">=": operator.ge,
-}
 
 
 def evaluate_condition(condition: Expression, measured: Evidence, view: View) -> list[bool]:
     """Return for each group whether a condition holds; it does not hold for an unknown value."""
     match condition:
         case Comparison(name, left, right):
-            compare = _OPERATORS[name]
+            compare = COMPARATORS[name]
             pairs = zip(_point_values(left, measured, view), _point_values(right, measured, view), strict=True)
             return [a is not None and b is not None and _compare(compare, name, a, b) for a, b in pairs]
         case Logic("not", (part,)):
@@ -266,10 +259,8 @@ def displayed_columns(question: Question) -> tuple[AnswerColumn, ...]:
     """Return the displayed columns: those of the question, preceded by the keys if it names none of them."""
     if not question.keys or any(isinstance(column.expression, KeyLabel) for column in question.columns):
         return question.columns
-    return (
-        *(AnswerColumn(key_name(key), KeyLabel(number)) for number, key in enumerate(question.keys)),
-        *question.columns,
-    )
+    keys = (AnswerColumn(key_name(key), KeyLabel(number)) for number, key in enumerate(question.keys))
+    return (*keys, *question.columns)
 
 
 def key_order(question: Question) -> tuple[int, ...]:
@@ -344,6 +335,7 @@ def _group_keys(
 
 def _cells(expression: Expression, measured: Evidence, view: View, chosen: Sequence[int]) -> list[Cell]:
     """Return the cells of a column for the displayed groups."""
+    plain = view.against is Against.TABLE and view.draws is None
     match expression:
         case KeyLabel(key):
             labels = group_labels(measured.question)
@@ -353,9 +345,7 @@ def _cells(expression: Expression, measured: Evidence, view: View, chosen: Seque
         case Comparison() | Logic():
             truths = evaluate_condition(expression, measured, view)
             return [truths[group] for group in chosen]
-        case Total(block) if (
-            view.against is Against.TABLE and view.draws is None and isinstance(measured, MeasuredValues)
-        ):
+        case Total(block) if plain and isinstance(measured, MeasuredValues):
             unit, steps = measured.question.query.blocks[block].unit, measured.steps(block)
             within = half_width_in_steps(block, measured, view)
             middle = [steps[group] for group in chosen]
@@ -364,9 +354,7 @@ def _cells(expression: Expression, measured: Evidence, view: View, chosen: Seque
             else:
                 exact = [(unit * value, unit * (value - within), unit * (value + within)) for value in middle]
                 found = [Estimate(*map(_simplify_number, ends)) for ends in exact]
-        case Total(block) if (
-            view.against is Against.TABLE and view.draws is None and isinstance(measured, DerivedValues)
-        ):
+        case Total(block) if plain and isinstance(measured, DerivedValues):
             found = _derived_cells(block, measured, view, chosen)
         case _:
             band = view_band(expression, measured, view)
@@ -379,11 +367,9 @@ def _cells(expression: Expression, measured: Evidence, view: View, chosen: Seque
                 )
                 for group in chosen
             ]
-    return (
-        [_round_estimate(cell, least=_lower_bound(expression, measured)) for cell in found]
-        if view.rounded
-        else list(found)
-    )
+    if not view.rounded:
+        return list(found)
+    return [_round_estimate(cell, least=_lower_bound(expression, measured)) for cell in found]
 
 
 def _derived_cells(block: int, derived: DerivedValues, view: View, chosen: Sequence[int]) -> list[Estimate]:

@@ -99,9 +99,7 @@ def convolution_quantile(terms: tuple[NoiseTerm, ...], failing: float) -> float:
     slip = failing * 1e-5
     reach = chernoff_bound(terms, slip)
     draws = sum(term.times for term in terms)
-    step = _common_step(
-        [term.factor for term in terms]
-    )  # nothing is rounded on the common grid, provided that it is wide enough
+    step = _common_step([term.factor for term in terms])  # if it is wide enough, nothing is rounded on this grid
     if 2 * reach > (_POINTS - 4) * step:
         if 8 * draws >= _POINTS:
             return math.inf

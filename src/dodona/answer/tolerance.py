@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import assert_never
 
 from dodona.errors import InvalidArgument
@@ -90,10 +90,9 @@ def resolve_tolerance(
         return _resolve_column(question, column, within, size)  # nearly all questions
     shown = [one for one in _estimate_columns(question) if not isinstance(one.expression, PublicValue)]
     if column not in question.columns and shown:
-        parts = (
-            resolve_tolerance(question, one, within, size=size) / full_scale(question, one, size=size) for one in shown
-        )
-        return max(_LEAST, min(parts) * full_scale(question, column, size=size))
+        whole = partial(full_scale, question, size=size)
+        parts = (resolve_tolerance(question, one, within, size=size) / whole(one) for one in shown)
+        return max(_LEAST, min(parts) * whole(column))
     if isinstance(within, ColumnTolerances):
         if not shown:
             raise InvalidArgument("within", within.written, "write one tolerance: no column that is shown has an error")
@@ -104,9 +103,8 @@ def resolve_tolerance(
 def validate_tolerances(within: Tolerance | ColumnTolerances, questions: Sequence[Question]) -> None:
     """Refuse a number for columns of different units, and unknown column names."""
     if isinstance(within, ColumnTolerances):
-        known = {
-            column.name.casefold(): column.name for question in questions for column in _estimate_columns(question)
-        }
+        names = [column.name for question in questions for column in _estimate_columns(question)]
+        known = {name.casefold(): name for name in names}
         for key, _ in within.parts:
             if isinstance(key, str) and key.casefold() not in known:
                 accepted = f"{key!r} is no column of estimates; name {', '.join(known.values())}"
@@ -119,10 +117,10 @@ def validate_tolerances(within: Tolerance | ColumnTolerances, questions: Sequenc
 
 def _require_one_dimension(question: Question, within: Tolerance) -> None:
     shown = [one for one in _estimate_columns(question) if not isinstance(one.expression, PublicValue)]
-    if len({dimension_of(one.expression, question.query) for one in shown}) > 1:
-        units = ", ".join(
-            f"{one.name} in {_describe_dimension(dimension_of(one.expression, question.query))}" for one in shown
-        )
+    dimensions = [dimension_of(one.expression, question.query) for one in shown]
+    if len(set(dimensions)) > 1:
+        described = zip(shown, map(_describe_dimension, dimensions), strict=True)
+        units = ", ".join(f"{one.name} in {unit}" for one, unit in described)
         accepted = f"the columns have different units ({units}): write one for each, {_example(shown)}, or '1%' for all"
         raise InvalidArgument("within", within, accepted)
 
@@ -175,9 +173,8 @@ def dimension_of(expression: Expression, query: Query) -> Dimension:  # noqa: PL
         case Quantile():
             return frozenset(((expression.attribute, 1),))
         case Arithmetic("*" | "/" as operator, left, right):
-            return _multiply_dimensions(
-                dimension_of(left, query), dimension_of(right, query), 1 if operator == "*" else -1
-            )
+            first, second = dimension_of(left, query), dimension_of(right, query)
+            return _multiply_dimensions(first, second, 1 if operator == "*" else -1)
         case Arithmetic(_, left, right):
             parts = [one for one in (left, right) if not isinstance(one, LiteralExpression | PublicValue)]
             return _common_dimension({dimension_of(one, query) for one in parts})
@@ -194,9 +191,8 @@ def _weight_dimension(weight: Weight) -> Dimension:
         case ValueWeight(name, _, _, _, power):
             return frozenset(((name, power),))
         case CaseWeight(branches, otherwise):
-            return _common_dimension(
-                {_weight_dimension(own) for own in (otherwise, *(branch for _, branch in branches))} - {frozenset()}
-            )
+            weights = (otherwise, *(branch for _, branch in branches))
+            return _common_dimension(set(map(_weight_dimension, weights)) - {frozenset()})
         case _:
             assert_never(weight)
 
@@ -238,9 +234,8 @@ def _expression_full_scale(expression: Expression, query: Query, size: int) -> F
         case Quantile():
             return _quantile_full_scale(expression, query)
         case Arithmetic(operator, left, right):
-            return _combine_full_scales(
-                operator, _expression_full_scale(left, query, size), _expression_full_scale(right, query, size)
-            )
+            first, second = (_expression_full_scale(side, query, size) for side in (left, right))
+            return _combine_full_scales(operator, first, second)
         case LiteralExpression(Fraction() as number) | PublicValue(number):
             return abs(number)
         case KeyLabel() | LiteralExpression() | Comparison() | Logic():

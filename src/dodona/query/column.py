@@ -8,10 +8,11 @@ from __future__ import annotations
 import datetime as dt
 import difflib
 import math
-from collections.abc import Iterable, Sequence
+import operator as operators
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from decimal import Decimal
 from fractions import Fraction
-from typing import assert_never, final, overload
+from typing import Any, assert_never, final, overload
 
 import numpy as np
 
@@ -36,6 +37,9 @@ from dodona.schema.schema import Domain
 LiteralValue = str | int | bool | float | Fraction | Decimal | dt.date
 EQUAL, UNEQUAL = "=", "<>"
 OPERATORS = (EQUAL, UNEQUAL, "<", "<=", ">", ">=")
+COMPARATORS: Mapping[str, Callable[[Any, Any], Any]] = dict(
+    zip(OPERATORS, (operators.eq, operators.ne, operators.lt, operators.le, operators.gt, operators.ge), strict=True)
+)
 _MOST_SHOWN = 10
 _MOST_COMPARED = 10_000
 _WIDEST = Fraction(10**40)

@@ -7,17 +7,15 @@ from __future__ import annotations
 
 import datetime as dt
 import math
-import operator
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from decimal import Decimal, InvalidOperation
 from fractions import Fraction
-from typing import Any
 
 from sqlglot import exp
 
 from dodona.errors import InvalidArgument
-from dodona.query.column import comparison_mask, comparison_truth, require_special_cell, special_cell_mask
+from dodona.query.column import COMPARATORS, comparison_mask, comparison_truth, require_special_cell, special_cell_mask
 from dodona.query.predicate import EVERYTHING, NOTHING, Predicate, among_mask, conjunction, disjunction, pack_bits
 from dodona.schema.attributes import MISSING, OUTSIDE, Attribute, Category, Date
 from dodona.sql.scalar import Constant, Leaf, Scalar, Subject, constant_number, date_part_values, scalar_from_leaf
@@ -31,14 +29,6 @@ Truth = tuple[Predicate, Predicate]
 ALWAYS_NULL: Truth = (NOTHING, NOTHING)
 ALWAYS_TRUE: Truth = (EVERYTHING, NOTHING)
 ALWAYS_FALSE: Truth = (NOTHING, EVERYTHING)
-COMPARATORS: Mapping[str, Callable[[Any, Any], Any]] = {
-    "=": operator.eq,
-    "<>": operator.ne,
-    "<": operator.lt,
-    "<=": operator.le,
-    ">": operator.gt,
-    ">=": operator.ge,
-}
 MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
 """The relation with its sides swapped; = and <> are symmetric."""
 _DAY = re.compile("[0-9]{4}-[0-9]{2}-[0-9]{2}")
