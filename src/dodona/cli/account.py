@@ -7,8 +7,10 @@ import json
 from typing import Annotated
 
 import typer
+from rich.markup import escape
 
-from dodona.cli.terminal import AnalystOption, DatasetArgument, JsonOption, make_console, report_errors
+import dodona
+from dodona.cli.terminal import AnalystOption, DatasetArgument, JsonOption, make_table, report_errors, say
 from dodona.errors import printable
 from dodona.numbers import format_percent
 
@@ -16,27 +18,19 @@ from dodona.numbers import format_percent
 def describe(dataset: DatasetArgument, *, analyst: AnalystOption = None, as_json: JsonOption = False) -> None:
     """Show what may be asked: columns and their values, who is protected, the budget and the defaults."""
     with report_errors():
-        import dodona
-
         with dodona.open(dataset, analyst=analyst) as curator:
             description = curator.describe()
         if as_json:
             print(description.to_json())
             return
-        from rich import box
-        from rich.markup import escape
-        from rich.table import Table
 
         from dodona.curator.description import HEADINGS
 
-        table = Table(*HEADINGS, box=box.SIMPLE_HEAD, pad_edge=False)
+        table = make_table(*HEADINGS)
         for row in description.rows:
             table.add_row(*map(escape, row))
-        screen = make_console()
-        screen.print(description.title, style="bold", highlight=False, markup=False)
-        screen.print(table)
-        for sentence in description.sentences:
-            screen.print(sentence, highlight=False, markup=False)
+        say(description.title, style="bold")
+        say(table, *description.sentences)
 
 
 def budget(dataset: DatasetArgument, *, analyst: AnalystOption = None, as_json: JsonOption = False) -> None:
@@ -51,12 +45,9 @@ def budget(dataset: DatasetArgument, *, analyst: AnalystOption = None, as_json: 
             if as_json:
                 print(json.dumps(state_to_json(state) | {"yours": str(left)}))
                 return
-            screen = make_console()
-            for table in state_tables(state, []):
-                screen.print(table)
+            say(*state_tables(state, []))
             if analyst is not None:
-                sentence = f"{printable(analyst)} may still spend {format_percent(left)} of the whole budget."
-                screen.print(sentence, markup=False)
+                say(f"{analyst} may still spend {format_percent(left)} of the whole budget.")
 
 
 def history(
@@ -77,20 +68,10 @@ def history(
         if as_json:
             print(json.dumps([dataclasses.asdict(charge) | {"share": str(charge.share)} for charge in charges]))
             return
-        from rich import box
-        from rich.markup import escape
-        from rich.table import Table
 
-        table = Table("time", "analyst", "share", "answered", "question", box=box.SIMPLE_HEAD, pad_edge=False)
+        table = make_table("time", "analyst", "share", "answered", "question")
         for charge in charges[-last:]:
-            share = format_percent(charge.share)
-            answered = "yes" if charge.answered else "no"
-            table.add_row(
-                charge.time[:19],
-                escape(printable(charge.analyst or "-")),
-                share,
-                answered,
-                escape(shorten(charge.text)),
-            )
-        screen = make_console()
-        screen.print(table if charges else "Nothing was charged yet.")
+            who, answered = printable(charge.analyst or "-"), "yes" if charge.answered else "no"
+            row = charge.time[:19], who, format_percent(charge.share), answered, shorten(charge.text)
+            table.add_row(*map(escape, row))
+        say(table if charges else "Nothing was charged yet.")

@@ -9,10 +9,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from rich.markup import escape
 
+import dodona
 from dodona.answer.rows import Estimate, to_float
 from dodona.cli.terminal import (
     AnalystOption,
@@ -26,14 +28,15 @@ from dodona.cli.terminal import (
     WithinOption,
     YesOption,
     make_console,
+    make_table,
     parse_tolerance,
     read_sql,
     report_errors,
+    say,
 )
 from dodona.errors import InvalidRequest, printable
 
 if TYPE_CHECKING:
-    from rich.console import Console
     from rich.table import Table
 
     from dodona.answer.answer import Answer
@@ -99,23 +102,19 @@ def ask(  # noqa: PLR0913  each is an option
     On a terminal the price is shown first, and you are asked. Elsewhere --max-price holds, or what the dataset says.
     """
     with report_errors():
-        import dodona
-
         check_output(output)
         asking = not yes and sys.stdin.isatty() and sys.stdout.isatty()
         text, accuracy = read_sql(question), parse_tolerance(within)
         with dodona.open(dataset, analyst=analyst) as curator:
-            wish = AskOptions(accuracy, epsilon, confidence, max_price, fresh)
-            most = _agree_on_price(curator, text, wish, key) if asking else max_price
-            answer = curator.ask(
-                text, within=accuracy, epsilon=epsilon, confidence=confidence, max_price=most, fresh=fresh, key=key
-            )
+            wish: dict[str, Any] = {"within": accuracy, "epsilon": epsilon, "confidence": confidence, "fresh": fresh}
+            most = _agree_on_price(curator, text, wish, max_price, key) if asking else max_price
+            answer = curator.ask(text, **wish, max_price=most, key=key)
             if output is not None:
                 write_answer(answer, output)
             if as_json:
                 print(answer.to_json())
             else:
-                show_answer(answer, make_console(), output)
+                show_answer(answer, output)
 
 
 def quote(  # noqa: PLR0913  each is an option
@@ -132,8 +131,6 @@ def quote(  # noqa: PLR0913  each is an option
 ) -> None:
     """Say what a question would cost and how accurate it would be. Nothing is spent."""
     with report_errors():
-        import dodona
-
         with dodona.open(dataset, analyst=analyst) as curator:
             offer = curator.quote(
                 read_sql(question),
@@ -149,32 +146,16 @@ def quote(  # noqa: PLR0913  each is an option
             print(offer)
 
 
-@dataclass(frozen=True, slots=True)
-class AskOptions:
-    """The options of a command that asks a question."""
-
-    within: int | float | str | dict[str, int | float | str] | None
-    epsilon: str | None
-    confidence: float | None
-    max_price: str | None
-    fresh: bool
-
-
-def _agree_on_price(curator: Curator, text: str, wish: AskOptions, key: str | None) -> Fraction | str | None:
+def _agree_on_price(
+    curator: Curator, text: str, wish: dict[str, Any], max_price: str | None, key: str | None
+) -> Fraction | str | None:
     """Show the price and return it if the user agrees: no more than that is charged."""
     desk = curator.desk
     if key is not None and desk.dataset.ledger.receipt(key, analyst=desk.analyst) is not None:
-        return wish.max_price  # already paid for
-    offer = curator.quote(
-        text,
-        within=wish.within,
-        epsilon=wish.epsilon,
-        confidence=wish.confidence,
-        max_price=wish.max_price,
-        fresh=wish.fresh,
-    )
+        return max_price  # already paid for
+    offer = curator.quote(text, **wish, max_price=max_price)
     if offer.price.share == 0 or not offer.affordable:
-        return wish.max_price  # free, or about to be refused with its own message
+        return max_price  # free, or about to be refused with its own message
     expected = ", ".join(map(str, offer.accuracy))
     typer.echo(f"Price: {offer.price}.{f' Expected: {expected}.' if expected else ''} {offer.explanation}")
     if not typer.confirm("Pay it?"):
@@ -183,12 +164,12 @@ def _agree_on_price(curator: Curator, text: str, wish: AskOptions, key: str | No
     return offer.price.share
 
 
-def show_answer(answer: Answer, screen: Console, output: Path | None = None) -> None:
+def show_answer(answer: Answer, output: Path | None = None) -> None:
     """Print an answer: its first rows and columns, a bar for each estimate, and what the numbers mean."""
     from dodona.answer.display import answer_notes
 
-    columns = _count_fitting_columns(answer, screen.width)
-    screen.print(_table(answer, columns))
+    columns = _count_fitting_columns(answer, make_console().width)
+    say(_table(answer, columns))
     hidden = [
         f"{number:,} more {what}"
         for number, what in ((len(answer.rows) - _MOST_ROWS, "rows"), (len(answer.columns) - columns, "columns"))
@@ -196,17 +177,16 @@ def show_answer(answer: Answer, screen: Console, output: Path | None = None) -> 
     ]
     if hidden:
         rest = "Write --output FILE.csv to have everything; asked again it is free." if output is None else ""
-        screen.print(f"… and {' and '.join(hidden)}. {rest}".rstrip(), style="bold", highlight=False, markup=False)
+        say(f"… and {' and '.join(hidden)}. {rest}".rstrip(), style="bold")
     if output is not None:
-        screen.print(f"All {len(answer.rows):,} rows are in {output}.", style="bold", highlight=False, markup=False)
-    for line in answer_notes(answer):
-        screen.print(line, style="dim", highlight=False, markup=False)
+        say(f"All {len(answer.rows):,} rows are in {output}.", style="bold")
+    say(*answer_notes(answer), style="dim")
 
 
-def check_output(output: Path | None) -> Path | None:
+def check_output(output: Path | None) -> None:
     """Validate the output path before anything is charged."""
     if output is None:
-        return None
+        return
     if output.suffix not in _WRITERS:
         raise InvalidRequest(f"--output {str(output)[:200]!r} is no name: it must end in {', '.join(_WRITERS)}.")
     if output.exists() or not output.absolute().parent.is_dir():
@@ -214,7 +194,6 @@ def check_output(output: Path | None) -> Path | None:
         raise InvalidRequest(f"--output {str(output)[:200]!r} is not written: {why}. Write another name.")
     if output.suffix == ".parquet":
         import pyarrow.parquet  # noqa: F401  a missing library is reported before anything is charged
-    return output
 
 
 def write_answer(answer: Answer, output: Path) -> None:
@@ -245,11 +224,7 @@ def _write_json(answer: Answer, output: Path) -> None:
         file.write(f"{answer.to_json()}\n")
 
 
-_WRITERS: dict[str, Callable[[Answer, Path], None]] = {
-    ".csv": _write_csv,
-    ".parquet": _write_parquet,
-    ".json": _write_json,
-}
+_WRITERS = {".csv": _write_csv, ".parquet": _write_parquet, ".json": _write_json}
 
 
 def _count_fitting_columns(answer: Answer, width: int) -> int:
@@ -266,14 +241,11 @@ def _count_fitting_columns(answer: Answer, width: int) -> int:
 
 
 def _table(answer: Answer, columns: int) -> Table:
-    from rich import box
-    from rich.markup import escape
-    from rich.table import Table
 
     from dodona.answer.display import cell_text
     from dodona.answer.rows import Estimate
 
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    table = make_table()
     drawn: dict[int, list[str]] = {}
     width = _BARS // max(1, sum(answer.estimated))
     shown = answer.rows[:_MOST_ROWS]

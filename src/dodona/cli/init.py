@@ -6,8 +6,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.markup import escape
 
-from dodona.cli.terminal import make_console, report_errors
+from dodona.cli.terminal import make_table, report_errors, say
 
 if TYPE_CHECKING:
     from dodona.dataset.draft import Draft
@@ -67,15 +68,11 @@ def init(  # noqa: PLR0913  each is an option
 
 
 def _show(draft: Draft, path: Path) -> None:
-    from rich import box
-    from rich.markup import escape
-    from rich.table import Table
 
     from dodona.dataset.guess import ProposedColumn
 
-    screen = make_console()
-    screen.print(PRIVATE, style="bold yellow", markup=False, highlight=False)
-    table = Table("column", "kind", "in the data", "to review", box=box.SIMPLE_HEAD, pad_edge=False)
+    say(PRIVATE, style="bold yellow")
+    table = make_table("column", "kind", "in the data", "to review")
     for column in draft.columns:
         if isinstance(column, ProposedColumn):
             review = ", ".join(f"{key.name} = {key.text}" for key in column.keys if key.from_data) or "-"
@@ -83,13 +80,11 @@ def _show(draft: Draft, path: Path) -> None:
         else:
             name = column.name if column.name.isprintable() else repr(column.name)
             table.add_row(escape(name), "left out", escape(column.private), escape(column.reason), style="dim")
-    screen.print(table)
+    say(table)
     if draft.place.guessed:
         settings = ", ".join(f"{key} = {getattr(draft.place.form, key)!r}" for key in draft.place.guessed)
-        screen.print(f"The files seem to be written with {settings}.", markup=False, highlight=False)
-    for line in (*_unit(draft), _spending(path)):
-        screen.print(line, markup=False, highlight=False)
-    screen.print(f"\nWritten: {path}. Next:", markup=False, highlight=False)
+        say(f"The files seem to be written with {settings}.")
+    say(*_unit(draft), _spending(path), f"\nWritten: {path}. Next:")
     for command, what in (
         (f"edit {path}", "correct each marked value to what is known without the data"),
         (f"dodona check {path}", "see what the bounds and the cap do to the rows"),
@@ -97,7 +92,7 @@ def _show(draft: Draft, path: Path) -> None:
         (f"dodona ledger create {path}", "once"),
         (f'dodona ask {path} "SELECT count(*) FROM {draft.place.table}"', ""),  # noqa: S608  for people to type
     ):
-        screen.print(f"  {command}{f'    # {what}' if what else ''}", markup=False, highlight=False, soft_wrap=True)
+        say(f"  {command}{f'    # {what}' if what else ''}", soft_wrap=True)
 
 
 def _spending(path: Path) -> str:

@@ -8,14 +8,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.markup import escape
 
 from dodona.cli.terminal import (
     AnalystOption,
     DatasetArgument,
     JsonOption,
     MaxPriceOption,
-    make_console,
+    make_table,
     report_errors,
+    say,
 )
 from dodona.numbers import format_percent
 
@@ -68,21 +70,15 @@ def _publish(  # noqa: PLR0913  each is an option
     if as_json:
         print(json.dumps({"words": found.words, "share": str(found.price)}))
         return
-    make_console().print(f"published: {found.words}", markup=False, highlight=False)
-    make_console().print(
-        f"It took {format_percent(found.price)} of the budget. Offers and answers mention it.", highlight=False
-    )
+    price = format_percent(found.price)
+    say(f"published: {found.words}", f"It took {price} of the budget. Offers and answers mention it.")
 
 
 def _show_check(file: DatasetFile, found: TableCheck, advice: list[str]) -> None:
-    from rich import box
-    from rich.markup import escape
-    from rich.table import Table
 
     from dodona.dataset.check import percentage
 
-    screen = make_console()
-    screen.print(PRIVATE, style="bold yellow", markup=False, highlight=False)
+    say(PRIVATE, style="bold yellow")
     unit = file.schema.unit
     lines = [f"{found.rows:,} rows"]
     if found.people is not None:
@@ -92,20 +88,17 @@ def _show_check(file: DatasetFile, found: TableCheck, advice: list[str]) -> None
             f"{found.cut:,} rows cut ({percentage(found.cut, found.rows)}): a person has more than {unit.rows}",
             f"{found.counting:,} rows count",
         ]
-    for line in lines:
-        screen.print(line, markup=False, highlight=False)
-    table = Table("column", "kind", box=box.SIMPLE_HEAD, pad_edge=False)
+    say(*lines)
+    table = make_table("column", "kind")
     for heading in ("missing", "outside", "below", "above"):
         table.add_column(heading, justify="right")
     for column in found.columns:
         figures = (column.missing, column.outside, column.below, column.above)
         shown = (f"{figure:,} ({percentage(figure, found.rows)})" if figure else "-" for figure in figures)
         table.add_row(escape(column.name), column.kind, *shown)
-    screen.print(table)
-    for line in advice:
-        screen.print(f"- {line}", markup=False, highlight=False)
+    say(table, *(f"- {line}" for line in advice))
     if file.waiting:
-        screen.print("This is a draft: nothing is served before `dodona confirm`.", highlight=False)
+        say("This is a draft: nothing is served before `dodona confirm`.")
 
 
 # --- `dodona confirm`: the owner has reviewed what a draft took from the data. ---
@@ -126,17 +119,12 @@ def confirm(
         if not items:
             typer.echo(f"Nothing in {dataset} waits for a review.")
             return
-        from rich import box
-        from rich.markup import escape
-        from rich.table import Table
 
-        table = Table("line", "what", "value", box=box.SIMPLE_HEAD, pad_edge=False)
+        table = make_table("line", "what", "value")
         for item in items:
             value = "is not in the file any more" if item.value is None else item.value
             table.add_row(str(item.line or ""), escape(item.name), escape(value))
-        screen = make_console()
-        screen.print("These came from the data. Once confirmed, analysts may read them.", highlight=False)
-        screen.print(table)
+        say("These came from the data. Once confirmed, analysts may read them.", table)
         if not yes:
             typer.confirm("Is each of them known without the data, or harmless to tell?", abort=True)
         confirmed(Path(dataset), by=by)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+import dodona
 from dodona.cli.terminal import (
     AnalystOption,
     ConfidenceOption,
@@ -17,12 +18,12 @@ from dodona.cli.terminal import (
     MaxPriceOption,
     SqlArgument,
     WithinOption,
-    make_console,
     parse_tolerance,
     read_sql,
     report_errors,
+    say,
 )
-from dodona.errors import InvalidRequest, printable, printable_json
+from dodona.errors import InvalidRequest, printable_json
 
 if TYPE_CHECKING:
     from dodona.privacy.budget import Price
@@ -52,18 +53,15 @@ def choose(  # noqa: PLR0913  each is an option
     Try: dodona choose stays.toml "SELECT diagnosis, count(*) FROM stays GROUP BY diagnosis" --epsilon 0.1 --count 3
     """
     with report_errors():
-        import dodona
-
         with dodona.open(dataset, analyst=analyst) as curator:
             choice = curator.choose(read_sql(question), epsilon=epsilon, count=count, max_price=max_price, key=key)
         if as_json:
             found = {"names": choice.names, "within": choice.within, "confidence": choice.confidence}
             print(printable_json(json.dumps(found | _price(choice.price), ensure_ascii=False)))
             return
-        for name in choice.names:
-            make_console().print(printable(name), markup=False, highlight=False)
-        _say(f"Each is within {choice.within:.4g} of the best that was left, with probability {choice.confidence:g}.")
-        _say(f"Price: {choice.price}.")
+        say(*choice.names)
+        say(f"Each is within {choice.within:.4g} of the best that was left, with probability {choice.confidence:g}.")
+        say(f"Price: {choice.price}.")
 
 
 def above(  # noqa: PLR0913  each is an option
@@ -84,8 +82,6 @@ def above(  # noqa: PLR0913  each is an option
     dodona above stays.toml 9000 --file months.sql --epsilon 0.1 --alerts 2
     """
     with report_errors():
-        import dodona
-
         listed = _read_questions(questions, file)
         with dodona.open(dataset, analyst=analyst) as curator:
             for question in listed:
@@ -98,7 +94,7 @@ def above(  # noqa: PLR0913  each is an option
                 alarm = watch.ask(question).above
                 found.append((question, alarm))
                 if not as_json:
-                    _say(f"{'above    ' if alarm else 'not above'}  {question}", style="bold" if alarm else "")
+                    say(f"{'above    ' if alarm else 'not above'}  {question}", style="bold" if alarm else "")
         if as_json:
             rows = [{"question": question, "above": is_above} for question, is_above in found]
             document = {"threshold": threshold, "answers": rows, "left_out": len(listed) - len(found)}
@@ -106,9 +102,9 @@ def above(  # noqa: PLR0913  each is an option
             print(printable_json(text))
             return
         if len(found) < len(listed):
-            _say(f"That was the last alert; {len(listed) - len(found)} questions were not asked.")
+            say(f"That was the last alert; {len(listed) - len(found)} questions were not asked.")
         right = f"Counts further than {watch.within:.4g} from {threshold} are all judged right"
-        _say(f"{right}, with probability {watch.confidence:g}. Price: {watch.price}.")
+        say(f"{right}, with probability {watch.confidence:g}. Price: {watch.price}.")
 
 
 def prepare(  # noqa: PLR0913  each is an option
@@ -129,8 +125,6 @@ def prepare(  # noqa: PLR0913  each is an option
     With --dry-run it plans the workload and says its price.
     """
     with report_errors():
-        import dodona
-
         listed, wanted = _read_questions(questions, file), parse_tolerance(within)
         with dodona.open(dataset, analyst=analyst) as curator:
             if dry_run:
@@ -142,9 +136,9 @@ def prepare(  # noqa: PLR0913  each is an option
         if as_json:
             print(json.dumps({"questions": len(listed), "bought": None if dry_run else bought} | _price(price)))
         elif dry_run:
-            _say(f"{len(listed)} questions together: {price}; nothing is spent yet. Mechanism: {bought}.")
+            say(f"{len(listed)} questions together: {price}; nothing is spent yet. Mechanism: {bought}.")
         else:
-            _say(f"{len(listed)} questions are now free. Price: {price}. Bought: {bought}.")
+            say(f"{len(listed)} questions are now free. Price: {price}. Bought: {bought}.")
 
 
 def weights(  # noqa: PLR0913  each is an option
@@ -163,7 +157,6 @@ def weights(  # noqa: PLR0913  each is an option
 ) -> None:
     """Answer very many counts for one charge, by multiplicative weights over some columns."""
     with report_errors():
-        import dodona
         from dodona.curator.watch import single_count_query
         from dodona.curator.weights import cell_weights
 
@@ -185,10 +178,10 @@ def weights(  # noqa: PLR0913  each is an option
             print(json.dumps({"within": within, "confidence": confidence, "answers": rows} | _price(price)))
             return
         for text, one in zip(listed, answers, strict=True):
-            _say(f"{one!s:>16}  {text}")
-        _say(f"All {len(listed)} intervals together hold the exact counts with probability {confidence:g} or more.")
-        _say(opened.advice)
-        _say(f"Price: {price}.")
+            say(f"{one!s:>16}  {text}")
+        say(f"All {len(listed)} intervals together hold the exact counts with probability {confidence:g} or more.")
+        say(opened.advice)
+        say(f"Price: {price}.")
 
 
 def _read_questions(questions: list[str] | None, file: Path | None) -> list[str]:
@@ -210,7 +203,3 @@ def _read_questions(questions: list[str] | None, file: Path | None) -> list[str]
 
 def _price(price: Price) -> dict[str, object]:
     return {"price": {"share": str(price.share), "epsilon": price.epsilon}}
-
-
-def _say(text: str, style: str = "") -> None:
-    make_console().print(printable(text), style=style, markup=False, highlight=False)
