@@ -100,16 +100,10 @@ def _replace_value(lines: list[str], key: str, value: str) -> list[str]:
     start = places.get(("review", key))
     if start is None:
         above = places.get(("review", "from_data"), len(lines))
-        return [
-            *lines[:above],
-            f"{lines[above - 1].partition('=')[0].replace('from_data', key)}= {value}",
-            *lines[above:],
-        ]
-    return [
-        *lines[: start - 1],
-        f"{lines[start - 1].partition('=')[0]}= {value}",
-        *lines[_end_line(lines, start - 1) :],
-    ]
+        new = f"{lines[above - 1].partition('=')[0].replace('from_data', key)}= {value}"
+        return [*lines[:above], new, *lines[above:]]
+    new = f"{lines[start - 1].partition('=')[0]}= {value}"
+    return [*lines[: start - 1], new, *lines[_end_line(lines, start - 1) :]]
 
 
 def _end_line(lines: list[str], start: int) -> int:

@@ -84,10 +84,8 @@ def publish(
         if earlier:
             return PublishedLeftOut(earlier, Fraction(0))
         open_source(file, ledger.cap_key, owner=True).close()  # checks that the rows are still those of the version
-        event, source = (
-            measurement.event(one),
-            LeftOutSource(file.schema, inspect_dataset_file(file), version=file.version),
-        )
+        event = measurement.event(one)
+        source = LeftOutSource(file.schema, inspect_dataset_file(file), version=file.version)
         schema = replace(file.schema, unit=one)  # each person is one row of that table
         dataset = Dataset(name=file.dataset, schema=schema, source=source, ledger=ledger, default=default)
         purchase = Purchase(

@@ -177,9 +177,8 @@ def _make_names_distinct(columns: list[Guess]) -> tuple[Guess, ...]:
         own = column
         if isinstance(column, ProposedColumn) and column.renamed:
             numbered = (f"{column.name}_{number}" for number in itertools.count(2))
-            name = next(
-                text for text in (column.name, *itertools.islice(numbered, MOST_GROUPS)) if text.casefold() not in taken
-            )
+            names = (column.name, *itertools.islice(numbered, MOST_GROUPS))
+            name = next(text for text in names if text.casefold() not in taken)
             own = replace(column, name=name)
             taken.add(name.casefold())
         elif isinstance(column, ProposedColumn) and column.name.casefold() in seen:
@@ -195,15 +194,8 @@ def _find_person_column(profiles: list[ColumnProfile]) -> str | None:
 
     If each value has only one row, a row and a person are the same, and protecting rows is simpler.
     """
-    several = [
-        profile
-        for profile in profiles
-        if is_id(profile.name)
-        and profile.name.isprintable()
-        and profile.held.form is not None
-        and profile.different > 0
-        and profile.present > _ONE_ROW_EACH * profile.different
-    ]
+    named = [own for own in profiles if is_id(own.name) and own.name.isprintable() and own.held.form is not None]
+    several = [own for own in named if own.different > 0 and own.present > _ONE_ROW_EACH * own.different]
     likely = [profile for profile in several if is_person(profile.name)]
     many = [profile for profile in several if profile.different > MOST_GROUPS]
     return max(likely or many, key=lambda profile: profile.different).name if likely or many else None
@@ -222,13 +214,8 @@ def _propose_unit(table: Inspection, person: str | None, wishes: DraftOptions, s
     if rows is None:  # the less the rows reveal, the likelier a small cap
         rows = CAPS[draw_candidate(cap_scores(rows_per_person(table, person)), CAPS, scale=CAP_SCALE)]
     capped = DraftKey("rows", str(rows), from_data=wishes.rows is None)
-    return (
-        DraftKey("protects", '"person"'),
-        DraftKey("id", quote_toml(person), from_data=wishes.id is None),
-        capped,
-        neighbours,
-        known,
-    )
+    identified = DraftKey("id", quote_toml(person), from_data=wishes.id is None)
+    return DraftKey("protects", '"person"'), identified, capped, neighbours, known
 
 
 def _propose_delta(size: int) -> str:

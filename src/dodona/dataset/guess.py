@@ -199,9 +199,8 @@ def guess_column(table: Inspection, profile: ColumnProfile) -> Guess:
     if isinstance(found, OmittedColumn) or is_name(profile.name):
         return found
     kind, *rest = found.keys
-    return replace(
-        found, name=plain_name(profile.name), keys=(kind, DraftKey("source", quote_toml(profile.name)), *rest)
-    )
+    source = DraftKey("source", quote_toml(profile.name))
+    return replace(found, name=plain_name(profile.name), keys=(kind, source, *rest))
 
 
 def plain_name(text: str) -> str:
@@ -266,9 +265,8 @@ def quote_toml(text: str) -> str:
 
 
 def _guess_boolean(profile: ColumnProfile, private: str, *, from_data: bool) -> ProposedColumn:
-    return ProposedColumn(
-        name=profile.name, kind="boolean", keys=(DraftKey("kind", '"boolean"', from_data=from_data),), private=private
-    )
+    keys = (DraftKey("kind", '"boolean"', from_data=from_data),)
+    return ProposedColumn(name=profile.name, kind="boolean", keys=keys, private=private)
 
 
 def _guess_date(profile: ColumnProfile, days: DateProfile) -> ProposedColumn:
@@ -296,9 +294,8 @@ def _guess_numeric(profile: ColumnProfile, numbers: NumberProfile) -> ProposedCo
         least = numbers.inner[0] if least in codes else least
         most = numbers.inner[1] if most in codes else most
         listed = " and ".join(format_decimal(code) for code in codes)
-        private += (
-            f"; {listed} may stand for no answer, and would count as the nearest bound: take them out of the data"
-        )
+        instead = "would count as the nearest bound: take them out of the data"
+        private += f"; {listed} may stand for no answer, and {instead}"
     lower, upper = round_bounds(least, most, whole=whole)
     if whole and upper - lower < MOST_VALUES:
         points = (
@@ -340,10 +337,8 @@ def _guess_category(table: Inspection, profile: ColumnProfile) -> Guess:
     labels = [text for place, (text, _) in enumerate(found) if place not in wrong]
     if not labels:
         return OmittedColumn(name=profile.name, reason="none of its texts may be a label")
-    keys = (
-        DraftKey("kind", '"category"'),
-        DraftKey("labels", f"[{', '.join(map(quote_toml, labels))}]", from_data=True),
-    )
+    listed = f"[{', '.join(map(quote_toml, labels))}]"
+    keys = DraftKey("kind", '"category"'), DraftKey("labels", listed, from_data=True)
     rare = [text for place, (text, times) in enumerate(found) if times < _RARE and place not in wrong]
     parts = [f"{len(labels)} label{'s' * (len(labels) != 1)}"]
     if wrong:

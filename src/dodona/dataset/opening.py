@@ -124,14 +124,12 @@ def check_files_version(file: DatasetFile, key: bytes) -> bool:
     from dodona.engines.files import list_files, pattern_base
 
     files, further = list_files(file.rows), file.form.digest
-    folders = (
-        {name: folder_partitions(name, pattern_base(file.rows)) for name in files} if file.kind == "parquet" else {}
-    )
+    base, divided = pattern_base(file.rows), files if file.kind == "parquet" else ()
+    folders = {name: folder_partitions(name, base) for name in divided}
     if any(folders.values()):  # a partition folder's name is a value of its rows
         further = json.dumps(sorted((own, fingerprint_files(name)) for name, own in folders.items()))
-    return _check_version(
-        _versions_path(file), file.schema, file.version, fingerprint_files(files, further=further), key
-    )
+    found = fingerprint_files(files, further=further)
+    return _check_version(_versions_path(file), file.schema, file.version, found, key)
 
 
 def check_source_version(file: DatasetFile, source: Fingerprinted, key: bytes) -> bool:
@@ -409,9 +407,8 @@ def keep_rows(path: str | Path, /, *, url: str | None = None) -> str:
             cast("PostgresSource", source).keep_rows(address, where, key=key, timeout=file.timeout)
     finally:
         source.close()
-    _check_held_source(
-        file, _open_server(file, key, where), key, owner=True
-    ).close()  # verifies that what was written can be read
+    written = _check_held_source(file, _open_server(file, key, where), key, owner=True)  # it can be read
+    written.close()
     return where
 
 

@@ -121,11 +121,9 @@ def _block_json(block: Block) -> JsonValue:
 
 
 def _predicate_json(predicate: Predicate) -> JsonValue:
-    if type(predicate) is Among:  # the common case, and cheaper than pattern matching
-        return f"{predicate.attribute}:{predicate.codes:x}"
     match predicate:
-        case Among(name, _, codes):
-            return f"{name}:{codes:x}"
+        case Among():
+            return f"{predicate.attribute}:{predicate.codes:x}"
         case Jointly(names, _, codes):
             return {"jointly": list(names), "bits": f"{codes:x}"}
         case And(parts):
@@ -150,9 +148,7 @@ def _weight_json(weight: Weight) -> JsonValue:
         case ValueWeight(name, _, offset, factor, power):
             return {"value": name, "offset": offset, "factor": factor, "power": power}
         case weights.CaseWeight(branches, otherwise):
-            cases: list[JsonValue] = [
-                [_predicate_json(predicate), _weight_json(branch)] for predicate, branch in branches
-            ]
+            cases: list[JsonValue] = [[_predicate_json(where), _weight_json(branch)] for where, branch in branches]
             return {"cases": cases, "otherwise": _weight_json(otherwise)}
         case PeopleWeight():
             return _PEOPLE
@@ -194,31 +190,19 @@ class _JsonReader:
                 return Or(tuple([self.predicate(part) for part in _require_list(parts)]))
         if isinstance(found, dict) and found.keys() == {"jointly", "bits"}:
             names = tuple([_require_label(name) for name in _require_list(found["jointly"])])
-            return Jointly(
-                names,
-                tuple([self._domain[name].cells for name in names]),
-                _parse_bits(_require_label(found["bits"])),
-            )
+            shape = tuple([self._domain[name].cells for name in names])
+            return Jointly(names, shape, _parse_bits(_require_label(found["bits"])))
         raise _invalid_json(found, "a predicate is name:bits, jointly with bits, and, or")
 
     def key(self, found: object) -> Key:
         match found:
             case {"column": str(name), **other} if other.keys() <= {"cuts"}:
                 attribute = self._domain[name]
-                cuts = (
-                    tuple(map(_require_integer, _require_list(other["cuts"])))
-                    if other
-                    else tuple(range(attribute.size))
-                )
-                return Partition.cut(attribute, cuts)
+                cuts = map(_require_integer, _require_list(other["cuts"])) if other else range(attribute.size)
+                return Partition.cut(attribute, tuple(cuts))
             case {"cases": cases, "otherwise": str(otherwise), **other} if not other:
-                return CaseKey(
-                    tuple(
-                        (_require_label(one), self.predicate(two))
-                        for one, two in map(_require_pair, _require_list(cases))
-                    ),
-                    otherwise,
-                )
+                pairs = map(_require_pair, _require_list(cases))
+                return CaseKey(tuple((_require_label(one), self.predicate(two)) for one, two in pairs), otherwise)
             case _:
                 raise _invalid_json(found, "a key is column with cuts, or cases with otherwise")
 
@@ -229,17 +213,10 @@ class _JsonReader:
             case str() if found == _PEOPLE:
                 return PeopleWeight()
             case {"value": str(name), "offset": offset, "factor": factor, "power": power, **other} if not other:
-                return ValueWeight(
-                    name,
-                    self._domain[name].size,
-                    _require_integer(offset),
-                    _require_integer(factor),
-                    _require_integer(power),
-                )
+                return ValueWeight(name, self._domain[name].size, *map(_require_integer, (offset, factor, power)))
             case {"cases": cases, "otherwise": otherwise, **other} if not other:
-                branches = (
-                    (self.predicate(one), self.weight(two)) for one, two in map(_require_pair, _require_list(cases))
-                )
+                pairs = map(_require_pair, _require_list(cases))
+                branches = ((self.predicate(one), self.weight(two)) for one, two in pairs)
                 return weights.CaseWeight(tuple(branches), self.weight(otherwise))
             case _:
                 raise _invalid_json(found, "a weight is a whole number, a value, or cases with otherwise")
@@ -409,9 +386,8 @@ def _table_text(table: Integers | Booleans, number: int, classes: Mapping[str, t
         return "nothing"
     if found == 1:  # so each attribute has two classes: the box and the rest
         (place,) = np.argwhere(table)
-        sets = (
-            f"{name}:{_class_mask(own, int(code)):x}" for (name, own), code in zip(classes.items(), place, strict=True)
-        )
+        cells = zip(classes.items(), place, strict=True)
+        sets = (f"{name}:{_class_mask(own, int(code)):x}" for (name, own), code in cells)
         return f"box {number * int(table[tuple(place)])} {' '.join(sets)}"
     spelled = " ".join([f"{name}:{_classes_text(own)}" for name, own in classes.items()])
     return f"table {spelled} {_hash_table(table, number)}"

@@ -61,9 +61,8 @@ def comparison_mask(attribute: Attribute, operator: str, value: LiteralValue) ->
             return _category_mask(attribute, operator, value)
         case Boolean():
             if not isinstance(value, bool):
-                raise InvalidArgument(
-                    attribute.name, value, f"{attribute.name} holds true and false; write one of them"
-                )
+                accepted = f"{attribute.name} holds true and false; write one of them"
+                raise InvalidArgument(attribute.name, value, accepted)
             return _order_mask(attribute, operator, Fraction(value))
         case Date():
             return _order_mask(attribute, operator, _days_above_lower(attribute, operator, value))
@@ -103,9 +102,8 @@ def require_special_cell(attribute: Attribute, cell: str) -> int:
     """Return the bit of `<missing>` or `<outside>`; refuses an attribute without such a cell."""
     found = special_cell_mask(attribute, cell)
     if not found:
-        accepted = (
-            f"{attribute.name} has no {cell}; what is missing or not declared {describe_undeclared_value(attribute)}"
-        )
+        instead = describe_undeclared_value(attribute)
+        accepted = f"{attribute.name} has no {cell}; what is missing or not declared {instead}"
         raise InvalidArgument(attribute.name, cell, accepted)
     return found
 
@@ -190,10 +188,8 @@ def _days_above_lower(attribute: Date, operator: str, value: LiteralValue) -> Fr
         accepted = f"{attribute.name} holds days; write one such as '{attribute.lower.isoformat()}'"
         raise InvalidArgument(attribute.name, value, accepted)
     if operator in {EQUAL, UNEQUAL} and not attribute.lower <= day <= attribute.upper:
-        span = f"from {attribute.lower} to {attribute.upper}"
-        raise InvalidArgument(
-            attribute.name, str(day), f"write a day {span}; any other {describe_undeclared_value(attribute)}"
-        )
+        span, other = f"from {attribute.lower} to {attribute.upper}", describe_undeclared_value(attribute)
+        raise InvalidArgument(attribute.name, str(day), f"write a day {span}; any other {other}")
     return Fraction((day - attribute.lower).days)
 
 

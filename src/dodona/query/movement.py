@@ -240,19 +240,13 @@ def product_size(codes: AxisCodes) -> int:
 
 def broadcast_codes(codes: AxisCodes) -> dict[str, Integers]:
     """Return the codes in shapes that broadcast to their product."""
-    axes = {}
-    for place, (name, own) in enumerate(codes.items()):
-        axes[name] = own.reshape([-1 if other == place else 1 for other in range(len(codes))])
-    return axes
+    return {name: own.reshape([-1 if other == name else 1 for other in codes]) for name, own in codes.items()}
 
 
 def _add_predicate(predicate: Predicate, found: dict[str, AttributeUse]) -> None:
     match predicate:
         case Among(name, _, codes):
-            trait = found.get(name)
-            if trait is None:
-                trait = found[name] = AttributeUse()
-            trait.masks.add(codes)
+            found.setdefault(name, AttributeUse()).masks.add(codes)
         case Jointly(names, shape, codes):
             for name, own in zip(names, axis_classes(shape, codes), strict=True):
                 found.setdefault(name, AttributeUse()).masks.update(separating_sets(own))
@@ -312,9 +306,8 @@ def _first_codes(number: int, trait: AttributeUse) -> Integers:
 def _merge_runs(runs: Integers, number: int, trait: AttributeUse) -> tuple[Integers, Integers]:
     """Return the first run of each atom, and the atom of each run."""
     columns = [unpack_bits(mask, number)[runs].astype(np.int64) for mask in trait.masks]
-    columns += [
-        np.searchsorted(np.asarray(p.cuts), runs, side="right") + 2 * (runs >= p.size) * runs for p in trait.partitions
-    ]
+    parts = ((np.asarray(own.cuts), own.size) for own in trait.partitions)
+    columns += [np.searchsorted(cuts, runs, side="right") + 2 * (runs >= size) * runs for cuts, size in parts]
     if not columns:
         return np.zeros(1, dtype=np.int64), np.zeros(len(runs), dtype=np.int64)
     _, firsts, inverse = np.unique(np.stack(columns), axis=1, return_index=True, return_inverse=True)
@@ -471,10 +464,8 @@ def _pairwise_movement(stack: Stack, codes: AxisCodes) -> Movement | None:
 def _signatures(stack: Stack, codes: AxisCodes) -> tuple[Integers, Integers]:
     """Return the weight and the group of each cell, one row per block; a weight of 0 belongs to no group."""
     axes, shape = broadcast_codes(codes), [len(own) for own in codes.values()]
-    weights = [
-        boxes.members(codes).astype(np.int64) * np.array(boxes.numbers, dtype=np.int64)[:, None]
-        for boxes in stack.boxes
-    ]
+    members = [(boxes.members(codes).astype(np.int64), boxes.numbers) for boxes in stack.boxes]
+    weights = [own * np.array(numbers, dtype=np.int64)[:, None] for own, numbers in members]
     groups = [np.zeros_like(one) for one in weights]
     for block in stack.rest:
         weights.append(np.broadcast_to(block_weights(block, axes), shape).reshape(1, -1))

@@ -185,6 +185,7 @@ class Or(_Algebra):
 
 
 Predicate = Among | Jointly | And | Or
+_Junction = type[And | Or]
 EVERYTHING = And(())
 NOTHING = Or(())
 
@@ -315,10 +316,7 @@ def _simplify_among(part: Among) -> Predicate:
 
 
 def _combine(
-    parts: Iterable[Predicate],
-    outer: type[And | Or],
-    inner: type[And | Or],
-    merge: Callable[[int, int], int],
+    parts: Iterable[Predicate], outer: _Junction, inner: _Junction, merge: Callable[[int, int], int]
 ) -> Predicate:
     """Combine parts under `outer`: flatten, merge sets, drop duplicates and implied parts, sort."""
     sets: dict[str, Among] = {}
@@ -341,9 +339,8 @@ def _combine(
         if len(alike) > 1:
             for part in alike:
                 del rest[part]
-            merged = simplify_combinations(
-                Jointly(alike[0].names, alike[0].shape, reduce(merge, (one.codes for one in alike)))
-            )
+            codes = reduce(merge, (one.codes for one in alike))
+            merged = simplify_combinations(Jointly(alike[0].names, alike[0].shape, codes))
             return _combine((*sets.values(), *rest, merged), outer, inner, merge)
     found = [_simplify_among(part) for part in sets.values()]
     whole = inner(())  # absorbs all else: nothing in a conjunction, everything in a disjunction
@@ -394,9 +391,8 @@ def among_combinations(attributes: Sequence[Attribute], members: Booleans | Iter
     table = _membership_table(shape, members)
     order = sorted(range(len(names)), key=names.__getitem__)
     codes = pack_bits(table.transpose(order))
-    return simplify_combinations(
-        Jointly(tuple(names[place] for place in order), tuple(shape[place] for place in order), codes)
-    )
+    ordered = tuple(names[place] for place in order), tuple(shape[place] for place in order)
+    return simplify_combinations(Jointly(*ordered, codes))
 
 
 def combination_shape(attributes: Sequence[Attribute]) -> tuple[int, ...]:

@@ -180,9 +180,8 @@ class QueryValidator:
         """Refuse combinations of cells that do not fit the attributes."""
         names, shape = predicate.names, predicate.shape
         if not names or any(before >= after for before, after in pairwise(names)) or len(shape) != len(names):
-            raise InvalidArgument(
-                f"blocks[{self.place}]", names, "write attributes in the order of their names, each once"
-            )
+            accepted = "write attributes in the order of their names, each once"
+            raise InvalidArgument(f"blocks[{self.place}]", names, accepted)
         for name, number in zip(names, shape, strict=True):
             if number != (self._cells.get(name) or self._counted(name)):
                 raise self._other(name, f"{number} cells")
@@ -414,10 +413,8 @@ def column_weight(attribute: Attribute, *, centre: Fraction = Fraction(0), power
     if found is None:
         raise InvalidArgument("column", attribute.name, f"a {attribute.kind} has no sum; name a column of numbers")
     lower, step = found[0] - centre, found[1]
-    unit = Fraction(
-        math.gcd(lower.numerator * step.denominator, step.numerator * lower.denominator),
-        lower.denominator * step.denominator,
-    )
+    common = math.gcd(lower.numerator * step.denominator, step.numerator * lower.denominator)
+    unit = Fraction(common, lower.denominator * step.denominator)
     weight = ValueWeight(attribute.name, attribute.size, int(lower / unit), int(step / unit), power)
     return weight, unit**power
 
@@ -439,10 +436,8 @@ def group_numbers(keys: Iterable[Key], axes: Axes) -> Integers:
 def product_axes(domain: Domain, names: Iterable[str]) -> dict[str, Integers]:
     """Return the codes of all cells of a product of attributes, in shapes that broadcast to it."""
     ordered = sorted(names)
-    return {
-        name: np.arange(domain[name].cells, dtype=np.int64).reshape([-1 if other == name else 1 for other in ordered])
-        for name in ordered
-    }
+    shapes = {name: [-1 if other == name else 1 for other in ordered] for name in ordered}
+    return {name: np.arange(domain[name].cells, dtype=np.int64).reshape(shape) for name, shape in shapes.items()}
 
 
 def product_shape(domain: Domain, names: Iterable[str]) -> tuple[int, ...]:
@@ -469,9 +464,8 @@ def _label_weights(domain: Domain, weight: Mapping[str, Mapping[LiteralValue, in
         bit = require_special_cell(attribute, str(label)) if named else comparison_mask(attribute, EQUAL, label)
         counted = to_integer(number, argument=f"weight of {label}", lower=-LARGEST_WEIGHT, upper=LARGEST_WEIGHT)
         codes[counted] = codes.get(counted, 0) | bit
-    branches = tuple(
-        (among_mask(attribute, bits), ConstantWeight(counted)) for counted, bits in sorted(codes.items()) if counted
-    )
+    listed = ((bits, counted) for counted, bits in sorted(codes.items()) if counted)
+    branches = tuple((among_mask(attribute, bits), ConstantWeight(counted)) for bits, counted in listed)
     return CaseWeight(branches, ConstantWeight(0))
 
 

@@ -288,9 +288,7 @@ def _encode_labels(attribute: Category, values: NDArray[Any]) -> Codes:
     """Look texts up in a table; other values take the slow path."""
     table = {text: code for code, text in enumerate(attribute.labels)}
     _, other = fallback_codes(attribute)
-    found = (
-        table.get(value, other) if type(value) is str else encode_value(attribute, value) for value in values.tolist()
-    )
+    found = (table.get(own, other) if type(own) is str else encode_value(attribute, own) for own in values.tolist())
     return np.fromiter(found, dtype=np.int64, count=len(values))
 
 
@@ -299,12 +297,11 @@ def _encode_objects(attribute: Attribute, values: NDArray[Any]) -> Codes:
     known: dict[str, int] = {}
     codes = np.empty(len(values), dtype=np.int64)
     for place, value in enumerate(values.tolist()):
-        if type(value) is str:
-            code = known.get(value)
-            if code is None:
-                code = known[value] = encode_value(attribute, value)
-        else:
+        code = known.get(value) if type(value) is str else None
+        if code is None:
             code = encode_value(attribute, value)
+            if type(value) is str:
+                known[value] = code
         codes[place] = code
     return codes
 

@@ -147,10 +147,8 @@ def _read_number(column: TomlTable, name: str) -> Attribute | None:
     column.has("bins")
     if lower is None or upper is None or step is None:
         return None
-    example = 'bins = ["0", "1", "7", "365"]'
-    return _read_bins(
-        column, lambda bins: Number(name, lower, upper, step, bins, **_read_common_fields(column)), example
-    )
+    common, example = _read_common_fields(column), 'bins = ["0", "1", "7", "365"]'
+    return _read_bins(column, lambda bins: Number(name, lower, upper, step, bins, **common), example)
 
 
 def _read_date(column: TomlTable, name: str) -> Attribute | None:

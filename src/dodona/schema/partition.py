@@ -23,6 +23,7 @@ from dodona.schema.attributes import (
     Category,
     Label,
     code_label,
+    set_fields,
 )
 
 
@@ -48,14 +49,12 @@ class Partition:
         """Refuse groups that miss a value or overlap."""
         firsts = np.asarray(self.cuts, dtype=np.int64)
         if not firsts.size or firsts[0] != 0 or firsts[-1] >= self.size or np.any(firsts[1:] <= firsts[:-1]):
-            raise InvalidArgument(
-                "cuts", self.cuts, f"write the first code of each group: 0, then rising, < {self.size}"
-            )
+            accepted = f"write the first code of each group: 0, then rising, < {self.size}"
+            raise InvalidArgument("cuts", self.cuts, accepted)
         if self.further not in {0, 2}:
             raise InvalidArgument("further", self.further, "write 2, or 0 where the attribute has no such cells")
-        object.__setattr__(self, "groups", len(self.cuts) + self.further)
-        object.__setattr__(self, "cells", self.size + self.further)
-        object.__setattr__(self, "single", len(self.cuts) == self.size)
+        groups, cells = len(self.cuts) + self.further, self.size + self.further
+        set_fields(self, groups=groups, cells=cells, single=len(self.cuts) == self.size)
 
     @classmethod
     def of(cls, attribute: Attribute) -> Self:
@@ -107,9 +106,8 @@ def group_label(partition: Partition, attribute: Attribute, group: int) -> Label
     if after == first + 1:
         return low
     if isinstance(low, Fraction):
-        return _interval_label(
-            low, code_label(attribute, min(after, partition.size - 1)), closed=after == partition.size
-        )
+        end = code_label(attribute, min(after, partition.size - 1))
+        return _interval_label(low, end, closed=after == partition.size)
     high = code_label(attribute, after - 1)
     if isinstance(low, dt.date) and isinstance(high, dt.date):
         return _date_span_label(low, high)

@@ -23,6 +23,7 @@ from dodona.schema.attributes import (
     Date,
     Integer,
     Number,
+    set_fields,
     source_column_name,
     validate_table_name,
 )
@@ -54,11 +55,9 @@ class Domain:
     def __post_init__(self) -> None:
         """Refuse duplicate names."""
         listed = tuple(self.attributes)
-        object.__setattr__(self, "attributes", listed)
-        object.__setattr__(self, "names", tuple([attribute.name for attribute in listed]))
-        object.__setattr__(self, "shape", tuple([attribute.cells for attribute in listed]))
-        object.__setattr__(self, "size", math.prod(self.shape))
-        object.__setattr__(self, "by_name", _ByName(zip(self.names, listed, strict=True)))
+        names, shape = tuple([own.name for own in listed]), tuple([own.cells for own in listed])
+        by_name = _ByName(zip(names, listed, strict=True))
+        set_fields(self, attributes=listed, names=names, shape=shape, size=math.prod(shape), by_name=by_name)
         if len({name.casefold() for name in self.names}) != len(listed):
             raise InvalidArgument("attributes", self.names, "write each name once; capitals make no difference")
 
@@ -133,17 +132,16 @@ class Unit:
 
     def __init__(self, *, neighbours: Neighbours | str, size: int, id: str | None = None, rows: int = 1) -> None:  # noqa: A002
         """Take a cap on rows only together with the person column."""
-        object.__setattr__(self, "neighbours", _parse_neighbours(neighbours))
-        object.__setattr__(self, "size", to_integer(size, argument="size", lower=1, upper=LARGEST_SIZE))
-        object.__setattr__(self, "id", id)
-        object.__setattr__(self, "rows", to_integer(rows, argument="rows", lower=1, upper=MOST_ROWS))
+        set_fields(self, neighbours=_parse_neighbours(neighbours), id=id)
+        set_fields(self, size=to_integer(size, argument="size", lower=1, upper=LARGEST_SIZE))
+        set_fields(self, rows=to_integer(rows, argument="rows", lower=1, upper=MOST_ROWS))
         if id is None and self.rows != 1:
             raise InvalidArgument("rows", rows, "leave it out, or name the column of people as id")
         if id is not None and (type(id) is not str or not id.isprintable() or not 0 < len(id) <= _LONGEST_ID):
             raise InvalidArgument("id", id, "write the name of the column that tells people apart")
         counted = f"at most {self.rows:,} rows count" if self.rows > 1 else "one row counts"
-        object.__setattr__(self, "about", "" if id is None else f"Of each person {counted}.")
-        object.__setattr__(self, "fixed", self.neighbours is Neighbours.REPLACE and id is None)
+        fixed = self.neighbours is Neighbours.REPLACE and id is None
+        set_fields(self, about="" if id is None else f"Of each person {counted}.", fixed=fixed)
 
     @classmethod
     def each_row(cls, neighbours: Neighbours | str, *, size: int = 1) -> Self:
@@ -204,16 +202,12 @@ class Schema:
 
     def canonical(self) -> str:
         """Return the canonical text that the digest hashes. It is permanent: ledgers depend on it."""
+        unit = self.unit
         written = {
             "format": 1,
             "table": self.table,
             "columns": [_canonical_attribute(attribute) for attribute in self.domain],
-            "unit": {
-                "neighbours": self.unit.neighbours.value,
-                "size": self.unit.size,
-                "id": self.unit.id,
-                "rows": self.unit.rows,
-            },
+            "unit": {"neighbours": unit.neighbours.value, "size": unit.size, "id": unit.id, "rows": unit.rows},
         }
         return json.dumps(written, sort_keys=True, ensure_ascii=True, separators=(",", ":"))
 
