@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import date
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, assert_never
+from typing import TYPE_CHECKING, Any, Literal, assert_never
 
 from dodona.answer.bands import linear_form
 from dodona.answer.derived import DerivedValues, Evidence
@@ -20,7 +20,7 @@ from dodona.answer.laws import (
     describe_noise,
     describe_noises,
 )
-from dodona.answer.measured import KeyValue, Noise
+from dodona.answer.measured import Noise
 from dodona.answer.rows import Estimate, EstimateValue, decimal_places, displayed_columns, format_number, key_order
 from dodona.errors import InvalidRequest, printable, printable_json
 from dodona.numbers import format_decimal
@@ -320,20 +320,16 @@ def to_pandas(answer: Answer, *, typed: bool = False) -> pd.DataFrame:
         import pandas as pd
     except ModuleNotFoundError as error:
         raise InvalidRequest("A pandas frame needs pandas: install dodona[frames].") from error
-    labels, estimates = _labels(answer), _estimates(answer)
-    values = _values(answer) if typed else {}
     found: dict[str, pd.Series] = {}
-    for name in _order(answer):
-        if name in values:
-            found[name] = _series(pd, values[name])
-        elif name in labels:
-            found[name] = pd.Series([_plain_value(label) for label in labels[name]], dtype=object)
+    for name, kind, values in _columns(answer, typed=typed, spell=_plain_value):
+        if kind == "key":
+            found[name] = _series(pd, values)
         else:
-            found[name] = pd.Series(estimates[name])
+            found[name] = pd.Series(values, dtype=object) if kind == "label" else pd.Series(values)
     return pd.DataFrame(found)
 
 
-def _series(pd: Any, values: list[KeyValue]) -> pd.Series:  # noqa: ANN401  the module, which need not be installed
+def _series(pd: Any, values: list[PlainValue]) -> pd.Series:  # noqa: ANN401  the module, which need not be installed
     """Return keys in the pandas type that supports missing values."""
     known = [value for value in values if value is not None]
     if known and all(isinstance(value, bool) for value in known):
@@ -366,10 +362,26 @@ def plain_columns(answer: Answer, *, typed: bool = False) -> dict[str, list[Plai
 
     With `typed`, keys are typed values, and None if missing.
     """
-    labels, estimates = _labels(answer), _estimates(answer)
-    texts: dict[str, list[PlainValue]] = {name: [*map(label_text, column)] for name, column in labels.items()}
-    found = texts | estimates | (_values(answer) if typed else {})
-    return {name: found[name] for name in _order(answer)}
+    return {name: values for name, _, values in _columns(answer, typed=typed, spell=label_text)}
+
+
+def _columns(
+    answer: Answer, *, typed: bool, spell: Callable[[Label], PlainValue]
+) -> Iterator[tuple[str, Literal["key", "label", "estimate"], list[PlainValue]]]:
+    """Yield each column's name, kind and values; an estimate is three columns: the value and both ends."""
+    order, shown = key_order(answer.question), displayed_columns(answer.question)
+    for number, name, estimated in _names(answer):
+        cells, expression = [row.cells[number] for row in answer.rows], shown[number].expression
+        if estimated:
+            known = [cell for cell in cells if isinstance(cell, Estimate)]
+            yield name, "estimate", _unify_types([cell.value for cell in known])
+            yield f"{name}_low", "estimate", _unify_types([cell.low for cell in known])
+            yield f"{name}_high", "estimate", _unify_types([cell.high for cell in known])
+        elif typed and isinstance(expression, KeyLabel):
+            place = order.index(expression.key)
+            yield name, "key", [row.values[place] for row in answer.rows]  # noqa: PD011  a row of ours
+        else:
+            yield name, "label", [spell(cell) for cell in cells if not isinstance(cell, Estimate)]
 
 
 def _names(answer: Answer) -> list[tuple[int, str, bool]]:
@@ -383,44 +395,6 @@ def _names(answer: Answer) -> list[tuple[int, str, bool]]:
             free = f"{name}_{times}"
         taken |= {free, f"{free}_low", f"{free}_high"} if estimated else {free}
         found.append((number, free, estimated))
-    return found
-
-
-def _order(answer: Answer) -> list[str]:
-    ends = {True: ("", "_low", "_high"), False: ("",)}
-    return [f"{name}{end}" for _, name, estimated in _names(answer) for end in ends[estimated]]
-
-
-def _labels(answer: Answer) -> dict[str, list[Label]]:
-    found: dict[str, list[Label]] = {}
-    for number, name, estimated in _names(answer):
-        if not estimated:
-            cells = (row.cells[number] for row in answer.rows)
-            found[name] = [cell for cell in cells if not isinstance(cell, Estimate)]
-    return found
-
-
-def _values(answer: Answer) -> dict[str, list[KeyValue]]:
-    """Return the typed values of the displayed keys, by column name."""
-    order, shown = key_order(answer.question), displayed_columns(answer.question)
-    found: dict[str, list[KeyValue]] = {}
-    for number, name, _ in _names(answer):
-        expression = shown[number].expression
-        if isinstance(expression, KeyLabel):
-            place = order.index(expression.key)
-            found[name] = [row.values[place] for row in answer.rows]  # noqa: PD011  a row of ours
-    return found
-
-
-def _estimates(answer: Answer) -> dict[str, list[PlainValue]]:
-    """Return three columns for each estimate: the value, and the ends of its interval."""
-    found: dict[str, list[PlainValue]] = {}
-    for number, name, estimated in _names(answer):
-        if estimated:
-            cells = [cell for row in answer.rows if isinstance(cell := row.cells[number], Estimate)]
-            found[name] = _unify_types([cell.value for cell in cells])
-            found[f"{name}_low"] = _unify_types([cell.low for cell in cells])
-            found[f"{name}_high"] = _unify_types([cell.high for cell in cells])
     return found
 
 

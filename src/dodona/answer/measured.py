@@ -21,18 +21,15 @@ from dodona.privacy.additive_noise import Gaussian, Laplace
 from dodona.query.predicate import (
     EVERYTHING,
     NOTHING,
-    Among,
-    And,
-    Jointly,
     Predicate,
+    allowed_codes,
     complement,
     conjunction,
-    project_bits,
     unpack_bits,
 )
 from dodona.query.query import Key
 from dodona.query.question import Question, ReadAs
-from dodona.schema.attributes import MISSING, OUTSIDE, Attribute, Category, Label, code_label
+from dodona.schema.attributes import MISSING, OUTSIDE, Category, Label, code_label
 from dodona.schema.partition import Partition, group_label
 from dodona.schema.schema import Domain
 
@@ -110,7 +107,7 @@ def possible_groups(question: Question) -> list[int]:
 def _possible_key_groups(key: Key, where: Predicate, domain: Domain) -> list[int]:
     """Return the groups of a key that a condition allows."""
     if isinstance(key, Partition):
-        codes = _allowed_codes(where, domain[key.attribute])
+        codes = allowed_codes(where, domain[key.attribute])
         left = key.table()[unpack_bits(codes, domain[key.attribute].cells)]
         return [int(group) for group in np.unique(left)]
     found, rest = [], where
@@ -119,19 +116,6 @@ def _possible_key_groups(key: Key, where: Predicate, domain: Domain) -> list[int
             found.append(group)
         rest = conjunction(rest, complement(branch))
     return found if rest == NOTHING else [*found, len(key.branches)]
-
-
-def _allowed_codes(where: Predicate, attribute: Attribute) -> int:
-    """Return the cells of an attribute that a condition allows, judging by its simple parts."""
-    codes = (1 << attribute.cells) - 1
-    for part in where.parts if isinstance(where, And) else (where,):
-        if isinstance(part, Among) and part.attribute == attribute.name:
-            codes &= part.codes
-        elif isinstance(part, Jointly) and attribute.name in part.names:
-            codes &= project_bits(part.shape, part.codes, part.names.index(attribute.name))
-        elif part == NOTHING:
-            codes = 0
-    return codes
 
 
 def key_name(key: Key) -> str:

@@ -377,10 +377,7 @@ def write_kept_rows(connection: Connection, table: Table, space: str, name: str,
 
 def describe_column(name: str, kind: PostgresType) -> SourceColumn:
     """Return a column as the owner's tools see it."""
-    own, form = POSTGRES.identifier(name), _FORMS.get(kind.family)
-    if kind.family == "numeric":
-        return SourceColumn((POSTGRES.double if _is_modest(kind) else DOUBLE_OF_NUMERIC).format(own), form, kind.shown)
-    return SourceColumn(_raw_column_sql(own, kind), form, kind.shown)
+    return SourceColumn(_raw_column_sql(POSTGRES.identifier(name), kind), _FORMS.get(kind.family), kind.shown)
 
 
 def _quote_name(space: str, name: str) -> str:
@@ -402,14 +399,13 @@ def _reading(attribute: Attribute, kinds: Mapping[str, PostgresType]) -> ColumnR
     own = POSTGRES.identifier(source_column_name(attribute))
     if form is ColumnForm.TRUTH and not isinstance(attribute, Boolean):  # there is no cast from a truth to 64 bits
         return read_column(attribute, f"CAST({own} AS integer)", ColumnForm.WHOLE, POSTGRES)
-    if kind.family == "numeric":
-        pattern = POSTGRES.double if _is_modest(kind) else DOUBLE_OF_NUMERIC
-        return read_column(attribute, pattern.format(own), ColumnForm.DOUBLE, POSTGRES)
     return read_column(attribute, _raw_column_sql(own, kind), form, POSTGRES)
 
 
 def _raw_column_sql(own: str, kind: PostgresType) -> str:
     """Return SQL for a column; texts are compared byte by byte, without the padding of a character(n)."""
+    if kind.family == "numeric":
+        return (POSTGRES.double if _is_modest(kind) else DOUBLE_OF_NUMERIC).format(own)
     return f'(CAST({own} AS text) COLLATE "C")' if _FORMS.get(kind.family) is ColumnForm.TEXT else own
 
 

@@ -309,6 +309,19 @@ def as_box(predicate: Predicate) -> tuple[Among, ...] | None:
             assert_never(predicate)
 
 
+def allowed_codes(where: Predicate, attribute: Attribute) -> int:
+    """Return the cells of an attribute that a condition allows, judging by its simple parts."""
+    codes = (1 << attribute.cells) - 1
+    for part in where.parts if isinstance(where, And) else (where,):
+        if isinstance(part, Among) and part.attribute == attribute.name:
+            codes &= part.codes
+        elif isinstance(part, Jointly) and attribute.name in part.names:
+            codes &= project_bits(part.shape, part.codes, part.names.index(attribute.name))
+        elif part == NOTHING:
+            codes = 0
+    return codes
+
+
 def _simplify_among(part: Among) -> Predicate:
     if part.codes == 0:
         return NOTHING

@@ -224,12 +224,8 @@ def _person_rows_sensitivity(query: Query, unit: Unit) -> Sensitivity:
 
 
 def _larger_sensitivity(replaced: Sensitivity, added: Sensitivity) -> Sensitivity:
-    return Sensitivity(
-        l1=max(replaced.l1, added.l1),
-        l2_squared=max(replaced.l2_squared, added.l2_squared),
-        linf=max(replaced.linf, added.linf),
-        neighbours=replaced.neighbours,
-    )
+    norms = {name: max(getattr(replaced, name), getattr(added, name)) for name in ("l1", "l2_squared", "linf")}
+    return replace(replaced, **norms)
 
 
 def _scale_sensitivity(one: Sensitivity, rows: int) -> Sensitivity:

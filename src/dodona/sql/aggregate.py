@@ -8,12 +8,22 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import assert_never
 
 from sqlglot import exp
 
-from dodona.query.predicate import NOTHING, Among, And, Jointly, Predicate, complement, conjunction, project_bits
-from dodona.query.query import ONE, Block, CaseWeight, ConstantWeight, Key, PeopleWeight, ValueWeight, Weight
+from dodona.query.predicate import NOTHING, And, Predicate, allowed_codes, complement, conjunction
+from dodona.query.query import (
+    LARGEST_WEIGHT,
+    ONE,
+    Block,
+    CaseWeight,
+    ConstantWeight,
+    Key,
+    PeopleWeight,
+    ValueWeight,
+    Weight,
+    weight_range,
+)
 from dodona.query.question import Expression, Mean, PublicValue, Quantile, Spread, Total, Variation
 from dodona.schema.attributes import Attribute, Boolean, Category, numeric_grid
 from dodona.schema.partition import Partition
@@ -113,21 +123,6 @@ def public_range(scalar: Scalar, where: Predicate) -> PublicRange:
     return PublicRange(lower, upper, lower + round((upper - lower) / 2 / unit) * unit)
 
 
-def weight_bound(weight: Weight) -> int:
-    """Return a bound on the absolute weight, including intermediate results."""
-    match weight:
-        case ConstantWeight(value):
-            return abs(value)
-        case PeopleWeight():
-            return 1
-        case ValueWeight(_, size, offset, factor, power):
-            return int((abs(offset) + abs(factor) * size) ** power)
-        case CaseWeight(branches, otherwise):
-            return max(weight_bound(otherwise), *(weight_bound(branch) for _, branch in branches))
-        case _:
-            assert_never(weight)
-
-
 def weight_guards(weight: Weight) -> tuple[Predicate, ...]:
     """Return the conditions that a weight depends on."""
     return tuple(guard for guard, _ in weight.branches) if isinstance(weight, CaseWeight) else ()
@@ -146,23 +141,12 @@ def _leaf_ranges(scalar: Scalar, where: Predicate) -> list[tuple[Fraction, Fract
         if one.attribute is None:
             found.append((one.first, one.first, Fraction(0)))
             continue
-        codes = _possible_codes(meant, one.attribute)
+        codes = allowed_codes(meant, one.attribute) & ((1 << one.attribute.size) - 1)
         if codes:
             low, high = (codes & -codes).bit_length() - 1, codes.bit_length() - 1
             ends = sorted((one.first + one.step * low, one.first + one.step * high))
             found.append((ends[0], ends[1], one.step))
     return found
-
-
-def _possible_codes(meant: Predicate, attribute: Attribute) -> int:
-    """Return the values of a column that may occur, as far as a simple part of the condition restricts them."""
-    codes = (1 << attribute.size) - 1
-    for part in meant.parts if isinstance(meant, And) else (meant,):
-        if isinstance(part, Among) and part.attribute == attribute.name:
-            codes &= part.codes
-        elif isinstance(part, Jointly) and attribute.name in part.names:
-            codes &= project_bits(part.shape, part.codes, part.names.index(attribute.name))
-    return codes
 
 
 def _common_unit(spans: list[Fraction]) -> Fraction:
@@ -175,7 +159,6 @@ def _common_unit(spans: list[Fraction]) -> Fraction:
 # --- Aggregates: the blocks measured for each, and the expressions shown. ---
 
 
-LARGEST_WEIGHT = 1 << 62
 _SPREADS: dict[str, Spread] = {
     "var": Spread.SAMPLE_VARIANCE,
     "variance": Spread.SAMPLE_VARIANCE,
@@ -359,6 +342,6 @@ def _sum_mean_or_spread(call: _Call, value: Scalar) -> Expression:
 
 
 def _sum_block(call: _Call, where: Predicate, weighed: tuple[Weight, Fraction]) -> int:
-    if weight_bound(weighed[0]) > LARGEST_WEIGHT:
+    if max(map(abs, weight_range(weighed[0]))) > LARGEST_WEIGHT:
         raise call.fault("The numbers have too many digits to be added up exactly.", "Write rounder constants.")
     return call.blocks.number(where, *weighed)
