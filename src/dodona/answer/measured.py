@@ -18,15 +18,7 @@ import numpy as np
 from dodona.errors import InvalidArgument
 from dodona.numbers import Doubles, Integers
 from dodona.privacy.additive_noise import Gaussian, Laplace
-from dodona.query.predicate import (
-    EVERYTHING,
-    NOTHING,
-    Predicate,
-    allowed_codes,
-    complement,
-    conjunction,
-    unpack_bits,
-)
+from dodona.query import predicate as predicates
 from dodona.query.query import Key
 from dodona.query.question import Question, ReadAs
 from dodona.schema.attributes import MISSING, OUTSIDE, Category, Label, code_label
@@ -95,7 +87,7 @@ def possible_groups(question: Question) -> list[int]:
 
     Each key is checked separately, so a group that only several keys together exclude is included.
     """
-    if question.where == EVERYTHING:
+    if question.where == predicates.EVERYTHING:
         return list(range(count_groups(question)))
     kept = [_possible_key_groups(key, question.where, question.query.domain) for key in question.keys]
     numbers = np.arange(count_groups(question)).reshape([key.groups for key in question.keys])
@@ -104,18 +96,18 @@ def possible_groups(question: Question) -> list[int]:
 
 
 @lru_cache(maxsize=256)
-def _possible_key_groups(key: Key, where: Predicate, domain: Domain) -> list[int]:
+def _possible_key_groups(key: Key, where: predicates.Predicate, domain: Domain) -> list[int]:
     """Return the groups of a key that a condition allows."""
     if isinstance(key, Partition):
-        codes = allowed_codes(where, domain[key.attribute])
-        left = key.table()[unpack_bits(codes, domain[key.attribute].cells)]
+        codes = predicates.allowed_codes(where, domain[key.attribute])
+        left = key.table()[predicates.unpack_bits(codes, domain[key.attribute].cells)]
         return [int(group) for group in np.unique(left)]
     found, rest = [], where
     for group, (_, branch) in enumerate(key.branches):
-        if conjunction(rest, branch) != NOTHING:
+        if predicates.conjunction(rest, branch) != predicates.NOTHING:
             found.append(group)
-        rest = conjunction(rest, complement(branch))
-    return found if rest == NOTHING else [*found, len(key.branches)]
+        rest = predicates.conjunction(rest, predicates.complement(branch))
+    return found if rest == predicates.NOTHING else [*found, len(key.branches)]
 
 
 def key_name(key: Key) -> str:

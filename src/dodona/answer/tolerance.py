@@ -12,23 +12,8 @@ from typing import assert_never
 from dodona.errors import InvalidArgument
 from dodona.numbers import python_number
 from dodona.privacy.accuracy import validate_count
+from dodona.query import question as asked
 from dodona.query.query import CaseWeight, ConstantWeight, PeopleWeight, Query, ValueWeight, Weight, weight_range
-from dodona.query.question import (
-    AnswerColumn,
-    Arithmetic,
-    Comparison,
-    Expression,
-    KeyLabel,
-    LiteralExpression,
-    Logic,
-    Mean,
-    PublicValue,
-    Quantile,
-    Question,
-    Spread,
-    Total,
-    Variation,
-)
 from dodona.schema.attributes import Date, numeric_grid
 
 Tolerance = int | float | str
@@ -41,10 +26,10 @@ _ACCEPTED = (
     "(for counts of the table's public size, for sums of the largest sum, otherwise of the column's width)"
 )
 _LEAST, _MOST = 1e-100, 1e100  # beyond these, double arithmetic fails
-_VARIANCES = (Spread.POPULATION_VARIANCE, Spread.SAMPLE_VARIANCE)
+_VARIANCES = (asked.Spread.POPULATION_VARIANCE, asked.Spread.SAMPLE_VARIANCE)
 _HUNDRED = 100
 _ROWS = "rows"
-_KNOWN = (KeyLabel, LiteralExpression, Comparison, Logic)
+_KNOWN = (asked.KeyLabel, asked.LiteralExpression, asked.Comparison, asked.Logic)
 Dimension = frozenset[tuple[str, int]]
 """What a number counts, as powers of columns and of rows; empty for a share."""
 
@@ -55,7 +40,7 @@ class ColumnTolerances:
 
     parts: tuple[tuple[str | int, Tolerance], ...]
 
-    def of(self, question: Question, column: AnswerColumn) -> Tolerance:
+    def of(self, question: asked.Question, column: asked.AnswerColumn) -> Tolerance:
         """Return the tolerance of a column."""
         shown = _estimate_columns(question)
         keys: tuple[str | int, ...] = (column.name.casefold(), shown.index(column))
@@ -76,7 +61,7 @@ class ColumnTolerances:
 
 
 def resolve_tolerance(
-    question: Question, column: AnswerColumn, within: Tolerance | ColumnTolerances, *, size: int
+    question: asked.Question, column: asked.AnswerColumn, within: Tolerance | ColumnTolerances, *, size: int
 ) -> float:
     """Return the tolerance in the unit of a column's answers.
 
@@ -88,7 +73,7 @@ def resolve_tolerance(
     """
     if not isinstance(within, ColumnTolerances) and any(column is one for one in question.columns):
         return _resolve_column(question, column, within, size)  # nearly all questions
-    shown = [one for one in _estimate_columns(question) if not isinstance(one.expression, PublicValue)]
+    shown = [one for one in _estimate_columns(question) if not isinstance(one.expression, asked.PublicValue)]
     if column not in question.columns and shown:
         whole = partial(full_scale, question, size=size)
         parts = (resolve_tolerance(question, one, within, size=size) / whole(one) for one in shown)
@@ -100,7 +85,7 @@ def resolve_tolerance(
     return _resolve_column(question, column, within, size)
 
 
-def validate_tolerances(within: Tolerance | ColumnTolerances, questions: Sequence[Question]) -> None:
+def validate_tolerances(within: Tolerance | ColumnTolerances, questions: Sequence[asked.Question]) -> None:
     """Refuse a number for columns of different units, and unknown column names."""
     if isinstance(within, ColumnTolerances):
         names = [column.name for question in questions for column in _estimate_columns(question)]
@@ -115,8 +100,8 @@ def validate_tolerances(within: Tolerance | ColumnTolerances, questions: Sequenc
                 _require_one_dimension(question, within)
 
 
-def _require_one_dimension(question: Question, within: Tolerance) -> None:
-    shown = [one for one in _estimate_columns(question) if not isinstance(one.expression, PublicValue)]
+def _require_one_dimension(question: asked.Question, within: Tolerance) -> None:
+    shown = [one for one in _estimate_columns(question) if not isinstance(one.expression, asked.PublicValue)]
     dimensions = [dimension_of(one.expression, question.query) for one in shown]
     if len(set(dimensions)) > 1:
         described = zip(shown, map(_describe_dimension, dimensions), strict=True)
@@ -125,9 +110,9 @@ def _require_one_dimension(question: Question, within: Tolerance) -> None:
         raise InvalidArgument("within", within, accepted)
 
 
-def _resolve_column(question: Question, column: AnswerColumn, within: Tolerance, size: int) -> float:
+def _resolve_column(question: asked.Question, column: asked.AnswerColumn, within: Tolerance, size: int) -> float:
     if isinstance(within, str):
-        if type(column.expression) is Total:
+        if type(column.expression) is asked.Total:
             block = question.query.blocks[column.expression.block]
             if type(block.weight) is ConstantWeight:  # nearly all of a batch, computed once
                 return _percentage_of_counts(within, block.weight.number, block.unit, size)
@@ -151,34 +136,34 @@ def _percentage_of_counts(within: str, weight: int, unit: Fraction, size: int) -
     return max(_LEAST, _parse_percentage(within) * float(whole))
 
 
-def _estimate_columns(question: Question) -> list[AnswerColumn]:
+def _estimate_columns(question: asked.Question) -> list[asked.AnswerColumn]:
     """Return the columns that show estimates."""
     return [column for column in question.columns if not isinstance(column.expression, _KNOWN)]
 
 
-def _example(shown: Sequence[AnswerColumn]) -> str:
+def _example(shown: Sequence[asked.AnswerColumn]) -> str:
     return "such as within={" + ", ".join(f"{column.name!r}: '1%'" for column in shown) + "}"
 
 
-def dimension_of(expression: Expression, query: Query) -> Dimension:  # noqa: PLR0911  one for each kind
+def dimension_of(expression: asked.Expression, query: Query) -> Dimension:  # noqa: PLR0911  one for each kind
     """Return the unit of an expression: sums are in the column's unit times rows, averages in the column's unit."""
     match expression:
-        case Total(block):
+        case asked.Total(block):
             return _multiply_dimensions(_weight_dimension(query.blocks[block].weight), frozenset(((_ROWS, 1),)), 1)
-        case Mean(total):
+        case asked.Mean(total):
             return _weight_dimension(query.blocks[total].weight)
-        case Variation(_, mean, spread):
+        case asked.Variation(_, mean, spread):
             own = _weight_dimension(query.blocks[mean.total].weight)
             return _multiply_dimensions(own, own, 1) if spread in _VARIANCES else own
-        case Quantile():
+        case asked.Quantile():
             return frozenset(((expression.attribute, 1),))
-        case Arithmetic("*" | "/" as operator, left, right):
+        case asked.Arithmetic("*" | "/" as operator, left, right):
             first, second = dimension_of(left, query), dimension_of(right, query)
             return _multiply_dimensions(first, second, 1 if operator == "*" else -1)
-        case Arithmetic(_, left, right):
-            parts = [one for one in (left, right) if not isinstance(one, LiteralExpression | PublicValue)]
+        case asked.Arithmetic(_, left, right):
+            parts = [one for one in (left, right) if not isinstance(one, asked.LiteralExpression | asked.PublicValue)]
             return _common_dimension({dimension_of(one, query) for one in parts})
-        case KeyLabel() | LiteralExpression() | PublicValue() | Comparison() | Logic():
+        case asked.KeyLabel() | asked.LiteralExpression() | asked.PublicValue() | asked.Comparison() | asked.Logic():
             return frozenset()
         case _:
             assert_never(expression)
@@ -216,29 +201,29 @@ def _describe_dimension(unit: Dimension) -> str:
     return " x ".join(powers) or "parts of 1"
 
 
-def full_scale(question: Question, column: AnswerColumn, *, size: int) -> float:
+def full_scale(question: asked.Question, column: asked.AnswerColumn, *, size: int) -> float:
     """Return the value that 100% of a column's answers stands for, from public facts."""
     return float(_expression_full_scale(column.expression, question.query, validate_count(size, argument="size")))
 
 
-def _expression_full_scale(expression: Expression, query: Query, size: int) -> Fraction:  # noqa: PLR0911  one for each kind
+def _expression_full_scale(expression: asked.Expression, query: Query, size: int) -> Fraction:  # noqa: PLR0911  one for each kind
     match expression:
-        case Total(block):
+        case asked.Total(block):
             weight = max(map(abs, weight_range(query.blocks[block].weight)))
             return max(weight, 1) * query.blocks[block].unit * size
-        case Mean():
+        case asked.Mean():
             return expression.upper - expression.lower
-        case Variation(_, mean, spread):
+        case asked.Variation(_, mean, spread):
             width = mean.upper - mean.lower
             return width**2 if spread in _VARIANCES else width
-        case Quantile():
+        case asked.Quantile():
             return _quantile_full_scale(expression, query)
-        case Arithmetic(operator, left, right):
+        case asked.Arithmetic(operator, left, right):
             first, second = (_expression_full_scale(side, query, size) for side in (left, right))
             return _combine_full_scales(operator, first, second)
-        case LiteralExpression(Fraction() as number) | PublicValue(number):
+        case asked.LiteralExpression(Fraction() as number) | asked.PublicValue(number):
             return abs(number)
-        case KeyLabel() | LiteralExpression() | Comparison() | Logic():
+        case asked.KeyLabel() | asked.LiteralExpression() | asked.Comparison() | asked.Logic():
             return Fraction(1)
         case _:
             assert_never(expression)
@@ -254,7 +239,7 @@ def _combine_full_scales(operator: str, left: Fraction, right: Fraction) -> Frac
             return left if right == 0 else left / right
 
 
-def _quantile_full_scale(quantile: Quantile, query: Query) -> Fraction:
+def _quantile_full_scale(quantile: asked.Quantile, query: Query) -> Fraction:
     """Return the width of a column; in days for dates."""
     attribute = query.domain[quantile.attribute]
     found = numeric_grid(attribute)

@@ -15,24 +15,7 @@ from rich.markup import escape
 
 import dodona
 from dodona.answer.rows import Estimate, to_float
-from dodona.cli.terminal import (
-    AnalystOption,
-    ConfidenceOption,
-    DatasetArgument,
-    EpsilonOption,
-    FreshOption,
-    JsonOption,
-    MaxPriceOption,
-    SqlArgument,
-    WithinOption,
-    YesOption,
-    make_console,
-    make_table,
-    parse_tolerance,
-    read_sql,
-    report_errors,
-    say,
-)
+from dodona.cli import terminal
 from dodona.errors import InvalidRequest, printable
 
 if TYPE_CHECKING:
@@ -80,30 +63,30 @@ def _interval_bar(one: Estimate, place: Callable[[float], int], width: int) -> s
 
 
 def ask(  # noqa: PLR0913  each is an option
-    dataset: DatasetArgument,
-    question: SqlArgument,
+    dataset: terminal.DatasetArgument,
+    question: terminal.SqlArgument,
     *,
-    within: WithinOption = None,
-    epsilon: EpsilonOption = None,
-    confidence: ConfidenceOption = None,
-    analyst: AnalystOption = None,
-    max_price: MaxPriceOption = None,
-    fresh: FreshOption = False,
+    within: terminal.WithinOption = None,
+    epsilon: terminal.EpsilonOption = None,
+    confidence: terminal.ConfidenceOption = None,
+    analyst: terminal.AnalystOption = None,
+    max_price: terminal.MaxPriceOption = None,
+    fresh: terminal.FreshOption = False,
     key: Annotated[str | None, typer.Option(help="A name for the question: asked again, it is not charged.")] = None,
     output: Annotated[
         Path | None, typer.Option(help="Where to write all rows: a new file that ends in .csv, .parquet or .json.")
     ] = None,
-    yes: YesOption = False,
-    as_json: JsonOption = False,
+    yes: terminal.YesOption = False,
+    as_json: terminal.JsonOption = False,
 ) -> None:
     """Ask a question and pay for it; a question that was answered before is free.
 
     On a terminal the price is shown first, and you are asked. Elsewhere --max-price holds, or what the dataset says.
     """
-    with report_errors():
+    with terminal.report_errors():
         check_output(output)
         asking = not yes and sys.stdin.isatty() and sys.stdout.isatty()
-        text, accuracy = read_sql(question), parse_tolerance(within)
+        text, accuracy = terminal.read_sql(question), terminal.parse_tolerance(within)
         with dodona.open(dataset, analyst=analyst) as curator:
             wish: dict[str, Any] = {"within": accuracy, "epsilon": epsilon, "confidence": confidence, "fresh": fresh}
             most = _agree_on_price(curator, text, wish, max_price, key) if asking else max_price
@@ -117,23 +100,23 @@ def ask(  # noqa: PLR0913  each is an option
 
 
 def quote(  # noqa: PLR0913  each is an option
-    dataset: DatasetArgument,
-    question: SqlArgument,
+    dataset: terminal.DatasetArgument,
+    question: terminal.SqlArgument,
     *,
-    within: WithinOption = None,
-    epsilon: EpsilonOption = None,
-    confidence: ConfidenceOption = None,
-    max_price: MaxPriceOption = None,
-    fresh: FreshOption = False,
-    analyst: AnalystOption = None,
-    as_json: JsonOption = False,
+    within: terminal.WithinOption = None,
+    epsilon: terminal.EpsilonOption = None,
+    confidence: terminal.ConfidenceOption = None,
+    max_price: terminal.MaxPriceOption = None,
+    fresh: terminal.FreshOption = False,
+    analyst: terminal.AnalystOption = None,
+    as_json: terminal.JsonOption = False,
 ) -> None:
     """Say what a question would cost and how accurate it would be. Nothing is spent."""
-    with report_errors():
+    with terminal.report_errors():
         with dodona.open(dataset, analyst=analyst) as curator:
             offer = curator.quote(
-                read_sql(question),
-                within=parse_tolerance(within),
+                terminal.read_sql(question),
+                within=terminal.parse_tolerance(within),
                 epsilon=epsilon,
                 confidence=confidence,
                 max_price=max_price,
@@ -167,8 +150,8 @@ def show_answer(answer: Answer, output: Path | None = None) -> None:
     """Print an answer: its first rows and columns, a bar for each estimate, and what the numbers mean."""
     from dodona.answer.display import answer_notes
 
-    columns = _count_fitting_columns(answer, make_console().width)
-    say(_table(answer, columns))
+    columns = _count_fitting_columns(answer, terminal.make_console().width)
+    terminal.say(_table(answer, columns))
     hidden = [
         f"{number:,} more {what}"
         for number, what in ((len(answer.rows) - _MOST_ROWS, "rows"), (len(answer.columns) - columns, "columns"))
@@ -176,10 +159,10 @@ def show_answer(answer: Answer, output: Path | None = None) -> None:
     ]
     if hidden:
         rest = "Write --output FILE.csv to have everything; asked again it is free." if output is None else ""
-        say(f"… and {' and '.join(hidden)}. {rest}".rstrip(), style="bold")
+        terminal.say(f"… and {' and '.join(hidden)}. {rest}".rstrip(), style="bold")
     if output is not None:
-        say(f"All {len(answer.rows):,} rows are in {output}.", style="bold")
-    say(*answer_notes(answer), style="dim")
+        terminal.say(f"All {len(answer.rows):,} rows are in {output}.", style="bold")
+    terminal.say(*answer_notes(answer), style="dim")
 
 
 def check_output(output: Path | None) -> None:
@@ -244,7 +227,7 @@ def _table(answer: Answer, columns: int) -> Table:
     from dodona.answer.display import cell_text
     from dodona.answer.rows import Estimate
 
-    table = make_table()
+    table = terminal.make_table()
     drawn: dict[int, list[str]] = {}
     width = _BARS // max(1, sum(answer.estimated))
     shown = answer.rows[:_MOST_ROWS]

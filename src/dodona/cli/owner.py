@@ -10,15 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.markup import escape
 
-from dodona.cli.terminal import (
-    AnalystOption,
-    DatasetArgument,
-    JsonOption,
-    MaxPriceOption,
-    make_table,
-    report_errors,
-    say,
-)
+from dodona.cli import terminal
 from dodona.numbers import format_percent
 
 if TYPE_CHECKING:
@@ -33,19 +25,19 @@ PRIVATE = "PRIVATE: exact counts of the data; for the owner alone."
 
 
 def check(  # noqa: PLR0913  each is an option
-    dataset: DatasetArgument,
+    dataset: terminal.DatasetArgument,
     *,
     publish: Annotated[
         str | None,
         typer.Option(metavar="EPSILON", help="Buy a noisy figure of the rows that the cap leaves out, for analysts."),
     ] = None,
-    analyst: AnalystOption = None,
-    max_price: MaxPriceOption = None,
+    analyst: terminal.AnalystOption = None,
+    max_price: terminal.MaxPriceOption = None,
     key: Annotated[str | None, typer.Option(help="With --publish: a retry under the same key is charged once.")] = None,
-    as_json: JsonOption = False,
+    as_json: terminal.JsonOption = False,
 ) -> None:
     """Count what the bounds, the labels and the cap do to the rows. For the owner alone; a draft will do."""
-    with report_errors():
+    with terminal.report_errors():
         if publish is not None:
             _publish(dataset, publish, analyst, max_price, key, as_json=as_json)
             return
@@ -71,14 +63,14 @@ def _publish(  # noqa: PLR0913  each is an option
         print(json.dumps({"words": found.words, "share": str(found.price)}))
         return
     price = format_percent(found.price)
-    say(f"published: {found.words}", f"It took {price} of the budget. Offers and answers mention it.")
+    terminal.say(f"published: {found.words}", f"It took {price} of the budget. Offers and answers mention it.")
 
 
 def _show_check(file: DatasetFile, found: TableCheck, advice: list[str]) -> None:
 
     from dodona.dataset.check import percentage
 
-    say(PRIVATE, style="bold yellow")
+    terminal.say(PRIVATE, style="bold yellow")
     unit = file.schema.unit
     lines = [f"{found.rows:,} rows"]
     if found.people is not None:
@@ -88,30 +80,30 @@ def _show_check(file: DatasetFile, found: TableCheck, advice: list[str]) -> None
             f"{found.cut:,} rows cut ({percentage(found.cut, found.rows)}): a person has more than {unit.rows}",
             f"{found.counting:,} rows count",
         ]
-    say(*lines)
-    table = make_table("column", "kind")
+    terminal.say(*lines)
+    table = terminal.make_table("column", "kind")
     for heading in ("missing", "outside", "below", "above"):
         table.add_column(heading, justify="right")
     for column in found.columns:
         figures = (column.missing, column.outside, column.below, column.above)
         shown = (f"{figure:,} ({percentage(figure, found.rows)})" if figure else "-" for figure in figures)
         table.add_row(escape(column.name), column.kind, *shown)
-    say(table, *(f"- {line}" for line in advice))
+    terminal.say(table, *(f"- {line}" for line in advice))
     if file.waiting:
-        say("This is a draft: nothing is served before `dodona confirm`.")
+        terminal.say("This is a draft: nothing is served before `dodona confirm`.")
 
 
 # --- `dodona confirm`: the owner has reviewed what a draft took from the data. ---
 
 
 def confirm(
-    dataset: DatasetArgument,
+    dataset: terminal.DatasetArgument,
     *,
     by: Annotated[str, typer.Option(help="Who looked; it is written into the file.")],
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
 ) -> None:
     """Show what a draft took from the data and, on yes, let it be served: the review is emptied."""
-    with report_errors():
+    with terminal.report_errors():
         from dodona.dataset.changes import confirm as confirmed
         from dodona.dataset.changes import pending_review
 
@@ -120,11 +112,11 @@ def confirm(
             typer.echo(f"Nothing in {dataset} waits for a review.")
             return
 
-        table = make_table("line", "what", "value")
+        table = terminal.make_table("line", "what", "value")
         for item in items:
             value = "is not in the file any more" if item.value is None else item.value
             table.add_row(str(item.line or ""), escape(item.name), escape(value))
-        say("These came from the data. Once confirmed, analysts may read them.", table)
+        terminal.say("These came from the data. Once confirmed, analysts may read them.", table)
         if not yes:
             typer.confirm("Is each of them known without the data, or harmless to tell?", abort=True)
         confirmed(Path(dataset), by=by)
@@ -135,14 +127,14 @@ def confirm(
 
 
 def keep(
-    dataset: DatasetArgument,
+    dataset: terminal.DatasetArgument,
     *,
     url: Annotated[
         str | None, typer.Option(help="env:NAME of an address whose role may write, where the file's may not.")
     ] = None,
 ) -> None:
     """Keep the rows of people that count in a table (PostgreSQL) or a folder (Spark), so that questions are quick."""
-    with report_errors():
+    with terminal.report_errors():
         from dodona.dataset.opening import keep_rows
 
         typer.echo(f"kept: {keep_rows(dataset, url=url)}")

@@ -17,18 +17,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dodona.engines import render
 from dodona.engines.files import list_files
-from dodona.engines.render import (
-    Statement,
-    Table,
-    conditional_statement,
-    digest_statement,
-    histogram_statement,
-    people_statement,
-    readings_with_outside,
-    sum_statement,
-    unread_statement,
-)
 from dodona.numbers import Doubles, Integers
 from dodona.query.movement import broadcast_codes
 from dodona.query.predicate import Among, Axes, Predicate, as_box, unpack_bits
@@ -293,14 +283,14 @@ def _masks(codes: Sequence[int], number: int) -> Doubles:
 # --- Answers from any SQL engine: which statements share a pass, and how to combine the returned columns. ---
 
 
-Fetch = Callable[[Statement], "list[Integers]"]
+Fetch = Callable[[render.Statement], "list[Integers]"]
 """Runs a statement and returns its result columns: the group, then the limbs. Raises SourceFailed."""
 _CONDITIONS_AT_ONCE = 200  # beyond this, each condition in a statement costs more
 _FEW_CONDITIONS = 2
 _WEIGHTS_AT_ONCE = 500  # each is at most two columns, and PostgreSQL returns up to 1,664
 
 
-def answer_query(query: Query, table: Table, *, rows: int, fetch: Fetch) -> Sealed:
+def answer_query(query: Query, table: render.Table, *, rows: int, fetch: Fetch) -> Sealed:
     """Return all answers of a query, sealed; `rows` is the declared size."""
     plan = plan_histograms(query, rows=rows)
     found = dict[int, WholeNumbers]()
@@ -311,36 +301,36 @@ def answer_query(query: Query, table: Table, *, rows: int, fetch: Fetch) -> Seal
     return Sealed(join_answers([found[place] for place in range(len(query.blocks))]))
 
 
-def rows_digest(table: Table, fetch: Fetch) -> str:
+def rows_digest(table: render.Table, fetch: Fetch) -> str:
     """Return a digest of everything an answer can depend on: the cells of the counted rows, in any order.
 
     The engine hashes each row's cells as text, and the hashes are summed. This detects accidental changes; for tables
     in files, `fingerprint_files` is stronger.
     """
-    _, *limbs = fetch(digest_statement(table))
+    _, *limbs = fetch(render.digest_statement(table))
     return hashlib.sha256(repr([int(limb[0]) for limb in limbs]).encode("ascii")).hexdigest()
 
 
-def unread_columns(table: Table, fetch: Fetch) -> tuple[str, ...]:
+def unread_columns(table: render.Table, fetch: Fetch) -> tuple[str, ...]:
     """Return the columns that have values in some rows, but no declared value in any row."""
-    columns = readings_with_outside(table)
+    columns = render.readings_with_outside(table)
     if not columns:
         return ()
-    _, *figures = fetch(unread_statement(table))
+    _, *figures = fetch(render.unread_statement(table))
     counts = [int(column[0]) for column in figures]
     pairs = zip(columns, counts[::2], counts[1::2], strict=True)
     return tuple(own.attribute.name for own, within, beyond in pairs if within == 0 < beyond)
 
 
-def _fetch_histogram(query: Query, names: Sequence[str], table: Table, fetch: Fetch) -> Histogram:
+def _fetch_histogram(query: Query, names: Sequence[str], table: render.Table, fetch: Fetch) -> Histogram:
     shape = tuple(query.domain[name].cells for name in names)
-    columns = fetch(histogram_statement(table, names))
+    columns = fetch(render.histogram_statement(table, names))
     counts = np.zeros(int(np.prod(shape, dtype=np.int64)), dtype=np.int64)
     counts[columns[0]] = columns[1]
     return Histogram(tuple(names), counts.reshape(shape))
 
 
-def _fetch_sums(asked: Statement, fetch: Fetch) -> list[WholeNumbers]:
+def _fetch_sums(asked: render.Statement, fetch: Fetch) -> list[WholeNumbers]:
     """Return the answers of each weight of a statement, for all of its groups."""
     group, *columns = fetch(asked)
     found = list[Any]()
@@ -350,14 +340,16 @@ def _fetch_sums(asked: Statement, fetch: Fetch) -> list[WholeNumbers]:
     return found
 
 
-def _statements(table: Table, blocks: Sequence[Block], places: Sequence[int]) -> list[tuple[list[int], Statement]]:
+def _statements(
+    table: render.Table, blocks: Sequence[Block], places: Sequence[int]
+) -> list[tuple[list[int], render.Statement]]:
     """Return statements for blocks, each with the positions it answers; blocks share a pass if possible."""
     alike = defaultdict[tuple[Predicate, tuple[Key, ...]], list[int]](list)
-    found = list[tuple[list[int], Statement]]()
+    found = list[tuple[list[int], render.Statement]]()
     for place in places:
         block = blocks[place]
         if isinstance(block.weight, PeopleWeight):
-            found.append(([place], people_statement(table, block.where, block.keys)))
+            found.append(([place], render.people_statement(table, block.where, block.keys)))
         else:
             alike[block.where, block.keys].append(place)
     alone = [own for (_, keys), own in alike.items() if not keys]
@@ -365,12 +357,12 @@ def _statements(table: Table, blocks: Sequence[Block], places: Sequence[int]) ->
         if keys or len(alone) <= _FEW_CONDITIONS:
             for start in range(0, len(own), _WEIGHTS_AT_ONCE):
                 some = own[start : start + _WEIGHTS_AT_ONCE]
-                found.append((some, sum_statement(table, where, keys, [blocks[place].weight for place in some])))
+                found.append((some, render.sum_statement(table, where, keys, [blocks[place].weight for place in some])))
     if len(alone) > _FEW_CONDITIONS:
         listed = [place for own in alone for place in own]
         for start in range(0, len(listed), _CONDITIONS_AT_ONCE):
             own = listed[start : start + _CONDITIONS_AT_ONCE]
-            found.append((own, conditional_statement(table, [blocks[place] for place in own])))
+            found.append((own, render.conditional_statement(table, [blocks[place] for place in own])))
     return found
 
 

@@ -11,17 +11,8 @@ from pathlib import Path
 
 import duckdb
 
-from dodona.engines import cap
+from dodona.engines import cap, cells
 from dodona.engines.cap import cap_key
-from dodona.engines.cells import (
-    ColumnForm,
-    ColumnReading,
-    SourceUnfit,
-    decimal_form,
-    find_column,
-    read_column,
-    require_form,
-)
 from dodona.engines.dialects import DUCKDB
 from dodona.engines.files import PLAIN_CSV, CsvFormat, require_same_files
 from dodona.engines.render import Table
@@ -41,17 +32,17 @@ _PARTITION = re.compile(r"([^=]+)=(.*)")
 _BY_STATISTICS = "statistics_propagation,filter_pushdown"
 _DOUBLES = frozenset({"FLOAT", "DOUBLE"})
 _FORMS = {
-    "VARCHAR": ColumnForm.TEXT,
-    "BOOLEAN": ColumnForm.TRUTH,
-    "DATE": ColumnForm.DAY,
-    "TIMESTAMP": ColumnForm.TIME,
-    "TIMESTAMP WITH TIME ZONE": ColumnForm.ZONED,
-    '"NULL"': ColumnForm.NOTHING,
-    **dict.fromkeys(_DOUBLES, ColumnForm.DOUBLE),
-    **dict.fromkeys(("TINYINT", "SMALLINT", "INTEGER", "BIGINT"), ColumnForm.WHOLE),
-    **dict.fromkeys(("UTINYINT", "USMALLINT", "UINTEGER"), ColumnForm.WHOLE),
-    **dict.fromkeys(("UBIGINT", "HUGEINT", "UHUGEINT"), ColumnForm.WIDE),
-    **dict.fromkeys((*COARSE_TIMESTAMPS, "TIMESTAMP_NS"), ColumnForm.TIME),
+    "VARCHAR": cells.ColumnForm.TEXT,
+    "BOOLEAN": cells.ColumnForm.TRUTH,
+    "DATE": cells.ColumnForm.DAY,
+    "TIMESTAMP": cells.ColumnForm.TIME,
+    "TIMESTAMP WITH TIME ZONE": cells.ColumnForm.ZONED,
+    '"NULL"': cells.ColumnForm.NOTHING,
+    **dict.fromkeys(_DOUBLES, cells.ColumnForm.DOUBLE),
+    **dict.fromkeys(("TINYINT", "SMALLINT", "INTEGER", "BIGINT"), cells.ColumnForm.WHOLE),
+    **dict.fromkeys(("UTINYINT", "USMALLINT", "UINTEGER"), cells.ColumnForm.WHOLE),
+    **dict.fromkeys(("UBIGINT", "HUGEINT", "UHUGEINT"), cells.ColumnForm.WIDE),
+    **dict.fromkeys((*COARSE_TIMESTAMPS, "TIMESTAMP_NS"), cells.ColumnForm.TIME),
 }
 
 
@@ -102,7 +93,7 @@ def parquet_sql(connection: Connection, files: Sequence[str], base: Path) -> str
         return plain
     keys = {key.casefold() for name in files for key, _ in folder_partitions(name, base)}
     if keys & {name.casefold() for name in column_types(connection, plain)}:
-        raise SourceUnfit(
+        raise cells.SourceUnfit(
             "A folder is called by a column that is in its files too, such as year=2024. Name the files without their "
             "folders, or take the column out of the files."
         )
@@ -138,7 +129,7 @@ def list_tables(connection: Connection, file: str) -> list[str]:
 def _attach(connection: Connection, file: str) -> None:
     """Attach a database file and block everything else: a view may name any file on the machine."""
     if any(Path(file).parent.glob(f"{glob.escape(Path(file).name)}.*wal*")) or Path(f"{file}.wal").exists():
-        raise SourceUnfit(
+        raise cells.SourceUnfit(
             f"There is a write-ahead log beside the database {Path(file).name}: rows in it are no part of the file. "
             "Close what writes to it, or open it with DuckDB and run CHECKPOINT."
         )
@@ -146,7 +137,7 @@ def _attach(connection: Connection, file: str) -> None:
         connection.execute(f"ATTACH IF NOT EXISTS {DUCKDB.literal(file)} AS {ATTACHED_DATABASE} (READ_ONLY)")
         restrict_to_files(connection, [])
         return
-    raise SourceUnfit("The file cannot be opened as a DuckDB database. Check its path and its version.")
+    raise cells.SourceUnfit("The file cannot be opened as a DuckDB database. Check its path and its version.")
 
 
 def register_table(connection: Connection, name: str, table: object) -> None:
@@ -154,7 +145,7 @@ def register_table(connection: Connection, name: str, table: object) -> None:
     with suppress(duckdb.Error):
         connection.register(name, table)
         return
-    raise SourceUnfit(
+    raise cells.SourceUnfit(
         "The frame has a column of a type that DuckDB cannot read. Use columns of numbers, texts, days or truths."
     )
 
@@ -168,11 +159,11 @@ def column_types(connection: Connection, source: str) -> dict[str, str]:
     except duckdb.Error:
         outside = False
     if outside:
-        raise SourceUnfit(
+        raise cells.SourceUnfit(
             "The table is a view that reads files outside of its database, and these are no part of what is digested. "
             "Write the rows into a table: CREATE TABLE t AS FROM the_view."
         )
-    raise SourceUnfit("The table cannot be opened. Check that its files are of the declared kind, and its name.")
+    raise cells.SourceUnfit("The table cannot be opened. Check that its files are of the declared kind, and its name.")
 
 
 def require_readable(connection: Connection, schema: Schema, source: str) -> None:
@@ -186,7 +177,7 @@ def require_readable(connection: Connection, schema: Schema, source: str) -> Non
     with suppress(duckdb.Error):
         connection.execute(f"SELECT {columns} FROM {source}").fetchall()  # noqa: S608  quoted names alone
         return
-    raise SourceUnfit(
+    raise cells.SourceUnfit(
         "The table holds values that cannot be read: text that is not UTF-8, or times out of range. Write its files "
         "anew without them."
     )
@@ -212,7 +203,7 @@ def _with_people(
     person = schema.unit.id
     if person is None:
         return table
-    kind = find_column(columns, person, None)
+    kind = cells.find_column(columns, person, None)
     raw = raw_column_sql(person, kind, table.source)
     if kind in _DOUBLES:
         raw = f"CASE WHEN isnan({raw}) THEN NULL ELSE {raw} END"
@@ -226,8 +217,8 @@ def _person_text(kind: str, *, coded: bool) -> str:
     if kind == "BLOB":
         return "lower(hex({0}))"
     whole = kind.startswith("DECIMAL(") and kind.endswith(",0)")
-    form = ColumnForm.DECIMAL if kind.startswith("DECIMAL(") else form_of_type(kind)
-    return cap.id_text_pattern(ColumnForm.WHOLE if whole else form, DUCKDB)
+    form = cells.ColumnForm.DECIMAL if kind.startswith("DECIMAL(") else form_of_type(kind)
+    return cap.id_text_pattern(cells.ColumnForm.WHOLE if whole else form, DUCKDB)
 
 
 def load_codes(connection: Connection, schema: Schema, table: Table, key: bytes | None) -> Table:
@@ -246,7 +237,7 @@ def load_codes(connection: Connection, schema: Schema, table: Table, key: bytes 
         connection.execute(f"CREATE TABLE counting AS {kept}")
         connection.execute("DROP TABLE coded")
         return cap.coded_table(table, "counting")
-    raise SourceUnfit(
+    raise cells.SourceUnfit(
         "The rows of the table cannot be read. Check that each line has as many fields as the first, that the text is "
         "UTF-8, and that there is memory for one number a row and column."
     )
@@ -265,16 +256,16 @@ def _reading(  # noqa: PLR0913  what a column is, and where
     coded: frozenset[str] = frozenset(),
     *,
     fields: CsvFormat = PLAIN_CSV,
-) -> ColumnReading:
-    kind = find_column(columns, name, attribute)
+) -> cells.ColumnReading:
+    kind = cells.find_column(columns, name, attribute)
     raw = fields.raw_sql(attribute, raw_column_sql(name, kind, source))
-    form = ColumnForm.CODE if attribute.name in coded else form_of_type(kind)
-    form = require_form(attribute, form, kind.partition("(")[0])
-    own = read_column(attribute, raw, form, DUCKDB)
+    form = cells.ColumnForm.CODE if attribute.name in coded else form_of_type(kind)
+    form = cells.require_form(attribute, form, kind.partition("(")[0])
+    own = cells.read_column(attribute, raw, form, DUCKDB)
     if kind in COARSE_TIMESTAMPS:  # wider range than TIMESTAMP: a time beyond it is outside, not missing
         return replace(own, value=f"TRY_CAST({raw} AS TIMESTAMP)", total=False)
     if kind == "TIMESTAMP_NS":
-        return replace(own, value=DAY_OF_NANOSECONDS.format(raw), form=ColumnForm.DAY, total=False)
+        return replace(own, value=DAY_OF_NANOSECONDS.format(raw), form=cells.ColumnForm.DAY, total=False)
     return own
 
 
@@ -286,10 +277,10 @@ def raw_column_sql(name: str, kind: str, source: str) -> str:
     return f"CAST({own} AS VARCHAR)" if kind.startswith("ENUM(") else own
 
 
-def form_of_type(kind: str) -> ColumnForm | None:
+def form_of_type(kind: str) -> cells.ColumnForm | None:
     """Return the SQL form of a type's values; None if no attribute can be read from them."""
     if kind.startswith("ENUM("):
-        return ColumnForm.TEXT
+        return cells.ColumnForm.TEXT
     if kind.startswith("DECIMAL("):
-        return decimal_form(int(kind.removeprefix("DECIMAL(").partition(",")[0]))
+        return cells.decimal_form(int(kind.removeprefix("DECIMAL(").partition(",")[0]))
     return _FORMS.get(kind)

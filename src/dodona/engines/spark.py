@@ -9,32 +9,13 @@ from typing import TYPE_CHECKING, Self, TypedDict, Unpack
 
 import numpy as np
 
+from dodona.engines import spark_session as spark
 from dodona.engines.answers import answer_query, rows_digest, unread_columns
 from dodona.engines.cap import cap_key, capped_table
 from dodona.engines.cells import SourceUnfit
 from dodona.engines.dialects import SPARK
 from dodona.engines.inspection import FetchedRow, rows_to_columns
 from dodona.engines.render import Statement, Table
-from dodona.engines.spark_session import (
-    LOCAL_ENGINE,
-    connect,
-    create_view,
-    current_session,
-    describe_columns,
-    drop_view,
-    fresh_name,
-    is_connect_session,
-    kept_rows_folder,
-    kept_rows_view,
-    read_parquet,
-    read_table,
-    release_session,
-    require_readable,
-    sibling_session,
-    silence_logging,
-    view_table,
-    write_kept_rows,
-)
 from dodona.numbers import Integers
 from dodona.query.query import Query
 from dodona.schema.schema import Schema
@@ -55,8 +36,8 @@ class SparkInspection:
     def __init__(self, session: SparkSession, rows: DataFrame, leave: Callable[[], None]) -> None:
         """Take a session of Dodona's, rows that it can query, and how to leave the session."""
         self._session, self._rows, self._leave = session, rows, leave
-        self._names = [fresh_name()]
-        self.source, self.columns = create_view(rows, session, self._names[0]), describe_columns(rows)
+        self._names = [spark.fresh_name()]
+        self.source, self.columns = spark.create_view(rows, session, self._names[0]), spark.describe_columns(rows)
 
     def __repr__(self) -> str:
         return "SparkInspection()"
@@ -65,17 +46,17 @@ class SparkInspection:
     def parquet(cls, path: str | Path) -> Self:
         """Open Parquet files: a folder, a file, a pattern with `*`, or an address that Spark knows."""
         given, leave = _running_or_local(None)
-        return cls._opened(lambda: sibling_session(given), lambda own: read_parquet(own, path), leave)
+        return cls._opened(lambda: spark.sibling_session(given), lambda own: spark.read_parquet(own, path), leave)
 
     @classmethod
     def remote(cls, address: str, *, table: str) -> Self:
         """Open a table of a Spark Connect server."""
-        session = connect(address)
-        return cls._opened(lambda: session, lambda own: read_table(own, table), _leave_running)
+        session = spark.connect(address)
+        return cls._opened(lambda: session, lambda own: spark.read_table(own, table), _leave_running)
 
     def fetch(self, sql: str) -> Sequence[FetchedRow]:
         """Return the rows of a statement."""
-        with silence_logging(), suppress(Exception):  # pyspark has no common base class of errors
+        with spark.silence_logging(), suppress(Exception):  # pyspark has no common base class of errors
             return [tuple(row) for row in self._session.sql(sql).collect()]
         raise SourceUnfit("The rows of the table cannot be read. Look into Spark's own log.")
 
@@ -85,13 +66,13 @@ class SparkInspection:
 
     def table(self, schema: Schema) -> Table:
         """Return how the declared columns are read."""
-        self._names.append(fresh_name())
-        return view_table(self._rows, schema, self._session, self._names[-1])
+        self._names.append(spark.fresh_name())
+        return spark.view_table(self._rows, schema, self._session, self._names[-1])
 
     def close(self) -> None:
         """Release the table; a session that was already running continues."""
         for name in self._names:
-            drop_view(self._session, name)
+            spark.drop_view(self._session, name)
         self._leave()
 
     @classmethod
@@ -103,8 +84,8 @@ class SparkInspection:
             own = session()
             return cls(own, rows(own), leave)
         except BaseException:
-            if own is not None and is_connect_session(own):
-                release_session(own)
+            if own is not None and spark.is_connect_session(own):
+                spark.release_session(own)
             leave()
             raise
 
@@ -115,9 +96,9 @@ def _leave_running() -> None:
 
 def _running_or_local(session: SparkSession | None) -> tuple[SparkSession, Callable[[], None]]:
     """Return this session, or the running one, or a local one that is started; and how to leave it."""
-    given = session or current_session()
-    if given is None or given is LOCAL_ENGINE.session:
-        return LOCAL_ENGINE.take(), LOCAL_ENGINE.leave
+    given = session or spark.current_session()
+    if given is None or given is spark.LOCAL_ENGINE.session:
+        return spark.LOCAL_ENGINE.take(), spark.LOCAL_ENGINE.leave
     return given, _leave_running
 
 
@@ -159,7 +140,9 @@ class SparkSource:
         Without a session it uses the running one, or starts a local one and stops it on close.
         """
         given, leave = _running_or_local(session)
-        return cls._opened(schema, lambda: sibling_session(given), lambda own: read_parquet(own, path), leave, **how)
+        return cls._opened(
+            schema, lambda: spark.sibling_session(given), lambda own: spark.read_parquet(own, path), leave, **how
+        )
 
     @classmethod
     def table(
@@ -169,22 +152,22 @@ class SparkSource:
 
         The default name is the schema's.
         """
-        given = session or current_session()
+        given = session or spark.current_session()
         if given is None:
             raise SourceUnfit("No Spark session is running that could know the table. Start one, or give a path.")
         known = SPARK.identifier(schema.table) if name is None else name
 
         def rows(own: SparkSession) -> DataFrame:
-            return read_table(own if is_connect_session(given) else given, known)
+            return spark.read_table(own if spark.is_connect_session(given) else given, known)
 
-        return cls._opened(schema, lambda: sibling_session(given), rows, _leave_running, **how)
+        return cls._opened(schema, lambda: spark.sibling_session(given), rows, _leave_running, **how)
 
     @classmethod
     def remote(cls, schema: Schema, address: str, name: str | None = None, **how: Unpack[Opening]) -> Self:
         """Open a table of a Spark Connect server, with an address such as sc://host:15002."""
-        session = connect(address)
+        session = spark.connect(address)
         known = SPARK.identifier(schema.table) if name is None else name
-        return cls._opened(schema, lambda: session, lambda own: read_table(own, known), _leave_running, **how)
+        return cls._opened(schema, lambda: session, lambda own: spark.read_table(own, known), _leave_running, **how)
 
     @classmethod
     def _opened(
@@ -195,23 +178,23 @@ class SparkSource:
         leave: Callable[[], None],
         **how: Unpack[Opening],
     ) -> Self:
-        view, version, kept = fresh_name(), how.get("version", "1"), how.get("kept")
+        view, version, kept = spark.fresh_name(), how.get("version", "1"), how.get("kept")
         own: SparkSession | None = None
 
         def close() -> None:
             if own is not None:
-                drop_view(own, view)
+                spark.drop_view(own, view)
             leave()
 
         try:
             own = session()
             own_key = cap_key(schema, how.get("key"))
             if kept is None:
-                found = view_table(rows(own), schema, own, view)
+                found = spark.view_table(rows(own), schema, own, view)
                 table = found if found.person is None else capped_table(found, schema.unit.rows, own_key)
-                require_readable(own, found, table)
+                spark.require_readable(own, found, table)
             else:
-                table = kept_rows_view(own, schema, kept_rows_folder(kept, schema, version, own_key), view)
+                table = spark.kept_rows_view(own, schema, spark.kept_rows_folder(kept, schema, version, own_key), view)
         except BaseException:
             close()
             raise
@@ -231,7 +214,7 @@ class SparkSource:
 
     def keep_rows(self, kept: str, *, key: bytes) -> None:
         """Store the counted rows in a Parquet folder, for this version, schema and key."""
-        write_kept_rows(self._session, self._table, kept_rows_folder(kept, self._schema, self.version, key))
+        spark.write_kept_rows(self._session, self._table, spark.kept_rows_folder(kept, self._schema, self.version, key))
 
     def close(self) -> None:
         """Release the table; a session passed by the caller continues."""
@@ -241,7 +224,7 @@ class SparkSource:
 
     def _fetched(self, asked: Statement) -> list[Integers]:
         """Return the result columns of a statement."""
-        with silence_logging(), suppress(Exception):  # pyspark has no common base class of errors
+        with spark.silence_logging(), suppress(Exception):  # pyspark has no common base class of errors
             if not self._closed:
                 found = self._session.sql(asked.sql).toArrow()
                 return [np.asarray(column.to_numpy(), dtype=np.int64) for column in found.columns]

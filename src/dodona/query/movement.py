@@ -16,18 +16,8 @@ from typing import TYPE_CHECKING, Any, Self, assert_never
 import numpy as np
 
 from dodona.numbers import Doubles, Integers
+from dodona.query import query as queries
 from dodona.query.predicate import Among, And, Jointly, Or, Predicate, axis_classes, separating_sets, unpack_bits
-from dodona.query.query import (
-    Block,
-    CaseWeight,
-    ConstantWeight,
-    PeopleWeight,
-    ValueWeight,
-    Weight,
-    block_weights,
-    group_numbers,
-    weight_range,
-)
 from dodona.schema.partition import Partition
 from dodona.schema.schema import Domain
 
@@ -103,10 +93,10 @@ class Stack:
     """Boxes by their attributes, and all other blocks. Block order is lost: no norm depends on it."""
 
     boxes: tuple[Boxes, ...]
-    rest: tuple[Block, ...]
+    rest: tuple[queries.Block, ...]
 
     @classmethod
-    def of(cls, blocks: Iterable[Block]) -> Self:
+    def of(cls, blocks: Iterable[queries.Block]) -> Self:
         """Return the stack of these blocks."""
         found: dict[tuple[str, ...], Boxes] = {}
         rest = []
@@ -114,7 +104,7 @@ class Stack:
             where, weight = block.where, block.weight
             parts = where.parts if type(where) is And else (where,)
             sets = [part for part in parts if type(part) is Among]
-            if len(sets) == len(parts) and type(weight) is ConstantWeight and not block.keys:
+            if len(sets) == len(parts) and type(weight) is queries.ConstantWeight and not block.keys:
                 names = tuple([part.attribute for part in sets])
                 boxes = found.get(names)
                 if boxes is None and all(before < after for before, after in pairwise(names)):
@@ -135,11 +125,11 @@ class Stack:
             for number in boxes.numbers:
                 yield number, number
         for block in self.rest:
-            yield weight_range(block.weight)
+            yield queries.weight_range(block.weight)
 
     def parts(self) -> list[Stack]:
         """Return one stack per set of attributes in use, or one per block if there is only one set."""
-        found: dict[frozenset[str], tuple[list[Boxes], list[Block]]] = {}
+        found: dict[frozenset[str], tuple[list[Boxes], list[queries.Block]]] = {}
         for boxes in self.boxes:
             found.setdefault(frozenset(boxes.names), ([], []))[0].append(boxes)
         for block in self.rest:
@@ -166,7 +156,7 @@ class AttributeUse:
 
     masks: set[int] = field(default_factory=set)
     partitions: set[Partition] = field(default_factory=set)
-    values: set[ValueWeight] = field(default_factory=set)
+    values: set[queries.ValueWeight] = field(default_factory=set)
 
 
 def attribute_uses(stack: Stack) -> dict[str, AttributeUse]:
@@ -257,13 +247,13 @@ def _add_predicate(predicate: Predicate, found: dict[str, AttributeUse]) -> None
             assert_never(predicate)
 
 
-def _add_weight(weight: Weight, found: dict[str, AttributeUse]) -> None:
+def _add_weight(weight: queries.Weight, found: dict[str, AttributeUse]) -> None:
     match weight:
-        case ConstantWeight() | PeopleWeight():
+        case queries.ConstantWeight() | queries.PeopleWeight():
             pass
-        case ValueWeight(name):
+        case queries.ValueWeight(name):
             found.setdefault(name, AttributeUse()).values.add(weight)
-        case CaseWeight(branches, otherwise):
+        case queries.CaseWeight(branches, otherwise):
             for predicate, branch in branches:
                 _add_predicate(predicate, found)
                 _add_weight(branch, found)
@@ -284,7 +274,7 @@ def run_starts(number: int, trait: AttributeUse) -> Integers:
     return np.flatnonzero(flags).astype(np.int64)
 
 
-def code_runs(block: Block, domain: Domain, *, written_out: int) -> AxisCodes:
+def code_runs(block: queries.Block, domain: Domain, *, written_out: int) -> AxisCodes:
     """Return, for each attribute of a block, the first code of each run on which its weights are one polynomial.
 
     If an attribute's values are summed and it has at most `written_out` cells, every code is a run.
@@ -404,18 +394,18 @@ def _largest_norms(stack: Stack, codes: AxisCodes) -> Movement:
         linf = max(linf, *sizes)
     axes = broadcast_codes(codes)
     for block in stack.rest:
-        weights: NDArray[Any] = np.abs(block_weights(block, axes)).astype(kind)
+        weights: NDArray[Any] = np.abs(queries.block_weights(block, axes)).astype(kind)
         l1 += weights
         squares += weights * weights
         linf = max(linf, int(weights.max()))
     return Movement(int(l1.max()), int(squares.max()), linf)
 
 
-def _single_block_movement(block: Block, codes: AxisCodes) -> Movement:
+def _single_block_movement(block: queries.Block, codes: AxisCodes) -> Movement:
     """Return the exact movement of one block: within a group from one extreme to the other, or between groups."""
     axes, shape = broadcast_codes(codes), [len(own) for own in codes.values()]
-    weights = np.broadcast_to(block_weights(block, axes), shape).reshape(-1)
-    groups = np.broadcast_to(group_numbers(block.keys, axes), shape).reshape(-1)
+    weights = np.broadcast_to(queries.block_weights(block, axes), shape).reshape(-1)
+    groups = np.broadcast_to(queries.group_numbers(block.keys, axes), shape).reshape(-1)
     present, groups = np.unique(groups, return_inverse=True)
     low = np.full(len(present), np.iinfo(np.int64).max)
     high = np.full(len(present), np.iinfo(np.int64).min)
@@ -468,8 +458,8 @@ def _signatures(stack: Stack, codes: AxisCodes) -> tuple[Integers, Integers]:
     weights = [own * np.array(numbers, dtype=np.int64)[:, None] for own, numbers in members]
     groups = [np.zeros_like(one) for one in weights]
     for block in stack.rest:
-        weights.append(np.broadcast_to(block_weights(block, axes), shape).reshape(1, -1))
-        groups.append(np.broadcast_to(group_numbers(block.keys, axes), shape).reshape(1, -1))
+        weights.append(np.broadcast_to(queries.block_weights(block, axes), shape).reshape(1, -1))
+        groups.append(np.broadcast_to(queries.group_numbers(block.keys, axes), shape).reshape(1, -1))
     all_weights = np.concatenate(weights)
     return all_weights, np.where(all_weights == 0, np.int64(-1), np.concatenate(groups))
 

@@ -17,21 +17,8 @@ import numpy as np
 
 from dodona.errors import InvalidArgument
 from dodona.numbers import Integers, to_integer
+from dodona.query import predicate as predicates
 from dodona.query.column import EQUAL, LiteralValue, comparison_mask, require_special_cell
-from dodona.query.predicate import (
-    EVERYTHING,
-    MOST_COMBINATIONS,
-    MOST_TOGETHER,
-    Among,
-    And,
-    Axes,
-    Jointly,
-    Or,
-    Predicate,
-    among_mask,
-    evaluate_predicate,
-    predicate_attributes,
-)
 from dodona.schema.attributes import MISSING, OUTSIDE, Attribute, numeric_grid
 from dodona.schema.partition import Partition
 from dodona.schema.schema import Domain
@@ -71,7 +58,7 @@ class ValueWeight:
 class CaseWeight:
     """The weight of the first branch that holds, otherwise the last one."""
 
-    branches: tuple[tuple[Predicate, Weight], ...]
+    branches: tuple[tuple[predicates.Predicate, Weight], ...]
     otherwise: Weight
 
 
@@ -88,7 +75,7 @@ Weight = ConstantWeight | ValueWeight | CaseWeight | PeopleWeight
 ONE = ConstantWeight(1)
 
 
-def evaluate_weight(weight: Weight, axes: Axes) -> Integers:
+def evaluate_weight(weight: Weight, axes: predicates.Axes) -> Integers:
     """Return the weight of rows, or of the cells of a product, in a shape that broadcasts with them."""
     match weight:
         case ConstantWeight(number):
@@ -105,7 +92,7 @@ def evaluate_weight(weight: Weight, axes: Axes) -> Integers:
         case CaseWeight(branches, otherwise):
             result = evaluate_weight(otherwise, axes)
             for predicate, branch in reversed(branches):
-                result = np.where(evaluate_predicate(predicate, axes), evaluate_weight(branch, axes), result)
+                result = np.where(predicates.evaluate_predicate(predicate, axes), evaluate_weight(branch, axes), result)
             return result
         case PeopleWeight():
             raise InvalidArgument("weight", "count(DISTINCT ...)", "ask it by itself: cells do not tell people apart")
@@ -121,7 +108,9 @@ def weight_attributes(weight: Weight) -> frozenset[str]:
         case ValueWeight(name):
             return frozenset((name,))
         case CaseWeight(branches, otherwise):
-            names = (predicate_attributes(predicate) | weight_attributes(branch) for predicate, branch in branches)
+            names = (
+                predicates.predicate_attributes(predicate) | weight_attributes(branch) for predicate, branch in branches
+            )
             return weight_attributes(otherwise).union(*names)
         case _:
             assert_never(weight)
@@ -159,24 +148,24 @@ class QueryValidator:
         self.place = 0
         """The number of the block being validated."""
 
-    def predicate(self, predicate: Predicate) -> None:
+    def predicate(self, predicate: predicates.Predicate) -> None:
         """Refuse sets of cells that do not fit the attribute."""
         match predicate:
-            case Among():
+            case predicates.Among():
                 name, number, codes = predicate.attribute, predicate.cells, predicate.codes
                 if number != (self._cells.get(name) or self._counted(name)):
                     raise self._other(name, f"{number} cells")
                 if not 0 <= codes < 1 << number:
                     raise InvalidArgument(f"blocks[{self.place}]", f"{name}:{codes:x}", f"write bits below 2^{number}")
-            case Jointly():
+            case predicates.Jointly():
                 self._jointly(predicate)
-            case And(parts) | Or(parts):
+            case predicates.And(parts) | predicates.Or(parts):
                 for part in parts:
                     self.predicate(part)
             case _:
                 assert_never(predicate)
 
-    def _jointly(self, predicate: Jointly) -> None:
+    def _jointly(self, predicate: predicates.Jointly) -> None:
         """Refuse combinations of cells that do not fit the attributes."""
         names, shape = predicate.names, predicate.shape
         if not names or any(before >= after for before, after in pairwise(names)) or len(shape) != len(names):
@@ -186,8 +175,8 @@ class QueryValidator:
             if number != (self._cells.get(name) or self._counted(name)):
                 raise self._other(name, f"{number} cells")
         combinations = math.prod(shape)
-        if combinations > MOST_COMBINATIONS or len(names) > MOST_TOGETHER:
-            accepted = f"look at no more than {MOST_COMBINATIONS} combinations of cells together"
+        if combinations > predicates.MOST_COMBINATIONS or len(names) > predicates.MOST_TOGETHER:
+            accepted = f"look at no more than {predicates.MOST_COMBINATIONS} combinations of cells together"
             raise InvalidArgument(f"blocks[{self.place}]", f"{combinations} combinations", accepted)
         if predicate.codes < 0 or predicate.codes.bit_length() > combinations:
             raise InvalidArgument(f"blocks[{self.place}]", ", ".join(names), f"write bits below 2^{combinations}")
@@ -253,7 +242,7 @@ LARGEST_WEIGHT = 1 << 61
 class CaseKey:
     """A computed key: the label of the first predicate that holds, otherwise the last one."""
 
-    branches: tuple[tuple[str, Predicate], ...]
+    branches: tuple[tuple[str, predicates.Predicate], ...]
     otherwise: str
     groups: int = field(init=False, repr=False, compare=False)
     """The number of groups."""
@@ -270,7 +259,7 @@ Key = Partition | CaseKey
 class Block:
     """The sum of the weights of the selected rows, for each group. A row is in at most one group."""
 
-    where: Predicate = EVERYTHING
+    where: predicates.Predicate = predicates.EVERYTHING
     keys: tuple[Key, ...] = ()
     weight: Weight = ONE
     unit: Fraction = field(default=Fraction(1), hash=False)
@@ -285,7 +274,7 @@ class Block:
     @property
     def attributes(self) -> frozenset[str]:
         """The names of all attributes in use."""
-        seen = predicate_attributes(self.where)
+        seen = predicates.predicate_attributes(self.where)
         if not self.keys and type(self.weight) is ConstantWeight:
             return seen
         return (seen | weight_attributes(self.weight)).union(*map(_key_attributes, self.keys))
@@ -332,31 +321,38 @@ class Query:
         object.__setattr__(self, "values", values)
 
     @classmethod
-    def count(cls, domain: Domain, where: Predicate = EVERYTHING) -> Self:
+    def count(cls, domain: Domain, where: predicates.Predicate = predicates.EVERYTHING) -> Self:
         """Return the query for the number of selected rows."""
         return cls(domain, (Block(where),))
 
     @classmethod
-    def histogram(cls, domain: Domain, by: str | Iterable[str], where: Predicate = EVERYTHING) -> Self:
+    def histogram(
+        cls, domain: Domain, by: str | Iterable[str], where: predicates.Predicate = predicates.EVERYTHING
+    ) -> Self:
         """Return the query for the number of rows per group; a column with declared bins is grouped by them."""
         names = (by,) if isinstance(by, str) else tuple(by)
         return cls(domain, (Block(where, tuple(Partition.of(domain[name]) for name in names)),))
 
     @classmethod
-    def marginal(cls, domain: Domain, by: str | Iterable[str], where: Predicate = EVERYTHING) -> Self:
+    def marginal(
+        cls, domain: Domain, by: str | Iterable[str], where: predicates.Predicate = predicates.EVERYTHING
+    ) -> Self:
         """Return the query for the number of rows per combination of values, ignoring declared bins."""
         names = (by,) if isinstance(by, str) else tuple(by)
         return cls(domain, (Block(where, tuple(Partition.every(domain[name], 1) for name in names)),))
 
     @classmethod
-    def sum(cls, domain: Domain, of: str, where: Predicate = EVERYTHING) -> Self:
+    def sum(cls, domain: Domain, of: str, where: predicates.Predicate = predicates.EVERYTHING) -> Self:
         """Return the query for the sum of a column on its grid; rows without a value add nothing."""
         weight, unit = column_weight(domain[of])
         return cls(domain, (Block(where, (), weight, unit),))
 
     @classmethod
     def weighted(
-        cls, domain: Domain, weight: Weight | Mapping[str, Mapping[LiteralValue, int]], where: Predicate = EVERYTHING
+        cls,
+        domain: Domain,
+        weight: Weight | Mapping[str, Mapping[LiteralValue, int]],
+        where: predicates.Predicate = predicates.EVERYTHING,
     ) -> Self:
         """Return the query for the sum of a weight, or of an integer for each label of one column.
 
@@ -371,7 +367,9 @@ class Query:
         return cls(domain, (Block(where, (), found),))
 
     @classmethod
-    def people(cls, domain: Domain, by: str | Iterable[str] = (), where: Predicate = EVERYTHING) -> Self:
+    def people(
+        cls, domain: Domain, by: str | Iterable[str] = (), where: predicates.Predicate = predicates.EVERYTHING
+    ) -> Self:
         """Return the query for the number of people with a selected row, in total or per group."""
         names = (by,) if isinstance(by, str) else tuple(by)
         return cls(domain, (Block(where, tuple(Partition.of(domain[name]) for name in names), PeopleWeight()),))
@@ -390,7 +388,7 @@ class Query:
         """
         blocks = [self.blocks[place] for place in places]
         if of_all_rows:
-            blocks = [Block(EVERYTHING, block.keys, block.weight, block.unit) for block in blocks]
+            blocks = [Block(predicates.EVERYTHING, block.keys, block.weight, block.unit) for block in blocks]
         return self._of_validated(tuple(blocks))
 
     def _of_validated(self, blocks: tuple[Block, ...]) -> Self:
@@ -419,7 +417,7 @@ def column_weight(attribute: Attribute, *, centre: Fraction = Fraction(0), power
     return weight, unit**power
 
 
-def group_numbers(keys: Iterable[Key], axes: Axes) -> Integers:
+def group_numbers(keys: Iterable[Key], axes: predicates.Axes) -> Integers:
     """Return the group number of rows, or of the cells of a product."""
     found: Integers = np.asarray(0, dtype=np.int64)
     for key in keys:
@@ -428,7 +426,7 @@ def group_numbers(keys: Iterable[Key], axes: Axes) -> Integers:
         else:
             own = np.asarray(len(key.branches), dtype=np.int64)
             for number, (_, predicate) in reversed(tuple(enumerate(key.branches))):
-                own = np.where(evaluate_predicate(predicate, axes), np.int64(number), own)
+                own = np.where(predicates.evaluate_predicate(predicate, axes), np.int64(number), own)
         found = found * key.groups + own
     return found
 
@@ -445,11 +443,11 @@ def product_shape(domain: Domain, names: Iterable[str]) -> tuple[int, ...]:
     return tuple(domain[name].cells for name in sorted(names))
 
 
-def block_weights(block: Block, axes: Axes) -> Integers:
+def block_weights(block: Block, axes: predicates.Axes) -> Integers:
     """Return the weight of each row or cell: 0 if not selected."""
-    if block.where == EVERYTHING and isinstance(block.weight, ConstantWeight):
+    if block.where == predicates.EVERYTHING and isinstance(block.weight, ConstantWeight):
         return evaluate_weight(block.weight, axes)
-    return np.where(evaluate_predicate(block.where, axes), evaluate_weight(block.weight, axes), np.int64(0))
+    return np.where(predicates.evaluate_predicate(block.where, axes), evaluate_weight(block.weight, axes), np.int64(0))
 
 
 def _label_weights(domain: Domain, weight: Mapping[str, Mapping[LiteralValue, int]]) -> Weight:
@@ -465,11 +463,11 @@ def _label_weights(domain: Domain, weight: Mapping[str, Mapping[LiteralValue, in
         counted = to_integer(number, argument=f"weight of {label}", lower=-LARGEST_WEIGHT, upper=LARGEST_WEIGHT)
         codes[counted] = codes.get(counted, 0) | bit
     listed = ((bits, counted) for counted, bits in sorted(codes.items()) if counted)
-    branches = tuple((among_mask(attribute, bits), ConstantWeight(counted)) for bits, counted in listed)
+    branches = tuple((predicates.among_mask(attribute, bits), ConstantWeight(counted)) for bits, counted in listed)
     return CaseWeight(branches, ConstantWeight(0))
 
 
 def _key_attributes(key: Key) -> frozenset[str]:
     if isinstance(key, Partition):
         return frozenset((key.attribute,))
-    return frozenset().union(*(predicate_attributes(predicate) for _, predicate in key.branches))
+    return frozenset().union(*(predicates.predicate_attributes(predicate) for _, predicate in key.branches))

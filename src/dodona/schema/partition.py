@@ -15,16 +15,7 @@ import numpy as np
 
 from dodona.errors import InvalidArgument
 from dodona.numbers import Integers, format_decimal
-from dodona.schema.attributes import (
-    MISSING,
-    OUTSIDE,
-    Attribute,
-    Boolean,
-    Category,
-    Label,
-    code_label,
-    set_fields,
-)
+from dodona.schema import attributes as kinds
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,24 +45,24 @@ class Partition:
         if self.further not in {0, 2}:
             raise InvalidArgument("further", self.further, "write 2, or 0 where the attribute has no such cells")
         groups, cells = len(self.cuts) + self.further, self.size + self.further
-        set_fields(self, groups=groups, cells=cells, single=len(self.cuts) == self.size)
+        kinds.set_fields(self, groups=groups, cells=cells, single=len(self.cuts) == self.size)
 
     @classmethod
-    def of(cls, attribute: Attribute) -> Self:
+    def of(cls, attribute: kinds.Attribute) -> Self:
         """Return the declared bins, or one group per value if none are declared."""
-        cuts = None if isinstance(attribute, Category | Boolean) else attribute.starts
+        cuts = None if isinstance(attribute, kinds.Category | kinds.Boolean) else attribute.starts
         firsts = tuple(range(attribute.size)) if cuts is None else cuts
         return cls.cut(attribute, firsts)
 
     @classmethod
-    def every(cls, attribute: Attribute, width: int) -> Self:
+    def every(cls, attribute: kinds.Attribute, width: int) -> Self:
         """Return groups of `width` adjacent codes; the last one may be smaller."""
         if width < 1:
             raise InvalidArgument("width", width, "write a whole number from 1")
         return cls.cut(attribute, tuple(range(0, attribute.size, width)))
 
     @classmethod
-    def cut(cls, attribute: Attribute, cuts: tuple[int, ...]) -> Self:
+    def cut(cls, attribute: kinds.Attribute, cuts: tuple[int, ...]) -> Self:
         """Return the groups that begin at these codes."""
         return cls(attribute.name, attribute.size, cuts, attribute.cells - attribute.size)
 
@@ -91,7 +82,7 @@ class Partition:
         return self.cuts[group], after
 
 
-def group_label(partition: Partition, attribute: Attribute, group: int) -> Label:
+def group_label(partition: Partition, attribute: kinds.Attribute, group: int) -> kinds.Label:
     """Return the label of a group: the value of a single-value group, otherwise the span as people write it.
 
     >>> from dodona.schema.attributes import Integer
@@ -101,20 +92,20 @@ def group_label(partition: Partition, attribute: Attribute, group: int) -> Label
     """
     first, after = partition.span(group)
     if group >= len(partition.cuts):
-        return MISSING if group == len(partition.cuts) else OUTSIDE
-    low = code_label(attribute, first)
+        return kinds.MISSING if group == len(partition.cuts) else kinds.OUTSIDE
+    low = kinds.code_label(attribute, first)
     if after == first + 1:
         return low
     if isinstance(low, Fraction):
-        end = code_label(attribute, min(after, partition.size - 1))
+        end = kinds.code_label(attribute, min(after, partition.size - 1))
         return _interval_label(low, end, closed=after == partition.size)
-    high = code_label(attribute, after - 1)
+    high = kinds.code_label(attribute, after - 1)
     if isinstance(low, dt.date) and isinstance(high, dt.date):
         return _date_span_label(low, high)
     return f"{low} to {high}"
 
 
-def _interval_label(low: Fraction, high: Label, *, closed: bool) -> str:
+def _interval_label(low: Fraction, high: kinds.Label, *, closed: bool) -> str:
     """Return the interval; the last one includes its upper end, as values above are clamped to it."""
     end = format_decimal(high) if isinstance(high, Fraction) else high
     return f"[{format_decimal(low)}, {end}{']' if closed else ')'}"

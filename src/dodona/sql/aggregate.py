@@ -11,19 +11,8 @@ from fractions import Fraction
 
 from sqlglot import exp
 
+from dodona.query import query as queries
 from dodona.query.predicate import NOTHING, And, Predicate, allowed_codes, complement, conjunction
-from dodona.query.query import (
-    LARGEST_WEIGHT,
-    ONE,
-    Block,
-    CaseWeight,
-    ConstantWeight,
-    Key,
-    PeopleWeight,
-    ValueWeight,
-    Weight,
-    weight_range,
-)
 from dodona.query.question import Expression, Mean, PublicValue, Quantile, Spread, Total, Variation
 from dodona.schema.attributes import Attribute, Boolean, Category, numeric_grid
 from dodona.schema.partition import Partition
@@ -93,23 +82,23 @@ def grid_line(leaf: Leaf) -> GridLine | None:
     return None if constant is None else GridLine(constant)
 
 
-def scalar_weight(scalar: Scalar, *, centre: Fraction = Fraction(0), power: int = 1) -> tuple[Weight, Fraction]:
+def scalar_weight(scalar: Scalar, *, centre: Fraction = Fraction(0), power: int = 1) -> tuple[queries.Weight, Fraction]:
     """Return (value - centre)^power in integer steps, 0 if NULL, and the value of a step."""
     lines = [(leaf, grid_line(leaf) or GridLine(Fraction(0))) for leaf in scalar.leaves]
     spans = [span for leaf, one in lines if leaf is not None for span in (one.first - centre, one.step)]
     unit = _common_unit(spans)
 
-    def weighed(leaf: Leaf, one: GridLine) -> Weight:
+    def weighed(leaf: Leaf, one: GridLine) -> queries.Weight:
         if leaf is None:
-            return ConstantWeight(0)
+            return queries.ConstantWeight(0)
         offset = int((one.first - centre) / unit)
         if one.attribute is None:
-            return ConstantWeight(offset**power)
-        return ValueWeight(one.attribute.name, one.attribute.size, offset, int(one.step / unit), power)
+            return queries.ConstantWeight(offset**power)
+        return queries.ValueWeight(one.attribute.name, one.attribute.size, offset, int(one.step / unit), power)
 
     weights = [weighed(*each) for each in lines]
     branches = tuple((guard, weight) for (guard, _), weight in zip(scalar.branches, weights, strict=False))
-    return (CaseWeight(branches, weights[-1]) if branches else weights[-1]), unit**power
+    return (queries.CaseWeight(branches, weights[-1]) if branches else weights[-1]), unit**power
 
 
 def public_range(scalar: Scalar, where: Predicate) -> PublicRange:
@@ -123,9 +112,9 @@ def public_range(scalar: Scalar, where: Predicate) -> PublicRange:
     return PublicRange(lower, upper, lower + round((upper - lower) / 2 / unit) * unit)
 
 
-def weight_guards(weight: Weight) -> tuple[Predicate, ...]:
+def weight_guards(weight: queries.Weight) -> tuple[Predicate, ...]:
     """Return the conditions that a weight depends on."""
-    return tuple(guard for guard, _ in weight.branches) if isinstance(weight, CaseWeight) else ()
+    return tuple(guard for guard, _ in weight.branches) if isinstance(weight, queries.CaseWeight) else ()
 
 
 def _leaf_ranges(scalar: Scalar, where: Predicate) -> list[tuple[Fraction, Fraction, Fraction]]:
@@ -188,14 +177,18 @@ class Blocks:
     """The blocks of a statement: one for each measured quantity, however often it is shown."""
 
     where: Predicate
-    keys: tuple[Key, ...]
-    found: dict[Block, int] = field(default_factory=dict)
+    keys: tuple[queries.Key, ...]
+    found: dict[queries.Block, int] = field(default_factory=dict)
 
     def number(
-        self, where: Predicate, weight: Weight = ONE, unit: Fraction = Fraction(1), further: tuple[Key, ...] = ()
+        self,
+        where: Predicate,
+        weight: queries.Weight = queries.ONE,
+        unit: Fraction = Fraction(1),
+        further: tuple[queries.Key, ...] = (),
     ) -> int:
         """Return the number of a block, adding it if it is new."""
-        return self.found.setdefault(Block(where, (*self.keys, *further), weight, unit), len(self.found))
+        return self.found.setdefault(queries.Block(where, (*self.keys, *further), weight, unit), len(self.found))
 
     def forget(self, after: int) -> None:
         """Drop all but the first `after` blocks: those added since are not needed."""
@@ -265,7 +258,7 @@ def _people_block(call: _Call, distinct: exp.Distinct) -> int:
     """Return the block that counts each person once, the only use of DISTINCT."""
     if not call.scope.person(distinct.expressions[0]):
         raise call.scope.fault(distinct, *DISTINCT_REFUSAL)
-    return call.blocks.number(call.where, PeopleWeight())
+    return call.blocks.number(call.where, queries.PeopleWeight())
 
 
 def _arguments(call: exp.Expr) -> list[exp.Expr]:
@@ -341,7 +334,7 @@ def _sum_mean_or_spread(call: _Call, value: Scalar) -> Expression:
     return Variation(squares, mean, _SPREADS[call.name])
 
 
-def _sum_block(call: _Call, where: Predicate, weighed: tuple[Weight, Fraction]) -> int:
-    if max(map(abs, weight_range(weighed[0]))) > LARGEST_WEIGHT:
+def _sum_block(call: _Call, where: Predicate, weighed: tuple[queries.Weight, Fraction]) -> int:
+    if max(map(abs, queries.weight_range(weighed[0]))) > queries.LARGEST_WEIGHT:
         raise call.fault("The numbers have too many digits to be added up exactly.", "Write rounder constants.")
     return call.blocks.number(where, *weighed)
