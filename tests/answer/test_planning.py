@@ -7,7 +7,10 @@ from itertools import pairwise
 
 import pytest
 
-from dodona.answer import MeasuredValues, make_answer, predict_half_width, resolve_tolerance
+from dodona.answer.answer import make_answer
+from dodona.answer.measured import MeasuredValues
+from dodona.answer.prediction import predict_half_width
+from dodona.answer.tolerance import resolve_tolerance
 from dodona.errors import InvalidArgument
 from dodona.lab.mechanisms import Gaussian, Laplace
 from dodona.privacy.budget import FREE

@@ -227,10 +227,8 @@ def interval_text(estimate: Estimate) -> str:
 
 def to_json(answer: Answer) -> str:
     """Return the answer as JSON text. Unknown bounds and unknown values are null."""
-    columns = [
-        {"name": name, "kind": "estimate" if estimated else "label"}
-        for name, estimated in zip(answer.columns, answer.estimated, strict=True)
-    ]
+    named = zip(answer.columns, answer.estimated, strict=True)
+    columns = [{"name": name, "kind": "estimate" if estimated else "label"} for name, estimated in named]
     document = {
         "format": JSON_FORMAT,
         "question": answer.question.text,

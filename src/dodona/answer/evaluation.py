@@ -152,7 +152,10 @@ def population_band(expression: asked.Expression, measured: Evidence, *, failing
         case asked.LiteralExpression() | asked.PublicValue() | asked.KeyLabel():
             return evaluate(expression, measured, failing)
         case asked.Total(block):
-            return _population_total(expression, measured, failing, _check_size(size), block)
+            if size is None:
+                what = "The population of a count or a sum needs the public size of the table"
+                raise InvalidRequest(f"{what}; declare it.")
+            return _population_total(expression, measured, failing, size, block)
         case asked.Mean() if not isinstance(measured, DerivedValues):
             return _population_mean(expression, measured, failing)
         case asked.Quantile() if not isinstance(measured, DerivedValues):
@@ -207,9 +210,3 @@ def _hoeffding_error(rows: Doubles, failing: float) -> Doubles:
     For one share this is Hoeffding's bound; for all levels of a distribution at once it is Massart's.
     """
     return np.where(rows >= 1, np.minimum(np.sqrt(math.log(2 / failing) / (2 * np.maximum(rows, 1))), 1.0), 1.0)
-
-
-def _check_size(size: int | None) -> int:
-    if size is None:
-        raise InvalidRequest("The population of a count or a sum needs the public size of the table; declare it.")
-    return size

@@ -146,8 +146,7 @@ class ConfirmedLaw:
 
     def accuracy(self, confidence: float = 0.95, *, answers: int = 1) -> Accuracy:
         """Return the half-width; for several answers, simultaneously."""
-        failing = to_failure_probability(confidence) / validate_count(answers, argument="answers")
-        return Accuracy(within=self.quantile(failing), confidence=confidence)
+        return _accuracy(self, confidence, answers)
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,12 +193,8 @@ class ModelLaw:
 
     def accuracy(self, confidence: float = 0.95, *, answers: int = 1) -> Accuracy:
         """Return the half-width, as if errors were normal or as a bound."""
-        failing = to_failure_probability(confidence) / validate_count(answers, argument="answers")
-        return Accuracy(
-            within=self.quantile(failing),
-            confidence=confidence,
-            expected=self.deviation if math.isfinite(self.deviation) else None,
-        )
+        expected = self.deviation if math.isfinite(self.deviation) else None
+        return _accuracy(self, confidence, answers, expected=expected)
 
 
 # --- Laws of values derived from many releases: weighted sums of independent draws. ---
@@ -268,8 +263,7 @@ class NoiseSum:
 
         Theorem: sum-of-noises, smoothed-sum
         """
-        within = self.quantile(to_failure_probability(confidence) / validate_count(answers, argument="answers"))
-        return Accuracy(within=within, confidence=confidence, expected=math.sqrt(self.variance))
+        return _accuracy(self, confidence, answers, expected=math.sqrt(self.variance))
 
 
 @dataclass(frozen=True, slots=True)
@@ -313,8 +307,17 @@ class GaussianSumBound:
 
         Theorem: smoothed-sum
         """
-        within = self.quantile(to_failure_probability(confidence) / validate_count(answers, argument="answers"))
-        return Accuracy(within=within, confidence=confidence, expected=math.sqrt(self.variance))
+        return _accuracy(self, confidence, answers, expected=math.sqrt(self.variance))
+
+
+def _accuracy(
+    law: ConfirmedLaw | ModelLaw | NoiseSum | GaussianSumBound,
+    confidence: float,
+    answers: int,
+    expected: float | None = None,
+) -> Accuracy:
+    failing = to_failure_probability(confidence) / validate_count(answers, argument="answers")
+    return Accuracy(within=law.quantile(failing), confidence=confidence, expected=expected)
 
 
 ErrorLaw = Laplace | Gaussian | NoiseSum | GaussianSumBound | ConfirmedLaw | ModelLaw

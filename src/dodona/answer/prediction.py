@@ -40,9 +40,8 @@ def predict_half_width(
     if isinstance(column.expression, asked.Total):
         block = column.expression.block
         return float(question.query.blocks[block].unit * half_width(noises[block], failing))
-    if isinstance(
-        column.expression, asked.KeyLabel | asked.LiteralExpression | asked.PublicValue | asked.Comparison | asked.Logic
-    ):
+    known = asked.KeyLabel | asked.LiteralExpression | asked.PublicValue
+    if isinstance(column.expression, known | asked.Comparison | asked.Logic):
         return 0.0
     each = max(validate_count(rows, argument="rows") / count_groups(question), 1.0)
     return _width(column.expression, _imagined_all(question, column.expression, noises, [(each, None)]), failing)

@@ -211,56 +211,33 @@ def expected_quantile_width(
     own = int(np.clip(np.searchsorted(cuts, middle, side="right") - 1, 0, len(cuts) - 2))
     value = min(math.floor(middle), int(cuts[own + 1]) - 1)
     above, below = np.arange(own + 1, len(cuts) - 1), np.arange(own, 0, -1)  # boundaries on either side, outward
-    high = _IntervalEnd(above, np.append(cuts[own + 1], cuts[above + 1]) - 1)
-    low = _IntervalEnd(below, np.append(cuts[own], cuts[below - 1]))
-    spread = np.sqrt(_rank_variance(tree, level))
-    ends = (high, low)
-    return max(
-        end.away(tree, level=level, rows=np.abs(away), spread=spread, value=value, failing=failing / 2, reaches=times)
-        for end in ends
-    )
+    rows, spread = np.abs(away), np.sqrt(_rank_variance(tree, level))
 
+    def distance(boundaries: Integers, codes: Integers) -> float:
+        """Return how far an end is from the value in codes, interpolated between two boundaries.
 
-@dataclass(frozen=True, slots=True)
-class _IntervalEnd:
-    """One end of an interval, and its possible positions."""
-
-    boundaries: Integers
-    """From the value outward."""
-    codes: Integers
-    """Where the end is if none of the boundaries is passed, the first one, and so on."""
-
-    def away(  # noqa: PLR0913  what a boundary is judged by
-        self,
-        tree: HistogramTree,
-        *,
-        level: float,
-        rows: Doubles,
-        spread: Doubles,
-        value: int,
-        failing: float,
-        reaches: float,
-    ) -> float:
-        """Return its distance from the value in codes, interpolated between two boundaries.
-
-        The exact law is used near the end only; other reaches are scaled by their standard deviations. This is a
-        forecast: no interval depends on it.
+        `codes` says where the end is if none of the boundaries is passed, the first one, and so on. The exact law is
+        used near the end only; other reaches are scaled by their standard deviations. This is a forecast: no interval
+        depends on it.
         """
-        times, passed = math.sqrt(-2 * math.log(failing)), 0  # a rough initial value
+        reach, passed = math.sqrt(-2 * math.log(failing / 2)), 0  # a rough initial value
         left: Doubles = np.zeros(0)
-        for _ in range(min(2, len(self.boundaries))):
-            place = self.boundaries[max(passed - 1, 0)]
+        for _ in range(min(2, len(boundaries))):
+            place = boundaries[max(passed - 1, 0)]
             if spread[place] > 0:
                 law = tree.terms(tuple(tree.walk.lengths[place].tolist()), level)
-                times = upper_quantile(law, failing) / float(spread[place])
-            left = reaches * times * spread[self.boundaries] - rows[self.boundaries]
+                reach = upper_quantile(law, failing / 2) / float(spread[place])
+            left = times * reach * spread[boundaries] - rows[boundaries]
             passed = int(np.flatnonzero(np.append(True, left >= 0))[-1])  # 0: not even the first
-        found = float(abs(self.codes[passed] - value))
-        if passed in {0, len(self.boundaries)}:
+        found = float(abs(codes[passed] - value))
+        if passed in {0, len(boundaries)}:
             return found
         here, there = left[passed - 1], left[passed]
         share = here / (here - there) if here > there else 0.0
-        return found + float(share * abs(self.codes[passed + 1] - self.codes[passed]))
+        return found + float(share * abs(codes[passed + 1] - codes[passed]))
+
+    high = distance(above, np.append(cuts[own + 1], cuts[above + 1]) - 1)
+    return max(high, distance(below, np.append(cuts[own], cuts[below - 1])))
 
 
 def _rank_variance(tree: HistogramTree, level: float) -> Doubles:

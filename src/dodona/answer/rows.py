@@ -198,9 +198,8 @@ def _point_values(expression: asked.Expression, measured: Evidence, view: View) 
         case asked.LiteralExpression(value):
             return [value] * measured.groups
         case asked.KeyLabel(key):
-            return [
-                None if group[key] == MISSING else group[key] for group in measurement.group_labels(measured.question)
-            ]
+            labels = [group[key] for group in measurement.group_labels(measured.question)]
+            return [None if label == MISSING else label for label in labels]
         case _:
             numbers = view_band(expression, measured, replace(view, draws=None)).value.tolist()
             return [None if number != number else number for number in numbers]  # noqa: PLR0124  NaN
@@ -242,10 +241,8 @@ def displayed_columns(question: asked.Question) -> tuple[asked.AnswerColumn, ...
     """Return the displayed columns: those of the question, preceded by the keys if it names none of them."""
     if not question.keys or any(isinstance(column.expression, asked.KeyLabel) for column in question.columns):
         return question.columns
-    keys = (
-        asked.AnswerColumn(measurement.key_name(key), asked.KeyLabel(number))
-        for number, key in enumerate(question.keys)
-    )
+    names = enumerate(map(measurement.key_name, question.keys))
+    keys = (asked.AnswerColumn(name, asked.KeyLabel(number)) for number, name in names)
     return (*keys, *question.columns)
 
 
@@ -339,7 +336,7 @@ def _cells(expression: asked.Expression, measured: Evidence, view: View, chosen:
                 found = [Estimate(value, value - within, value + within) for value in middle]
             else:
                 exact = [(unit * value, unit * (value - within), unit * (value + within)) for value in middle]
-                found = [Estimate(*map(_simplify_number, ends)) for ends in exact]
+                found = [Estimate(*(int(end) if end.denominator == 1 else end for end in ends)) for ends in exact]
         case asked.Total(block) if plain and isinstance(measured, DerivedValues):
             found = _derived_cells(block, measured, view, chosen)
         case _:
@@ -367,10 +364,6 @@ def _derived_cells(block: int, derived: DerivedValues, view: View, chosen: Seque
     return [Estimate(unit * value, unit * (value - wide), unit * (value + wide)) for value, wide in pairs]
 
 
-def _simplify_number(number: Fraction) -> int | Fraction:
-    return number.numerator if number.denominator == 1 else number
-
-
 def _number_converter(expression: asked.Expression, measured: Evidence) -> Callable[[float], EstimateValue]:
     """Return the output conversion of a column's numbers: a quantile is one of the column's values."""
     if not isinstance(expression, asked.Quantile):
@@ -386,12 +379,9 @@ def _number_converter(expression: asked.Expression, measured: Evidence) -> Calla
 
 def _lower_bound(expression: asked.Expression, measured: Evidence) -> float:
     """Return the lower bound of a count or sum that holds for any rows."""
-    if (
-        isinstance(expression, asked.Total)
-        and weight_range(measured.question.query.blocks[expression.block].weight)[0] >= 0
-    ):
-        return 0.0
-    return -math.inf
+    blocks = measured.question.query.blocks
+    rising = isinstance(expression, asked.Total) and weight_range(blocks[expression.block].weight)[0] >= 0
+    return 0.0 if rising else -math.inf
 
 
 def _round_estimate(cell: Estimate, *, least: float) -> Estimate:

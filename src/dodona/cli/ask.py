@@ -152,11 +152,8 @@ def show_answer(answer: Answer, output: Path | None = None) -> None:
 
     columns = _count_fitting_columns(answer, terminal.make_console().width)
     terminal.say(_table(answer, columns))
-    hidden = [
-        f"{number:,} more {what}"
-        for number, what in ((len(answer.rows) - _MOST_ROWS, "rows"), (len(answer.columns) - columns, "columns"))
-        if number > 0
-    ]
+    more = {"rows": len(answer.rows) - _MOST_ROWS, "columns": len(answer.columns) - columns}
+    hidden = [f"{number:,} more {what}" for what, number in more.items() if number > 0]
     if hidden:
         rest = "Write --output FILE.csv to have everything; asked again it is free." if output is None else ""
         terminal.say(f"… and {' and '.join(hidden)}. {rest}".rstrip(), style="bold")

@@ -143,10 +143,8 @@ def _column_hints(attribute: Attribute, column: ColumnCheck, rows: int) -> Itera
     name = attribute.name
     if isinstance(attribute, Integer | Number):
         lower, upper = (str(b) if isinstance(b, int) else format_decimal(b) for b in (attribute.lower, attribute.upper))
-        for number, word, edge, change in (
-            (column.below, "below", lower, "lower `lower`"),
-            (column.above, "above", upper, "raise `upper`"),
-        ):
+        beyond = (column.below, "below", lower, "lower `lower`"), (column.above, "above", upper, "raise `upper`")
+        for number, word, edge, change in beyond:
             if number:
                 part = percentage(number, rows)
                 yield f"{part} of {name} are {word} {edge}: {change} before the first charge, or accept clamping."

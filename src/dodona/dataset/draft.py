@@ -108,7 +108,10 @@ def make_draft(
     delta = wishes.delta or _propose_delta(size)
     spent = (*earlier, guess.CAP_EPSILON) if person is not None and wishes.rows is None else earlier
     if spent:  # before anything is selected
-        _hold_budget(Budget(wishes.epsilon, delta), spent)
+        budget = Budget(wishes.epsilon, delta)
+        if not drafts_fit(budget, spent):
+            accepted = "drafts take more than the whole of it: write more, or name the cap with --rows"
+            raise InvalidArgument("epsilon", str(budget.epsilon), accepted)
     listed = ", ".join(guess.quote_toml(format_decimal(epsilon)) for epsilon in spent)
     return Draft(
         place=place,
@@ -140,13 +143,6 @@ def drafted_before(place: SourcePlace, folder: Path) -> tuple[Fraction, ...]:
 
 def _same(one: Path, other: Path) -> bool:
     return one.absolute().resolve() == other.absolute().resolve()
-
-
-def _hold_budget(budget: Budget, spent: tuple[Fraction, ...]) -> None:
-    """Refuse to select a cap that the budget could not pay for."""
-    if not drafts_fit(budget, spent):
-        accepted = "drafts take more than the whole of it: write more, or name the cap with --rows"
-        raise InvalidArgument("epsilon", str(budget.epsilon), accepted)
 
 
 def _guess(table: Inspection, profile: ColumnProfile, person: str | None) -> guess.Guess:
@@ -198,9 +194,8 @@ def _propose_unit(table: Inspection, person: str | None, wishes: DraftOptions, s
         return guess.DraftKey("protects", '"row"'), neighbours, known
     rows = wishes.rows
     if rows is None:  # the less the rows reveal, the likelier a small cap
-        rows = guess.CAPS[
-            draw_candidate(guess.cap_scores(rows_per_person(table, person)), guess.CAPS, scale=guess.CAP_SCALE)
-        ]
+        scores = guess.cap_scores(rows_per_person(table, person))
+        rows = guess.CAPS[draw_candidate(scores, guess.CAPS, scale=guess.CAP_SCALE)]
     capped = guess.DraftKey("rows", str(rows), from_data=wishes.rows is None)
     identified = guess.DraftKey("id", guess.quote_toml(person), from_data=wishes.id is None)
     return guess.DraftKey("protects", '"person"'), identified, capped, neighbours, known
@@ -264,14 +259,11 @@ def draft_to_toml(draft: Draft, path: Path) -> str:
     place = draft.place
     from_data = list[str]()
     where = "url" if place.path.startswith(ENV_PREFIX) else "path"
-    source = [
-        guess.DraftKey("kind", guess.quote_toml(place.kind)),
-        guess.DraftKey(where, guess.quote_toml(place.below(path.parent))),
-    ]
-    source.append(guess.DraftKey("table", guess.quote_toml(place.table)))
+    known = {"kind": place.kind, where: place.below(path.parent), "table": place.table}
     if place.source_table is not None and place.source_table != place.table:
-        source.append(guess.DraftKey("source_table", guess.quote_toml(place.source_table)))
-    source += [guess.DraftKey(key, _toml(getattr(place.form, key)), from_data=True) for key in place.guessed]
+        known["source_table"] = place.source_table
+    source = [guess.DraftKey(key, guess.quote_toml(text)) for key, text in known.items()]
+    source += [guess.DraftKey(key, guess.toml_text(getattr(place.form, key)), from_data=True) for key in place.guessed]
     source.append(guess.DraftKey("version", '"1"'))
     parts = [
         WARNING,
@@ -319,12 +311,6 @@ def _table(
         if key.from_data:
             from_data.append(format_toml_path((*path, key.name)))
     return "".join(lines)
-
-
-def _toml(value: object) -> str:
-    if isinstance(value, tuple):
-        return f"[{', '.join(map(guess.quote_toml, value))}]"
-    return str(value).lower() if isinstance(value, bool) else guess.quote_toml(str(value))
 
 
 def _comment_name(name: str) -> str:

@@ -219,18 +219,12 @@ def _source(root: TomlTable) -> dict[str, Any] | None:
 
 def _csv_format(source: TomlTable) -> CsvFormat | None:
     """Return the format of CSV files."""
-    words = {
-        "separator": 'separator = ";"',
-        "encoding": 'encoding = "latin-1"',
-        "decimal": 'decimal = ","',
-        "thousands": 'thousands = "."',
-        "dates": 'dates = "day-first"',
-    }
+    words = {"separator": ";", "encoding": "latin-1", "decimal": ",", "thousands": ".", "dates": "day-first"}
     read = dict[str, Any]()
-    for key, example in words.items():
+    for key, word in words.items():
         if source.has(key):
-            value = source.content[key]
-            read[key] = value if isinstance(value, str) else source.text(key, example=example)  # a tab is a text too
+            value = source.content[key]  # a tab is a text too
+            read[key] = value if isinstance(value, str) else source.text(key, example=f'{key} = "{word}"')
     if source.has("header"):
         read["header"] = source.boolean("header", example="header = false")
     if source.has("null"):

@@ -10,6 +10,7 @@ import json
 import re
 import unicodedata
 from dataclasses import dataclass, replace
+from decimal import Decimal
 from fractions import Fraction
 
 from dodona.dataset.place import CERTAIN_MISSING_TEXTS, mixed_dates
@@ -255,6 +256,21 @@ def quote_toml(text: str) -> str:
     "the \"old\" ward"
     """
     return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
+def toml_text(value: object) -> str:
+    """Return a value as TOML text."""
+    match value:
+        case list() | tuple():
+            return f"[{', '.join(map(toml_text, value))}]"
+        case str():
+            return quote_toml(value)
+        case bool():
+            return str(value).lower()
+        case int() | Decimal() | dt.date():
+            return str(value)
+        case _:
+            return "a table"
 
 
 def _guess_boolean(profile: inspection.ColumnProfile, private: str, *, from_data: bool) -> ProposedColumn:

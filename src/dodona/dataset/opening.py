@@ -247,7 +247,10 @@ def open_dataset(  # noqa: PLR0913  the surface
     if schema is None or budget is None:
         raise InvalidRequest("A frame needs schema= and budget=: what its columns may hold, and what may be spent.")
     terms = _terms(schema, budget, schema.table, () if analyst is None else (Analyst(analyst),))
-    account = _open_frame_ledger(terms, schema, ledger)
+    if ledger is None:
+        account = memory.create_memory_ledger(terms)
+    else:
+        account = opening.open_ledger(ledger, dataset=schema.table, schema=schema.digest)
     try:
         source = _open_frame(schema, data, ledger, version, account.cap_key)
     except BaseException:
@@ -460,12 +463,6 @@ def _open_frame(schema: Schema, frame: object, ledger: str | Path | None, versio
     if new:  # a ledger in a database has no folder for digests
         _warn_unread(source.unread())
     return source
-
-
-def _open_frame_ledger(terms: LedgerTerms, schema: Schema, path: str | Path | None) -> Ledger:
-    if path is None:
-        return memory.create_memory_ledger(terms)
-    return opening.open_ledger(path, dataset=schema.table, schema=schema.digest)
 
 
 def _terms(schema: Schema, budget: Budget, name: str, analysts: tuple[Analyst, ...]) -> LedgerTerms:

@@ -218,7 +218,9 @@ def find_place(source: str, *, table: str | None, engine: str | None = None) -> 
         )
         raise InvalidArgument("source", source, accepted)
     if kind == "duckdb":
-        name = table or _only_table(path)
+        from dodona.engines.duckdb import only_table
+
+        name = table or only_table(path)
         return SourcePlace(kind=kind, path=path, table=_plain_table_name(name.rpartition(".")[2]), source_table=name)
     if table is not None and not is_name(table):
         accepted = "write the name that analysts will use: letters, digits and underscores, no digit first"
@@ -267,12 +269,6 @@ def _files_of(folder: Path) -> str:
         if next(folder.glob(pattern), None) is not None:
             return str(folder / pattern)
     raise InvalidRequest(f"The folder {str(folder)!r} holds no Parquet and no CSV file. Name the files of the table.")
-
-
-def _only_table(path: str) -> str:
-    from dodona.engines.duckdb import only_table
-
-    return only_table(path)
 
 
 def _stem(path: Path) -> str:

@@ -135,7 +135,8 @@ def plan_histograms(query: Query, *, rows: int) -> HistogramPlan:
     for names, sets in _pack_attributes(query.domain, places, most=most):
         own = [place for each in sets for place in places[each]]
         product = _product_size(query.domain, names)
-        apart = sum(_cost(query.blocks[place], rows=rows) for place in own)
+        keyed = sum(bool(query.blocks[place].keys) for place in own)
+        apart = keyed * (_STATEMENT + rows * _ROW_GROUPED) + (len(own) - keyed) * (_CONDITION + rows * _ROW_CONDITION)
         if product <= most and _STATEMENT + rows * _ROW_COUNTED + product * _CELL_SUMMED < apart:
             ordered = sorted(names, key=lambda name: (-query.domain[name].cells, name))
             histograms.append((tuple(ordered), tuple(own)))
@@ -161,12 +162,6 @@ def _pack_attributes(
 
 def _product_size(domain: Domain, names: frozenset[str]) -> int:
     return math.prod(domain[name].cells for name in names)
-
-
-def _cost(block: Block, *, rows: int) -> int:
-    if block.keys:
-        return _STATEMENT + rows * _ROW_GROUPED
-    return _CONDITION + rows * _ROW_CONDITION
 
 
 @dataclass(frozen=True)

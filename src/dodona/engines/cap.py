@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence, Sized
 from contextlib import suppress
 from datetime import UTC, date, datetime
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -21,7 +21,7 @@ from dodona.engines.render import Statement, Table
 from dodona.errors import InvalidArgument, InvariantBroken
 from dodona.numbers import Booleans, Integers
 from dodona.schema.attributes import Attribute
-from dodona.schema.encoding import is_missing
+from dodona.schema.encoding import RawColumn, is_missing
 from dodona.schema.schema import Schema
 
 if TYPE_CHECKING:
@@ -194,9 +194,7 @@ def cap_key(schema: Schema, key: bytes | None) -> bytes:
     return key
 
 
-def rows_within_cap(
-    schema: Schema, codes: Mapping[str, Integers], people: Sequence[object] | NDArray[Any], key: bytes
-) -> Booleans:
+def rows_within_cap(schema: Schema, codes: Mapping[str, Integers], people: RawColumn, key: bytes) -> Booleans:
     """Return which rows count: all of a person within the cap, otherwise those with the smallest hashes.
 
     The hash covers the key, the codes of all declared columns, the row's number among that person's equal rows, and the
@@ -232,7 +230,7 @@ def _hashes(number: Integers, columns: Sequence[Integers], texts: Mapping[int, s
     return np.array(found, dtype="S32")
 
 
-def id_texts(number: Integers, people: Sequence[object] | NDArray[Any], rows: Integers) -> dict[int, str]:
+def id_texts(number: Integers, people: RawColumn, rows: Integers) -> dict[int, str]:
     """Return the person of each of these rows as text, one text for all equal ids: 1 and 1.0 are one person."""
     found = dict[int, str]()
     for place in rows.tolist():
@@ -271,7 +269,7 @@ def id_text(who: object) -> str:  # noqa: PLR0911  one for each kind
             return str(own)
 
 
-def number_people(people: Sequence[object] | NDArray[Any]) -> Integers:
+def number_people(people: RawColumn) -> Integers:
     """Return a number for each distinct person; -1 if there is no id."""
     seen: dict[object, int] = {}
     listed = people.tolist() if isinstance(people, np.ndarray) else list(people)

@@ -217,7 +217,8 @@ def among_sql(reading: ColumnReading, part: Among) -> str:
     size, landing = reading.attribute.size, reading.attribute.landing
     present = part.codes & ((1 << size) - 1)
     if landing is not None and present >> landing & 1 and reading.form is not ColumnForm.CODE:
-        return _all_but(reading, ((1 << size) - 1) & ~present)
+        rest = ((1 << size) - 1) & ~present
+        return f"(({_among_values(reading, rest)}) IS NOT TRUE)" if rest else TRUE
     found = [_among_values(reading, present)] if present else []
     if part.codes >> size & 1:
         found.append(reading.missing)
@@ -232,11 +233,6 @@ def present_sql(reading: ColumnReading) -> str:
     if reading.form is ColumnForm.CODE and reading.attribute.landing is not None:
         return TRUE
     return _among_values(reading, (1 << reading.attribute.size) - 1)
-
-
-def _all_but(reading: ColumnReading, codes: int) -> str:
-    """Return SQL that is true exactly where there is no value with one of these codes."""
-    return f"(({_among_values(reading, codes)}) IS NOT TRUE)" if codes else TRUE
 
 
 def outside_sql(reading: ColumnReading) -> str:

@@ -224,7 +224,8 @@ def _person_text(kind: str, *, coded: bool) -> str:
 def load_codes(connection: Connection, schema: Schema, table: Table, key: bytes | None) -> Table:
     """Load the counted rows into memory as codes; if people are protected, the key selects them."""
     own_key = cap_key(schema, key)
-    kinds = [_code_type(own.attribute) for own in table.readings.values()]
+    sizes = [own.attribute.cells for own in table.readings.values()]
+    kinds = ["UTINYINT" if size <= 2**8 else "USMALLINT" if size <= 2**16 else "UINTEGER" for size in sizes]
     narrow = [f"CAST(c{place} AS {kind}) AS c{place}" for place, kind in enumerate(kinds)]
     if table.person is not None:
         narrow.append(cap.PERSON_COLUMN)
@@ -241,11 +242,6 @@ def load_codes(connection: Connection, schema: Schema, table: Table, key: bytes 
         "The rows of the table cannot be read. Check that each line has as many fields as the first, that the text is "
         "UTF-8, and that there is memory for one number a row and column."
     )
-
-
-def _code_type(attribute: Attribute) -> str:
-    number = attribute.cells
-    return "UTINYINT" if number <= 2**8 else "USMALLINT" if number <= 2**16 else "UINTEGER"
 
 
 def _reading(  # noqa: PLR0913  what a column is, and where

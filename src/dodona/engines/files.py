@@ -188,11 +188,6 @@ DAY_RULE = day_rule(_PARTS)
 """A day with the year last."""
 
 
-def _is_pattern(text: str) -> bool:
-    parts = _PART.findall(text)
-    return _PATTERN.fullmatch(text) is not None and sorted(parts) == ["%Y", "%d", "%m"]
-
-
 def _shorten(raw: str) -> str:
     return f"CASE WHEN {DUCKDB.bytes.format(raw)} <= {LONGEST_TEXT} THEN {raw} END"
 
@@ -229,7 +224,9 @@ class CsvFormat:
         _require_one_of("separator", self.separator, SEPARATORS)
         _require_one_of("encoding", self.encoding, tuple(CODECS))
         _require_one_of("decimal", self.decimal, (".", ","))
-        if self.dates not in DATE_ORDERS and not _is_pattern(self.dates):
+        if self.dates not in DATE_ORDERS and (
+            _PATTERN.fullmatch(self.dates) is None or sorted(_PART.findall(self.dates)) != ["%Y", "%d", "%m"]
+        ):
             words = ", ".join(map(repr, DATE_ORDERS))
             accepted = f"write one of {words}, or a pattern with %d, %m and %Y such as '%Y%m%d'"
             raise InvalidArgument("dates", self.dates, accepted)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -15,12 +14,9 @@ from dodona.numbers import Integers
 from dodona.query.predicate import evaluate_predicate
 from dodona.query.query import Block, PeopleWeight, Query, group_numbers
 from dodona.schema.attributes import source_column_name
-from dodona.schema.encoding import encode
+from dodona.schema.encoding import RawColumn, encode
 from dodona.schema.schema import Schema
 from dodona.trusted.source import Sealed
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 
 class MemorySource:
@@ -33,12 +29,7 @@ class MemorySource:
     """
 
     def __init__(
-        self,
-        schema: Schema,
-        columns: Mapping[str, Sequence[object] | NDArray[Any]],
-        *,
-        version: str = "1",
-        key: bytes | None = None,
+        self, schema: Schema, columns: Mapping[str, RawColumn], *, version: str = "1", key: bytes | None = None
     ) -> None:
         """Take all declared columns, and the person column if the unit has one, all of equal length.
 
@@ -50,9 +41,8 @@ class MemorySource:
         needed = [*map(source_column_name, schema.domain), *([] if person is None else [person])]
         for name in needed:
             if name not in columns:
-                raise SourceUnfit(
-                    f"The column {name} is declared, and the table does not have it. Add it to the table."
-                )
+                what = f"The column {name} is declared, and the table does not have it."
+                raise SourceUnfit(f"{what} Add it to the table.")
         if len({len(columns[name]) for name in needed}) > 1:
             raise SourceUnfit("The columns differ in length. Give each of them one value for each row.")
         self._people: Integers | None = None

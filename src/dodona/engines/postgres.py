@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import partial
 
 from dodona.engines import postgres_session as server
 from dodona.engines.answers import Fetch, answer_query, rows_digest, unread_columns
@@ -103,9 +104,8 @@ class PostgresSource:
         self._session = server.Session(url, timeout=timeout)
         try:
             self._columns = server.needed_columns(schema) if kept is None else kept_columns(schema.domain.names)
-            self._relation = self._session.run(
-                lambda own: server.find_relation(own, self._columns, space, name), charged=False
-            )
+            find = partial(server.find_relation, needed=self._columns, space=space, name=name)
+            self._relation = self._session.run(find, charged=False)
             if self._kept is None:
                 known = server.relation_table(schema, self._relation)
                 self._table = known if known.person is None else capped_table(known, schema.unit.rows, own_key)
@@ -137,11 +137,8 @@ class PostgresSource:
         """Store the counted rows in a table for this version, schema and key, through a role that may write."""
         space, name = server.split_table_name(kept)
         own = f"{server.KEPT_ROWS_COMMENT}{kept_digest(self._schema, self.version, key)}"
-        wrong = server.run_with_write_access(
-            url,
-            timeout=timeout,
-            work=lambda connection: (server.write_kept_rows(connection, self._table, space, name, own),),
-        )
+        write = partial(server.write_kept_rows, table=self._table, space=space, name=name, label_of=own)
+        wrong = server.run_with_write_access(url, timeout=timeout, work=lambda connection: (write(connection),))
         if wrong is None:
             raise SourceUnfit(
                 f"The rows cannot be written to {space}.{name}. Check that the schema is there and that the role may "
@@ -175,10 +172,8 @@ class PostgresSource:
         """Refuse a table whose column types changed since it was opened, as they determine how it is read."""
         if not server.types_unchanged(connection, self._columns, self._relation):
             raise SourceFailed
-        if (
-            self._kept is not None
-            and server.table_comment(connection, self._relation) != f"{server.KEPT_ROWS_COMMENT}{self._kept}"
-        ):
+        kept = f"{server.KEPT_ROWS_COMMENT}{self._kept}"
+        if self._kept is not None and server.table_comment(connection, self._relation) != kept:
             raise SourceFailed  # stored again, for another version
 
     def _check_readable(self) -> None:

@@ -310,13 +310,8 @@ def unread_statement(table: Table) -> Statement:
 
     Columns without `<outside>` are omitted: they do not distinguish the two.
     """
-    figures = list[str]()
-    for own in readings_with_outside(table):
-        figures += [
-            table.dialect.count_if.format(cells.present_sql(own)),
-            table.dialect.count_if.format(cells.outside_sql(own)),
-        ]
-    return _counts_statement(table, figures)
+    pairs = ((cells.present_sql(own), cells.outside_sql(own)) for own in readings_with_outside(table))
+    return _counts_statement(table, [table.dialect.count_if.format(text) for pair in pairs for text in pair])
 
 
 def _counts_statement(table: Table, figures: Sequence[str]) -> Statement:

@@ -271,7 +271,8 @@ def read_parquet(session: SparkSession, path: str | Path) -> DataFrame:
     place = Path(unquote(urlsplit(text).path) if text.startswith("file:") else text)
     files = list_folder_files(place) if place.is_dir() else list_files(place)
     root = place.resolve() if place.is_dir() else pattern_base(place)
-    rows = _read_or_refuse(lambda: reader.option("basePath", f"file:{root}").parquet(*map(_local_path, files)))
+    local = ["file:" + _PATTERN.sub(r"\\\1", name) for name in files]
+    rows = _read_or_refuse(lambda: reader.option("basePath", f"file:{root}").parquet(*local))
     require_same_files(files, (unquote(urlsplit(name).path) for name in _read_or_refuse(rows.inputFiles)))
     return rows
 
@@ -304,11 +305,9 @@ def view_table(rows: DataFrame, schema: Schema, session: SparkSession, name: str
         field = cells.find_column(fields, schema.unit.id, None)
         listed.append(f"{_raw(field)} AS {_PERSON_COLUMN}")
         written = _person_text(field)
-        person = (
-            f"CASE WHEN isnan({_PERSON_COLUMN}) THEN NULL ELSE {_PERSON_COLUMN} END"
-            if _form(field) is cells.ColumnForm.DOUBLE
-            else _PERSON_COLUMN
-        )
+        person = _PERSON_COLUMN
+        if _form(field) is cells.ColumnForm.DOUBLE:
+            person = f"CASE WHEN isnan({_PERSON_COLUMN}) THEN NULL ELSE {_PERSON_COLUMN} END"
     view = _read_or_refuse(lambda: create_view(rows.selectExpr(*listed or ["0 AS nothing"]), session, name))
     return Table(view, readings, SPARK, person, written)
 
@@ -389,10 +388,6 @@ def _read_or_refuse(read: Callable[[], _ResultT]) -> _ResultT:
         "The table cannot be opened. Check its name or path, and the types in its files: write times in "
         "microseconds, as Spark reads no nanoseconds, and each column with one type and its own name."
     )
-
-
-def _local_path(path: str | Path) -> str:
-    return "file:" + _PATTERN.sub(r"\\\1", str(path))
 
 
 def drop_view(session: SparkSession, name: str) -> None:

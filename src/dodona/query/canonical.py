@@ -188,9 +188,8 @@ class _JsonReader:
                 return Partition.cut(attribute, tuple(cuts))
             case {"cases": cases, "otherwise": str(otherwise), **other} if not other:
                 pairs = map(_require_pair, _require_list(cases))
-                return queries.CaseKey(
-                    tuple((_require_label(one), self.predicate(two)) for one, two in pairs), otherwise
-                )
+                branches = ((_require_label(one), self.predicate(two)) for one, two in pairs)
+                return queries.CaseKey(tuple(branches), otherwise)
             case _:
                 raise _invalid_json(found, "a key is column with cuts, or cases with otherwise")
 
@@ -201,9 +200,8 @@ class _JsonReader:
             case str() if found == _PEOPLE:
                 return queries.PeopleWeight()
             case {"value": str(name), "offset": offset, "factor": factor, "power": power, **other} if not other:
-                return queries.ValueWeight(
-                    name, self._domain[name].size, *map(_require_integer, (offset, factor, power))
-                )
+                numbers = map(_require_integer, (offset, factor, power))
+                return queries.ValueWeight(name, self._domain[name].size, *numbers)
             case {"cases": cases, "otherwise": otherwise, **other} if not other:
                 pairs = map(_require_pair, _require_list(cases))
                 branches = ((self.predicate(one), self.weight(two)) for one, two in pairs)
@@ -377,7 +375,7 @@ def _table_text(table: Integers | Booleans, number: int, classes: Mapping[str, t
     if found == 1:  # so each attribute has two classes: the box and the rest
         (place,) = np.argwhere(table)
         cells = zip(classes.items(), place, strict=True)
-        sets = (f"{name}:{_class_mask(own, int(code)):x}" for (name, own), code in cells)
+        sets = (f"{name}:{pack_bits(np.array(own, dtype=np.int64) == code):x}" for (name, own), code in cells)
         return f"box {number * int(table[tuple(place)])} {' '.join(sets)}"
     spelled = " ".join([f"{name}:{_classes_text(own)}" for name, own in classes.items()])
     return f"table {spelled} {_hash_table(table, number)}"
@@ -402,10 +400,6 @@ def _compute_equal_rows(slices: Integers) -> tuple[Integers, Integers]:
     firsts = np.unique(same, return_index=True)[1]
     firsts.flags.writeable = same.flags.writeable = False  # the cache shares them
     return firsts, same
-
-
-def _class_mask(classes: tuple[int, ...], number: int) -> int:
-    return pack_bits(np.array(classes, dtype=np.int64) == number)
 
 
 @lru_cache(maxsize=1 << 8)

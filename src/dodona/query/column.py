@@ -28,9 +28,8 @@ from dodona.schema.schema import Domain
 LiteralValue = str | int | bool | float | Fraction | Decimal | dt.date
 EQUAL, UNEQUAL = "=", "<>"
 OPERATORS = (EQUAL, UNEQUAL, "<", "<=", ">", ">=")
-COMPARATORS: Mapping[str, Callable[[Any, Any], Any]] = dict(
-    zip(OPERATORS, (operators.eq, operators.ne, operators.lt, operators.le, operators.gt, operators.ge), strict=True)
-)
+_FUNCTIONS = (operators.eq, operators.ne, operators.lt, operators.le, operators.gt, operators.ge)
+COMPARATORS: Mapping[str, Callable[[Any, Any], Any]] = dict(zip(OPERATORS, _FUNCTIONS, strict=True))
 _MOST_SHOWN = 10
 _MOST_COMPARED = 10_000
 _WIDEST = Fraction(10**40)
@@ -188,9 +187,8 @@ def _steps_above_lower(attribute: kinds.Integer | kinds.Number, operator: str, v
     """Return the number of steps from the lower bound to a literal number."""
     name, step = attribute.name, attribute.step if isinstance(attribute, kinds.Number) else Fraction(1)
     if isinstance(value, str | bool | dt.date):
-        held = (
-            "whole numbers" if isinstance(attribute, kinds.Integer) else f"numbers in steps of {format_decimal(step)}"
-        )
+        whole = isinstance(attribute, kinds.Integer)
+        held = "whole numbers" if whole else f"numbers in steps of {format_decimal(step)}"
         accepted = f"{name} holds {held} {_describe_span(attribute)}; write a number, without quotes"
         raise InvalidArgument(name, value, accepted)
     if type(value) is Fraction and value.denominator == 1 and -_WIDEST <= value <= _WIDEST:

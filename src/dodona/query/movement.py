@@ -136,12 +136,9 @@ class Stack:
             found.setdefault(block.attributes, ([], []))[1].append(block)
         if len(found) > 1:
             return [Stack(tuple(boxes), tuple(rest)) for boxes, rest in found.values()]
-        alone = [
-            Stack((Boxes(boxes.names, boxes.cells, [masks], [number]),), ())
-            for boxes in self.boxes
-            for masks, number in zip(boxes.masks, boxes.numbers, strict=True)
-        ]
-        return alone + [Stack((), (block,)) for block in self.rest]
+        pairs = ((own, pair) for own in self.boxes for pair in zip(own.masks, own.numbers, strict=True))
+        alone = [Boxes(own.names, own.cells, [masks], [number]) for own, (masks, number) in pairs]
+        return [*(Stack((boxes,), ()) for boxes in alone), *(Stack((), (block,)) for block in self.rest)]
 
 
 # --- Atoms: codes of an attribute that no block distinguishes. One code represents each atom. ---
@@ -357,17 +354,13 @@ def replaced_row_movement(domain: Domain, stack: Stack, *, limit: int) -> Moveme
     most = limit if alone else min(limit, _MOST_ENTRIES // len(stack))
     codes = extreme_codes(domain, seen) if alone or straight else atom_codes(domain, seen, limit=most)
     if codes is not None and product_size(codes) <= most:
-        exact = _single_block_movement(stack.rest[0], codes) if alone else _joint_movement(stack, codes)
+        joint = _pairwise_movement if stack.rest else _boxes_movement
+        exact = _single_block_movement(stack.rest[0], codes) if alone else joint(stack, codes)
         if exact is not None:
             return exact
     if len(stack) > 1:
         return combine_movements(replaced_row_movement(domain, part, limit=limit) for part in stack.parts())
     return _loose_bound(stack)
-
-
-def _joint_movement(stack: Stack, codes: AxisCodes) -> Movement | None:
-    """Return the exact movement of several blocks, or None if too many cells differ."""
-    return _pairwise_movement(stack, codes) if stack.rest else _boxes_movement(stack, codes)
 
 
 def _loose_bound(stack: Stack) -> Movement:

@@ -30,7 +30,7 @@ _PAIR = 2
 
 def unpack_bits(codes: int, number: int) -> Booleans:
     """Return the bits as a read-only array, lowest first."""
-    return _unpack_cached(codes, number) if number <= _MOST_KEPT else _unpack(codes, number)
+    return _unpack(codes, number) if number <= _MOST_KEPT else _unpack.__wrapped__(codes, number)
 
 
 def pack_bits(members: Booleans) -> int:
@@ -99,10 +99,6 @@ def _lower_halves(number: int, stride: int) -> int:
 
 
 @lru_cache(maxsize=1 << 12)
-def _unpack_cached(codes: int, number: int) -> Booleans:
-    return _unpack(codes, number)
-
-
 def _unpack(codes: int, number: int) -> Booleans:
     raw = np.frombuffer(codes.to_bytes(-(-number // 8), "little"), dtype=np.uint8)
     found = np.unpackbits(raw, bitorder="little", count=number).view(np.bool_)

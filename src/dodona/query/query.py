@@ -19,6 +19,7 @@ from dodona.errors import InvalidArgument
 from dodona.numbers import Integers, to_integer
 from dodona.query import predicate as predicates
 from dodona.query.column import EQUAL, LiteralValue, comparison_mask, require_special_cell
+from dodona.query.predicate import EVERYTHING, Among, And, Axes, Jointly, Or, Predicate
 from dodona.schema.attributes import MISSING, OUTSIDE, Attribute, numeric_grid
 from dodona.schema.partition import Partition
 from dodona.schema.schema import Domain
@@ -58,7 +59,7 @@ class ValueWeight:
 class CaseWeight:
     """The weight of the first branch that holds, otherwise the last one."""
 
-    branches: tuple[tuple[predicates.Predicate, Weight], ...]
+    branches: tuple[tuple[Predicate, Weight], ...]
     otherwise: Weight
 
 
@@ -75,7 +76,7 @@ Weight = ConstantWeight | ValueWeight | CaseWeight | PeopleWeight
 ONE = ConstantWeight(1)
 
 
-def evaluate_weight(weight: Weight, axes: predicates.Axes) -> Integers:
+def evaluate_weight(weight: Weight, axes: Axes) -> Integers:
     """Return the weight of rows, or of the cells of a product, in a shape that broadcasts with them."""
     match weight:
         case ConstantWeight(number):
@@ -148,24 +149,24 @@ class QueryValidator:
         self.place = 0
         """The number of the block being validated."""
 
-    def predicate(self, predicate: predicates.Predicate) -> None:
+    def predicate(self, predicate: Predicate) -> None:
         """Refuse sets of cells that do not fit the attribute."""
         match predicate:
-            case predicates.Among():
+            case Among():
                 name, number, codes = predicate.attribute, predicate.cells, predicate.codes
                 if number != (self._cells.get(name) or self._counted(name)):
                     raise self._other(name, f"{number} cells")
                 if not 0 <= codes < 1 << number:
                     raise InvalidArgument(f"blocks[{self.place}]", f"{name}:{codes:x}", f"write bits below 2^{number}")
-            case predicates.Jointly():
+            case Jointly():
                 self._jointly(predicate)
-            case predicates.And(parts) | predicates.Or(parts):
+            case And(parts) | Or(parts):
                 for part in parts:
                     self.predicate(part)
             case _:
                 assert_never(predicate)
 
-    def _jointly(self, predicate: predicates.Jointly) -> None:
+    def _jointly(self, predicate: Jointly) -> None:
         """Refuse combinations of cells that do not fit the attributes."""
         names, shape = predicate.names, predicate.shape
         if not names or any(before >= after for before, after in pairwise(names)) or len(shape) != len(names):
@@ -242,7 +243,7 @@ LARGEST_WEIGHT = 1 << 61
 class CaseKey:
     """A computed key: the label of the first predicate that holds, otherwise the last one."""
 
-    branches: tuple[tuple[str, predicates.Predicate], ...]
+    branches: tuple[tuple[str, Predicate], ...]
     otherwise: str
     groups: int = field(init=False, repr=False, compare=False)
     """The number of groups."""
@@ -259,7 +260,7 @@ Key = Partition | CaseKey
 class Block:
     """The sum of the weights of the selected rows, for each group. A row is in at most one group."""
 
-    where: predicates.Predicate = predicates.EVERYTHING
+    where: Predicate = EVERYTHING
     keys: tuple[Key, ...] = ()
     weight: Weight = ONE
     unit: Fraction = field(default=Fraction(1), hash=False)
@@ -321,28 +322,24 @@ class Query:
         object.__setattr__(self, "values", values)
 
     @classmethod
-    def count(cls, domain: Domain, where: predicates.Predicate = predicates.EVERYTHING) -> Self:
+    def count(cls, domain: Domain, where: Predicate = EVERYTHING) -> Self:
         """Return the query for the number of selected rows."""
         return cls(domain, (Block(where),))
 
     @classmethod
-    def histogram(
-        cls, domain: Domain, by: str | Iterable[str], where: predicates.Predicate = predicates.EVERYTHING
-    ) -> Self:
+    def histogram(cls, domain: Domain, by: str | Iterable[str], where: Predicate = EVERYTHING) -> Self:
         """Return the query for the number of rows per group; a column with declared bins is grouped by them."""
         names = (by,) if isinstance(by, str) else tuple(by)
         return cls(domain, (Block(where, tuple(Partition.of(domain[name]) for name in names)),))
 
     @classmethod
-    def marginal(
-        cls, domain: Domain, by: str | Iterable[str], where: predicates.Predicate = predicates.EVERYTHING
-    ) -> Self:
+    def marginal(cls, domain: Domain, by: str | Iterable[str], where: Predicate = EVERYTHING) -> Self:
         """Return the query for the number of rows per combination of values, ignoring declared bins."""
         names = (by,) if isinstance(by, str) else tuple(by)
         return cls(domain, (Block(where, tuple(Partition.every(domain[name], 1) for name in names)),))
 
     @classmethod
-    def sum(cls, domain: Domain, of: str, where: predicates.Predicate = predicates.EVERYTHING) -> Self:
+    def sum(cls, domain: Domain, of: str, where: Predicate = EVERYTHING) -> Self:
         """Return the query for the sum of a column on its grid; rows without a value add nothing."""
         weight, unit = column_weight(domain[of])
         return cls(domain, (Block(where, (), weight, unit),))
@@ -352,7 +349,7 @@ class Query:
         cls,
         domain: Domain,
         weight: Weight | Mapping[str, Mapping[LiteralValue, int]],
-        where: predicates.Predicate = predicates.EVERYTHING,
+        where: Predicate = EVERYTHING,
     ) -> Self:
         """Return the query for the sum of a weight, or of an integer for each label of one column.
 
@@ -367,9 +364,7 @@ class Query:
         return cls(domain, (Block(where, (), found),))
 
     @classmethod
-    def people(
-        cls, domain: Domain, by: str | Iterable[str] = (), where: predicates.Predicate = predicates.EVERYTHING
-    ) -> Self:
+    def people(cls, domain: Domain, by: str | Iterable[str] = (), where: Predicate = EVERYTHING) -> Self:
         """Return the query for the number of people with a selected row, in total or per group."""
         names = (by,) if isinstance(by, str) else tuple(by)
         return cls(domain, (Block(where, tuple(Partition.of(domain[name]) for name in names), PeopleWeight()),))
@@ -388,7 +383,7 @@ class Query:
         """
         blocks = [self.blocks[place] for place in places]
         if of_all_rows:
-            blocks = [Block(predicates.EVERYTHING, block.keys, block.weight, block.unit) for block in blocks]
+            blocks = [Block(EVERYTHING, block.keys, block.weight, block.unit) for block in blocks]
         return self._of_validated(tuple(blocks))
 
     def _of_validated(self, blocks: tuple[Block, ...]) -> Self:
@@ -417,7 +412,7 @@ def column_weight(attribute: Attribute, *, centre: Fraction = Fraction(0), power
     return weight, unit**power
 
 
-def group_numbers(keys: Iterable[Key], axes: predicates.Axes) -> Integers:
+def group_numbers(keys: Iterable[Key], axes: Axes) -> Integers:
     """Return the group number of rows, or of the cells of a product."""
     found: Integers = np.asarray(0, dtype=np.int64)
     for key in keys:
@@ -443,9 +438,9 @@ def product_shape(domain: Domain, names: Iterable[str]) -> tuple[int, ...]:
     return tuple(domain[name].cells for name in sorted(names))
 
 
-def block_weights(block: Block, axes: predicates.Axes) -> Integers:
+def block_weights(block: Block, axes: Axes) -> Integers:
     """Return the weight of each row or cell: 0 if not selected."""
-    if block.where == predicates.EVERYTHING and isinstance(block.weight, ConstantWeight):
+    if block.where == EVERYTHING and isinstance(block.weight, ConstantWeight):
         return evaluate_weight(block.weight, axes)
     return np.where(predicates.evaluate_predicate(block.where, axes), evaluate_weight(block.weight, axes), np.int64(0))
 

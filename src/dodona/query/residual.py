@@ -197,13 +197,6 @@ def _row_order(shape: tuple[int, ...]) -> Integers:
     return found
 
 
-def classes_of_predicate(domain: Domain, predicate: Predicate) -> Classes:
-    """Return the two classes that a condition on one column defines."""
-    if not isinstance(predicate, Among):
-        raise InvalidArgument("predicate", predicate, "write a condition on one column that some cells meet, not all")
-    return Classes.split(domain[predicate.attribute], predicate.codes)
-
-
 def block_of_residual(residual: Residual, domain: Domain) -> Block:
     """Return the block that counts all combinations of a residual's classes."""
     return Block(keys=tuple(_key_of_classes(own, domain) for own in residual.classes))

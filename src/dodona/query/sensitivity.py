@@ -219,13 +219,10 @@ def _person_rows_sensitivity(query: Query, unit: Unit) -> Sensitivity:
     """Return how far up to `rows` rows of one person move sums over rows."""
     one = row_sensitivity(query, unit.neighbours)
     if unit.neighbours is Neighbours.REPLACE:
-        one = _larger_sensitivity(one, row_sensitivity(query, Neighbours.ADD_REMOVE))
+        added = row_sensitivity(query, Neighbours.ADD_REMOVE)
+        norms = {name: max(getattr(one, name), getattr(added, name)) for name in ("l1", "l2_squared", "linf")}
+        one = replace(one, **norms)
     return _scale_sensitivity(one, unit.rows)
-
-
-def _larger_sensitivity(replaced: Sensitivity, added: Sensitivity) -> Sensitivity:
-    norms = {name: max(getattr(replaced, name), getattr(added, name)) for name in ("l1", "l2_squared", "linf")}
-    return replace(replaced, **norms)
 
 
 def _scale_sensitivity(one: Sensitivity, rows: int) -> Sensitivity:

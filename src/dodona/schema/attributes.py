@@ -36,12 +36,9 @@ def is_name(value: object) -> TypeGuard[str]:
     >>> is_name("length_of_stay"), is_name("length of stay")
     (True, False)
     """
-    return (
-        isinstance(value, str)
-        and value.isidentifier()
-        and unicodedata.normalize("NFKC", value) == value
-        and len(value.encode()) <= LONGEST_NAME
-    )
+    if not isinstance(value, str) or not value.isidentifier() or len(value.encode()) > LONGEST_NAME:
+        return False
+    return unicodedata.normalize("NFKC", value) == value
 
 
 def validate_name(value: object, *, argument: str) -> str:

@@ -194,10 +194,11 @@ def _boolean(value: object) -> int | None:
 
 
 Codes = NDArray[np.int64]
+RawColumn = Sequence[object] | NDArray[Any]
 _BLOCK = 2**16  # rows at a time, so that intermediate results stay in the processor's cache
 
 
-def encode(attribute: Attribute, values: Sequence[object] | NDArray[Any]) -> Codes:
+def encode(attribute: Attribute, values: RawColumn) -> Codes:
     """Return the code of each value.
 
     >>> from dodona.schema.attributes import Integer
@@ -217,7 +218,7 @@ def encode(attribute: Attribute, values: Sequence[object] | NDArray[Any]) -> Cod
     return codes
 
 
-def _as_array(values: Sequence[object] | NDArray[Any]) -> NDArray[Any]:
+def _as_array(values: RawColumn) -> NDArray[Any]:
     """Return the values as an array that preserves their types: numpy would turn [1, "a"] into texts."""
     if isinstance(values, Sequence) and not isinstance(values, str | bytes):
         return np.fromiter(values, dtype=object, count=len(values))

@@ -123,10 +123,8 @@ def _read_integer(column: TomlTable, name: str) -> kinds.Attribute | None:
     column.has("bins")
     if lower is None or upper is None:
         return None
-    example = "bins = [0, 18, 65, 110]"
-    return _read_bins(
-        column, lambda bins: kinds.Integer(name, lower, upper, bins, **_read_common_fields(column)), example
-    )
+    common, example = _read_common_fields(column), "bins = [0, 18, 65, 110]"
+    return _read_bins(column, lambda bins: kinds.Integer(name, lower, upper, bins, **common), example)
 
 
 def _read_number(column: TomlTable, name: str) -> kinds.Attribute | None:

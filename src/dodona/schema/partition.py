@@ -97,18 +97,13 @@ def group_label(partition: Partition, attribute: kinds.Attribute, group: int) ->
     if after == first + 1:
         return low
     if isinstance(low, Fraction):
-        end = kinds.code_label(attribute, min(after, partition.size - 1))
-        return _interval_label(low, end, closed=after == partition.size)
+        high = kinds.code_label(attribute, min(after, partition.size - 1))
+        end = format_decimal(high) if isinstance(high, Fraction) else high
+        return f"[{format_decimal(low)}, {end}{']' if after == partition.size else ')'}"
     high = kinds.code_label(attribute, after - 1)
     if isinstance(low, dt.date) and isinstance(high, dt.date):
         return _date_span_label(low, high)
     return f"{low} to {high}"
-
-
-def _interval_label(low: Fraction, high: kinds.Label, *, closed: bool) -> str:
-    """Return the interval; the last one includes its upper end, as values above are clamped to it."""
-    end = format_decimal(high) if isinstance(high, Fraction) else high
-    return f"[{format_decimal(low)}, {end}{']' if closed else ')'}"
 
 
 def _date_span_label(first: dt.date, last: dt.date) -> str:

@@ -163,11 +163,10 @@ class Schema:
         """Refuse a schema that would allow questions about the person column."""
         kinds.validate_table_name(self.table, argument="table")
         person = self.unit.id
+        sources = {kinds.source_column_name(own).casefold() for own in self.domain}
         if person is not None and person.casefold() in {name.casefold() for name in self.domain.names}:
             raise InvalidArgument("id", person, "do not declare it as a column: who a row is of is never answered")
-        if person is not None and person.casefold() in {
-            kinds.source_column_name(own).casefold() for own in self.domain
-        }:
+        if person is not None and person.casefold() in sources:
             raise InvalidArgument("id", person, "read no column from it: who a row is of is never answered")
 
     @classmethod

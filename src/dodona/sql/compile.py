@@ -83,9 +83,8 @@ def _arithmetic(show: SelectContext, node: exp.Expr) -> asked.Expression:
 def _operand(show: SelectContext, node: exp.Expr) -> asked.Expression:
     """Compile an operand: anything but a group label or a text."""
     found = compile_value(show, node)
-    if isinstance(found, asked.KeyLabel) or (
-        isinstance(found, asked.LiteralExpression) and isinstance(found.value, str)
-    ):
+    text = isinstance(found, asked.LiteralExpression) and isinstance(found.value, str)
+    if text or isinstance(found, asked.KeyLabel):
         raise show.scope.fault(node, "A name is not reckoned with.", "Show it in a column of its own.")
     return found
 
@@ -121,10 +120,8 @@ def compile_having(show: SelectContext, node: exp.Expr) -> asked.Expression:
             low, high = _comparison(show, node.args["low"]), _comparison(show, node.args["high"])
             return asked.Logic("and", (asked.Comparison(">=", middle, low), asked.Comparison("<=", middle, high)))
         case exp.In() if node.expressions:
-            one = _comparison(show, node.this)
-            return asked.Logic(
-                "or", tuple(asked.Comparison("=", one, _comparison(show, part)) for part in node.expressions)
-            )
+            one, others = _comparison(show, node.this), (_comparison(show, part) for part in node.expressions)
+            return asked.Logic("or", tuple(asked.Comparison("=", one, other) for other in others))
     relation = RELATIONS.get(type(node))
     if relation is None:
         raise show.scope.fault(node, "This is no condition on answers.", "Write a comparison, such as count(*) > 100.")

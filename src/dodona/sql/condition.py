@@ -203,7 +203,8 @@ _MOST_PAIRS = 256
 
 def compile_condition(scope: Scope, node: exp.Expr) -> comparison.Truth:
     """Return where a condition is true and where it is false."""
-    found = _dispatch_condition(scope, node)
+    read = _CONDITIONS.get(type(node))
+    found = _as_condition(scope, node, compile_scalar(scope, node)) if read is None else read(scope, node)
     scope.bounded(node, *found)
     return found
 
@@ -227,19 +228,6 @@ def compile_scalar(scope: Scope, node: exp.Expr) -> Scalar:
         raise scope.fault(node, *REFUSED_FUNCTIONS.get(node.name.lower(), (what, "Leave it out.")))
     instead = "Write a column, a number, a text in single quotes or a CASE."
     raise scope.fault(node, "This is no value of a row.", instead)
-
-
-def _dispatch_condition(scope: Scope, node: exp.Expr) -> comparison.Truth:
-    read = _CONDITIONS.get(type(node))
-    return _as_condition(scope, node, compile_scalar(scope, node)) if read is None else read(scope, node)
-
-
-def _and(scope: Scope, node: exp.Expr) -> comparison.Truth:
-    return _chain(scope, node, predicates.conjunction, predicates.disjunction)
-
-
-def _or(scope: Scope, node: exp.Expr) -> comparison.Truth:
-    return _chain(scope, node, predicates.disjunction, predicates.conjunction)
 
 
 def _chain(scope: Scope, node: exp.Expr, if_true: _Join, if_false: _Join) -> comparison.Truth:
@@ -365,10 +353,6 @@ def _is_null(leaf: Leaf) -> predicates.Predicate:
     return predicates.complement(leaf_present(leaf))
 
 
-def _in(scope: Scope, node: exp.Expr) -> comparison.Truth:
-    return compile_in(scope, node, lambda part: compile_scalar(scope, part))
-
-
 def _like(scope: Scope, node: exp.Expr) -> comparison.Truth:
     one, other = compile_scalar(scope, node.this), compile_scalar(scope, node.expression)
     pattern = other.otherwise
@@ -418,26 +402,21 @@ def _cast(scope: Scope, node: exp.Expr) -> Scalar:
     return locate_mismatch(scope, node, lambda: inner.mapped(lambda leaf: comparison.cast_leaf(leaf, to)))
 
 
-def _column(scope: Scope, node: exp.Expr) -> Scalar:
-    return scalar_from_leaf(Subject(scope.column(node)))
-
-
 def _negative(scope: Scope, node: exp.Expr) -> Scalar:
     return comparison.apply_arithmetic(scope, node, comparison.ZERO, compile_scalar(scope, node.this))
 
 
 def _arithmetic(scope: Scope, node: exp.Expr) -> Scalar:
-    return comparison.apply_arithmetic(
-        scope, node, compile_scalar(scope, node.this), compile_scalar(scope, node.expression)
-    )
+    left, right = compile_scalar(scope, node.this), compile_scalar(scope, node.expression)
+    return comparison.apply_arithmetic(scope, node, left, right)
 
 
 _CONDITIONS: dict[type[exp.Expr], Callable[[Scope, exp.Expr], comparison.Truth]] = {
-    exp.And: _and,
-    exp.Or: _or,
+    exp.And: lambda scope, node: _chain(scope, node, predicates.conjunction, predicates.disjunction),
+    exp.Or: lambda scope, node: _chain(scope, node, predicates.disjunction, predicates.conjunction),
     exp.Not: _not,
     exp.Is: _is,
-    exp.In: _in,
+    exp.In: lambda scope, node: compile_in(scope, node, lambda part: compile_scalar(scope, part)),
     exp.Between: _between,
     exp.Like: _like,
     exp.ILike: _like,
@@ -447,7 +426,7 @@ _CONDITIONS: dict[type[exp.Expr], Callable[[Scope, exp.Expr], comparison.Truth]]
 }
 _SCALARS: dict[type[exp.Expr], Callable[[Scope, exp.Expr], Scalar]] = {
     exp.Paren: lambda scope, node: compile_scalar(scope, node.this),
-    exp.Column: _column,
+    exp.Column: lambda scope, node: scalar_from_leaf(Subject(scope.column(node))),
     **dict.fromkeys(
         (exp.Literal, exp.Boolean, exp.Null),
         lambda scope, node: scalar_from_leaf(comparison.literal_constant(scope, node)),

@@ -15,14 +15,14 @@ from sqlglot.parser import Parser
 from sqlglot.tokenizer_core import Token, TokenType
 from sqlglot.tokens import Tokenizer
 
+from dodona.query.column import OPERATORS
 from dodona.sql.scope import InvalidSql, node_start
 
 # --- Grammar: the allowed nodes of a syntax tree and their arguments. Everything else is refused. ---
 
 
-RELATIONS: dict[type[exp.Expr], str] = dict(
-    zip((exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE), ("=", "<>", "<", "<=", ">", ">="), strict=True)
-)
+_COMPARISONS = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE)
+RELATIONS: dict[type[exp.Expr], str] = dict(zip(_COMPARISONS, OPERATORS, strict=True))
 """The comparison operators, as written."""
 _ONE, _PAIR = frozenset(("this",)), frozenset(("this", "expression"))
 DATE_PART_NODES = (exp.Year, exp.Quarter, exp.Month, exp.Week, exp.Day, exp.DayOfMonth, exp.DayOfWeek, exp.DayOfYear)
