@@ -1,7 +1,11 @@
-"""`dodona ask` and `dodona quote`: one question, its price, and its answer with error bars."""
+"""The analyst's commands: `ask`, `quote`, `describe`, `budget` and `history`.
+
+What may be asked, what it would cost, the answer, and what was spent.
+"""
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import math
 import sys
@@ -17,6 +21,7 @@ import dodona
 from dodona.answer.rows import Estimate, to_float
 from dodona.cli import terminal
 from dodona.errors import InvalidRequest, printable
+from dodona.numbers import format_percent
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -24,6 +29,9 @@ if TYPE_CHECKING:
     from dodona.answer.answer import Answer
     from dodona.answer.offer import Offer
     from dodona.curator.curator import Curator
+
+
+# --- Ask and quote. ---
 
 
 _DOT, _LINE = "●", "─"
@@ -259,3 +267,72 @@ def _figures(offer: Offer) -> dict[str, object]:
         "explanation": offer.explanation,
         "about": offer.about,
     }
+
+
+# --- What may be asked, what is left, and what it went on. ---
+
+
+def describe(
+    dataset: terminal.DatasetArgument, *, analyst: terminal.AnalystOption = None, as_json: terminal.JsonOption = False
+) -> None:
+    """Show what may be asked: columns and their values, who is protected, the budget and the defaults."""
+    with terminal.report_errors():
+        with dodona.open(dataset, analyst=analyst) as curator:
+            description = curator.describe()
+        if as_json:
+            print(description.to_json())
+            return
+
+        from dodona.curator.description import HEADINGS
+
+        table = terminal.make_table(*HEADINGS)
+        for row in description.rows:
+            table.add_row(*map(escape, row))
+        terminal.say(description.title, style="bold")
+        terminal.say(table, *description.sentences)
+
+
+def budget(
+    dataset: terminal.DatasetArgument, *, analyst: terminal.AnalystOption = None, as_json: terminal.JsonOption = False
+) -> None:
+    """Show what was spent and what is left."""
+    with terminal.report_errors():
+        from dodona.cli.ledger import state_tables, state_to_json
+        from dodona.dataset import open_dataset_ledger
+
+        with open_dataset_ledger(dataset) as ledger:
+            state = ledger.state()
+            left = ledger.left(analyst=analyst)
+            if as_json:
+                print(json.dumps(state_to_json(state) | {"yours": str(left)}))
+                return
+            terminal.say(*state_tables(state, []))
+            if analyst is not None:
+                terminal.say(f"{analyst} may still spend {format_percent(left)} of the whole budget.")
+
+
+def history(
+    dataset: terminal.DatasetArgument,
+    *,
+    analyst: terminal.AnalystOption = None,
+    last: Annotated[int, typer.Option(help="How many charges to show.")] = 20,
+    as_json: terminal.JsonOption = False,
+) -> None:
+    """Show what was charged, the latest last."""
+    with terminal.report_errors():
+        from dodona.curator.description import read_history, shorten
+        from dodona.dataset import DatasetFile, open_dataset_ledger
+
+        with open_dataset_ledger(dataset) as ledger:
+            ledger.permit(analyst)
+            charges = read_history(ledger, dataset=DatasetFile.read(dataset).dataset).charges
+        if as_json:
+            print(json.dumps([dataclasses.asdict(charge) | {"share": str(charge.share)} for charge in charges]))
+            return
+
+        table = terminal.make_table("time", "analyst", "share", "answered", "question")
+        for charge in charges[-last:]:
+            who, answered = printable(charge.analyst or "-"), "yes" if charge.answered else "no"
+            row = charge.time[:19], who, format_percent(charge.share), answered, shorten(charge.text)
+            table.add_row(*map(escape, row))
+        terminal.say(table if charges else "Nothing was charged yet.")

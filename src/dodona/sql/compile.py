@@ -18,10 +18,18 @@ from dodona.query.predicate import EVERYTHING, NOTHING
 from dodona.query.query import MOST_VALUES, Key, Query
 from dodona.schema.partition import Partition
 from dodona.schema.schema import Schema
-from dodona.sql.aggregate import Blocks, aggregate_name, compile_aggregate, weight_guards
+from dodona.sql.aggregate import (
+    Blocks,
+    CompiledKey,
+    aggregate_name,
+    compile_aggregate,
+    compile_key,
+    default_key_name,
+    key_rank,
+    weight_guards,
+)
 from dodona.sql.comparison import literal_constant, type_kind
 from dodona.sql.condition import compile_condition
-from dodona.sql.keys import CompiledKey, compile_key, default_key_name, key_rank
 from dodona.sql.parse import RELATIONS, flatten_chain, parse
 from dodona.sql.scope import InvalidSql, Scope
 
