@@ -21,7 +21,7 @@ from dodona.privacy.additive_noise import Gaussian, Laplace
 from dodona.query import predicate as predicates
 from dodona.query.query import Key
 from dodona.query.question import Question, ReadAs
-from dodona.schema.attributes import MISSING, OUTSIDE, Category, Label, code_label
+from dodona.schema.attributes import CALENDAR_BINS, MISSING, OUTSIDE, Category, Label, code_label, period_starts
 from dodona.schema.partition import Partition, group_label
 from dodona.schema.schema import Domain
 
@@ -145,24 +145,11 @@ def _partition_values(key: Partition, domain: Domain, read_as: ReadAs) -> tuple[
 def _read_value(value: Label, read_as: ReadAs) -> KeyValue:
     """Return the first value of a group in its output type."""
     if isinstance(value, date):
-        # of date parts, only years are spans of days
-        return value.year if read_as == "number" else _truncate_date(value, read_as)
+        if read_as in CALENDAR_BINS:
+            first = period_starts(np.array([value.toordinal()]), read_as)
+            return date.fromordinal(max(1, int(first[0])))
+        return value.year if read_as == "number" else value  # of date parts, only years are spans of days
     return float(value) if isinstance(value, Fraction) else value
-
-
-def _truncate_date(day: date, unit: ReadAs) -> date:
-    """Return the first day of the unit that contains a day."""
-    match unit:
-        case "week":
-            return date.fromordinal(max(1, day.toordinal() - day.weekday()))
-        case "month":
-            return day.replace(day=1)
-        case "quarter":
-            return day.replace(month=day.month - (day.month - 1) % 3, day=1)
-        case "year":
-            return day.replace(month=1, day=1)
-        case _:
-            return day
 
 
 def _parse_label(text: Label, read_as: ReadAs) -> KeyValue:

@@ -16,7 +16,7 @@ from typing import ClassVar, TypeGuard, assert_never
 import numpy as np
 
 from dodona.errors import InvalidArgument
-from dodona.numbers import Exact, format_decimal, format_fraction, to_fraction, to_integer
+from dodona.numbers import Exact, Integers, format_decimal, format_fraction, to_fraction, to_integer
 
 # --- Names of tables and columns. ---
 
@@ -472,6 +472,7 @@ def set_fields(value: object, **fields: object) -> None:
 # --- Bins: groups that an owner declares for GROUP BY and quantiles, by edges or by the calendar. ---
 
 
+_EPOCH = dt.date(1970, 1, 1).toordinal()
 CALENDAR_BINS = ("day", "week", "month", "quarter", "year")
 """The named bins of days. Weeks begin on Monday."""
 BinnedAttribute = Integer | Number | Date
@@ -547,21 +548,17 @@ def _calendar_starts(attribute: BinnedAttribute, word: str) -> tuple[int, ...] |
         raise InvalidArgument("bins", word, f"write {accepted}a list of edges")
     if word == "day":
         return None
-    days = (attribute.lower + dt.timedelta(days=code) for code in range(1, attribute.size))
-    return (0, *((day - attribute.lower).days for day in days if _starts_period(day, word)))
+    days = np.arange(attribute.lower.toordinal(), attribute.upper.toordinal() + 1, dtype=np.int64)
+    return (0, *(np.flatnonzero(np.diff(period_starts(days, word))) + 1).tolist())
 
 
-def _starts_period(day: dt.date, word: str) -> bool:
-    """Whether a week, month, quarter or year begins on this day."""
-    match word:
-        case "week":
-            return day.weekday() == 0
-        case "month":
-            return day.day == 1
-        case "quarter":
-            return day.day == 1 and day.month % 3 == 1
-        case _:
-            return day.day == day.month == 1
+def period_starts(days: Integers, unit: str) -> Integers:
+    """Return the first day of the day, week, month, quarter or year that each day is in; days are ordinals."""
+    if unit in {"day", "week"}:  # the first day of year 1 was a Monday
+        return days - (days + 6) % 7 * (unit == "week")
+    months = (days - _EPOCH).astype("datetime64[D]").astype("datetime64[M]").astype(np.int64)
+    firsts = months - months % {"month": 1, "quarter": 3, "year": 12}[unit]
+    return firsts.astype("datetime64[M]").astype("datetime64[D]").astype(np.int64) + _EPOCH
 
 
 def _describe_values(attribute: BinnedAttribute) -> str:
