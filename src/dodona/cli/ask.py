@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from dodona.answer.answer import Answer
-    from dodona.answer.offer import Offer
     from dodona.curator.curator import Curator
 
 
@@ -131,7 +130,7 @@ def quote(  # noqa: PLR0913  each is an option
                 fresh=fresh,
             )
         if as_json:
-            print(json.dumps(_figures(offer)))
+            print(offer.to_json())
         else:
             print(offer)
 
@@ -253,22 +252,6 @@ def _table(answer: Answer, columns: int) -> Table:
     return table
 
 
-def _figures(offer: Offer) -> dict[str, object]:
-    return {
-        "question": offer.question.text,
-        "price": {"share": str(offer.price.share), "epsilon": offer.price.epsilon},
-        "source": offer.source,
-        "mechanism": offer.mechanism,
-        "confidence": offer.confidence,
-        "accuracy": [
-            {"column": one.column, "within": one.within, "low": one.low, "high": one.high} for one in offer.accuracy
-        ],
-        "affordable": offer.affordable,
-        "explanation": offer.explanation,
-        "about": offer.about,
-    }
-
-
 # --- What may be asked, what is left, and what it went on. ---
 
 
@@ -297,14 +280,14 @@ def budget(
 ) -> None:
     """Show what was spent and what is left."""
     with terminal.report_errors():
-        from dodona.cli.ledger import state_tables, state_to_json
+        from dodona.cli.ledger import state_tables
         from dodona.dataset import open_dataset_ledger
 
         with open_dataset_ledger(dataset) as ledger:
             state = ledger.state()
             left = ledger.left(analyst=analyst)
             if as_json:
-                print(json.dumps(state_to_json(state) | {"yours": str(left)}))
+                print(json.dumps(state.to_json() | {"yours": str(left)}))
                 return
             terminal.say(*state_tables(state, []))
             if analyst is not None:

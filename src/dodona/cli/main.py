@@ -17,6 +17,8 @@ COMMANDS = {
     "check": "dodona.cli.owner:check",
     "confirm": "dodona.cli.owner:confirm",
     "keep": "dodona.cli.owner:keep",
+    "backup": "dodona.cli.owner:backup",
+    "restore": "dodona.cli.owner:restore",
     # for analysts
     "describe": "dodona.cli.ask:describe",
     "quote": "dodona.cli.ask:quote",

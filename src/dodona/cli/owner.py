@@ -1,6 +1,6 @@
-"""The owner's commands: `dodona init`, `dodona check`, `dodona confirm` and `dodona keep`.
+"""The owner's commands: `dodona init`, `dodona check`, `confirm`, `keep`, `backup` and `restore`.
 
-`init` drafts a dataset file from a table; the others look at it, confirm it, and keep the rows that count.
+`init` drafts a dataset file from a table; the others look at it, confirm it, keep the rows that count, and copy it.
 """
 
 from __future__ import annotations
@@ -147,6 +147,39 @@ def keep(
         typer.echo(f"kept: {keep_rows(dataset, url=url)}")
 
 
+# --- `dodona backup` and `dodona restore`. ---
+
+
+ArchiveArgument = Annotated[Path, typer.Argument(metavar="ARCHIVE", help="The backup, such as stays.tar.gz.")]
+
+
+def backup(
+    place: Annotated[Path, typer.Argument(metavar="PLACE", help="A folder of dataset files, or one of them.")],
+    archive: ArchiveArgument,
+) -> None:
+    """Copy dataset files and ledgers into an archive, also while questions are asked. The rows are not part of it.
+
+    The archive says which rows of a person count, so keep it as safe as the data.
+    """
+    with terminal.report_errors():
+        from dodona.dataset.backup import backup as write_backup
+
+        typer.echo(f"backed up: {', '.join(write_backup(place, archive))}")
+
+
+def restore(
+    archive: ArchiveArgument,
+    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="Where the dataset files are to be.")],
+) -> None:
+    """Restore a backup. What was unspent in it counts as spent, unless a head kept elsewhere proves otherwise."""
+    with terminal.report_errors():
+        from dodona.dataset.backup import restore as read_backup
+
+        for found in read_backup(archive, folder):
+            end = "nothing is left until the budget is raised" if found.exhausted else "nothing was charged since"
+            typer.echo(f"restored: {found.dataset}, {found.charges:,} charges; {end}")
+
+
 # --- Init: a draft of a dataset file. ---
 
 
@@ -225,7 +258,7 @@ def _show_draft(draft: Draft, path: Path) -> None:
     for command, what in (
         (f"edit {path}", "correct each marked value to what is known without the data"),
         (f"dodona check {path}", "see what the bounds and the cap do to the rows"),
-        (f"dodona confirm {path} --by NAME", "terminal.say that you looked"),
+        (f"dodona confirm {path} --by NAME", "say that you looked"),
         (f"dodona ledger create {path}", "once"),
         (f'dodona ask {path} "SELECT count(*) FROM {draft.place.table}"', ""),  # noqa: S608  for people to type
     ):
@@ -243,7 +276,7 @@ def _spending(path: Path) -> str:
     part = to_share(file.within, argument="within")  # a draft leaves it open
     share = count_share(unit, file.budget, float(part * unit.size), file.confidence)
     return (
-        f"A question that does not terminal.say how accurate is answered within {file.within}: a count then takes "
+        f"A question that does not say how accurate is answered within {file.within}: a count then takes "
         f"{format_percent(share)} of the budget. No question takes more than {format_percent(file.max_price)} without "
         "--max-price."
     )
