@@ -13,9 +13,18 @@ from collections.abc import Callable
 from decimal import Decimal
 from fractions import Fraction
 from numbers import Integral, Real
+from typing import TYPE_CHECKING, TypeAlias
 
 from dodona.errors import InvalidArgument
 
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+Doubles: TypeAlias = "NDArray[np.float64]"
+Integers: TypeAlias = "NDArray[np.int64]"
+Booleans: TypeAlias = "NDArray[np.bool_]"
+"""Arrays; the types alone, so that numpy is not imported for them."""
 Exact = int | str | Fraction | Decimal | float
 """A number with one exact meaning. A float means its shortest decimal: 0.1 is one tenth."""
 

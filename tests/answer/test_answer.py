@@ -7,10 +7,13 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from dodona.answer import FREE, Answer, Estimate, MeasuredValues, Price
+from dodona.answer.answer import Answer
+from dodona.answer.measured import MeasuredValues
+from dodona.answer.rows import Estimate
 from dodona.errors import InvalidArgument, InvalidRequest
 from dodona.lab.mechanisms import Gaussian, Laplace
 from dodona.privacy.accuracy import sampling_error
+from dodona.privacy.budget import FREE, Price
 from dodona.privacy.events import LaplaceEvent
 from dodona.query.predicate import EVERYTHING
 from dodona.query.query import Block, Query, column_weight

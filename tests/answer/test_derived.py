@@ -8,12 +8,12 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from dodona.answer import FREE, DerivedValues, GaussianSumBound, NoiseSum
-from dodona.answer.derived import make_derived_values
-from dodona.answer.laws import NoiseTerm, half_width
+from dodona.answer.derived import DerivedValues, make_derived_values
+from dodona.answer.laws import GaussianSumBound, NoiseSum, NoiseTerm, half_width
 from dodona.errors import InvalidArgument, InvalidRequest, InvariantBroken
 from dodona.lab import direct
 from dodona.lab.mechanisms import Gaussian, Laplace
+from dodona.privacy.budget import FREE
 from dodona.query.predicate import EVERYTHING
 from dodona.query.query import Block, Query, column_weight
 from dodona.query.question import (

@@ -11,10 +11,12 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from dodona.answer import ExpectedAccuracy, MeasuredValues, Offer, Price
+from dodona.answer.measured import MeasuredValues
+from dodona.answer.offer import ExpectedAccuracy, Offer
 from dodona.answer.rows import Estimate, decimal_places, format_number, round_outward
 from dodona.errors import InvalidRequest
 from dodona.lab.mechanisms import Laplace
+from dodona.privacy.budget import Price
 from dodona.privacy.events import LaplaceEvent
 from dodona.query.predicate import EVERYTHING
 from dodona.query.query import Block, Query, column_weight

@@ -7,7 +7,8 @@ from itertools import pairwise
 
 import pytest
 
-from dodona.answer import MeasuredValues, predict_half_width
+from dodona.answer.measured import MeasuredValues
+from dodona.answer.prediction import predict_half_width
 from dodona.curator.request import resolve_tolerance
 from dodona.errors import InvalidArgument
 from dodona.lab.mechanisms import Gaussian, Laplace

@@ -138,12 +138,11 @@ class Answer:
     def warnings(self) -> tuple[str, ...]:
         """What a reader should know before using the values."""
         stale = ("The data have changed since this was answered.",) if self.stale else ()
-        guess = (
-            derived.guess_warnings(self.measured, to_failure_probability(self.confidence))
-            if self.source == "model"
-            else ()
-        )
-        chosen = (_REUSE_WARNING,) if self.reused and self.view.draws is None and self.source != "model" else ()
+        chosen = (_REUSE_WARNING,) if self.reused and self.view.draws is None else ()
+        if self.source == "model":
+            guess, chosen = derived.guess_warnings(self.measured, to_failure_probability(self.confidence)), ()
+        else:
+            guess = ()
         return (*self.question.warnings, *self.notes, *stale, *guess, *self._untold(), *chosen)
 
     def _untold(self) -> Iterator[str]:
@@ -171,9 +170,7 @@ class Answer:
                 "Rows of one person are not drawn independently, so no interval for the population is known. Ask of "
                 "a dataset with one row a person: rows = 1 in [unit]."
             )
-        found = self._seen(replace(self.view, against=Against.POPULATION))
-        _ = found.rows  # evaluate now, so that missing intervals are refused here and not when printing
-        return found
+        return self._seen(replace(self.view, against=Against.POPULATION), now=True)
 
     def simultaneous(self) -> Self:
         """Return the answer with intervals that hold simultaneously for all groups and columns."""
@@ -193,9 +190,7 @@ class Answer:
             )
         if self.draws is None:
             raise InvalidRequest("How many numbers were told so far is not known here. Ask a curator.")
-        found = self._seen(replace(self.view, draws=self.draws, together=False))
-        _ = found.rows  # evaluate now, so that missing intervals are refused here and not when printing
-        return found
+        return self._seen(replace(self.view, draws=self.draws, together=False), now=True)
 
     def rounded(self) -> Self:
         """Return the answer for display: fewer digits, no negative counts. The values are no longer unbiased."""
@@ -210,20 +205,14 @@ class Answer:
 
         With `typed`, keys are numbers, booleans and dates, and null for missing values.
         """
-        from dodona.answer import display
-
         return display.to_arrow(self, typed=typed)
 
     def to_pandas(self, *, typed: bool = False) -> pd.DataFrame:
         """Return a pandas frame: labels, and for each estimate its value, `_low` and `_high`; `typed` as in Arrow."""
-        from dodona.answer import display
-
         return display.to_pandas(self, typed=typed)
 
     def to_polars(self, *, typed: bool = False) -> pl.DataFrame:
         """Return a polars frame: labels as text, estimates with `_low` and `_high`; `typed` as in Arrow."""
-        from dodona.answer import display
-
         return display.to_polars(self, typed=typed)
 
     def plot(self, axes: Axes | None = None) -> Axes:
@@ -242,8 +231,11 @@ class Answer:
 
         return picture.to_html(self)
 
-    def _seen(self, view: View) -> Self:
-        return replace(self, view=view)
+    def _seen(self, view: View, *, now: bool = False) -> Self:
+        found = replace(self, view=view)
+        if now:
+            _ = found.rows  # so that missing intervals are refused here and not when printing
+        return found
 
 
 @lru_cache(maxsize=256)

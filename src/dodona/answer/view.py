@@ -111,9 +111,8 @@ def any_choice_band(expression: Expression, evidence: Evidence, reach: Combinati
         case LiteralExpression(Fraction() as number) | PublicValue(number):
             return Band.constant(float(number), evidence.groups)
         case Arithmetic(operator, left, right):
-            return combine_bands(
-                operator, any_choice_band(left, evidence, reach), any_choice_band(right, evidence, reach)
-            )
+            first, second = (any_choice_band(side, evidence, reach) for side in (left, right))
+            return combine_bands(operator, first, second)
         case _:
             raise InvalidRequest(_ONLY)
 
@@ -188,9 +187,8 @@ def cell_failure_probability(view: View, measured: Evidence) -> float:
 def view_band(expression: Expression, measured: Evidence, view: View) -> Band:
     """Return an expression's values and intervals for a view."""
     if view.draws is not None:
-        return any_choice_band(
-            expression, measured, bound_combinations(view.draws, to_failure_probability(view.confidence))
-        )
+        bound = bound_combinations(view.draws, to_failure_probability(view.confidence))
+        return any_choice_band(expression, measured, bound)
     failing = cell_failure_probability(view, measured)
     if view.against is Against.POPULATION:
         return population_band(expression, measured, failing=failing, size=view.size)
@@ -201,18 +199,16 @@ def half_width_in_steps(block: int, measured: MeasuredValues, view: View) -> int
     """Return the half-width of a count or a sum for the table, in steps: the exact quantile of its noise."""
     distinct = _count_distinct_expressions(measured) if view.together else ()
     if view.together and all(isinstance(expression, Total) for expression in distinct):
-        return half_width(
-            measured.noises[block], to_failure_probability(view.confidence), measured.groups * len(distinct)
-        )
+        cells = measured.groups * len(distinct)
+        return half_width(measured.noises[block], to_failure_probability(view.confidence), cells)
     return half_width(measured.noises[block], cell_failure_probability(view, measured))
 
 
 def _count_distinct_expressions(measured: Evidence) -> tuple[Expression, ...]:
     """Return the distinct expressions that are not known in advance; at least one."""
+    known = KeyLabel | LiteralExpression | PublicValue
     shown = (column.expression for column in measured.question.columns)
-    found = dict.fromkeys(
-        expression for expression in shown if not isinstance(expression, KeyLabel | LiteralExpression | PublicValue)
-    )
+    found = dict.fromkeys(expression for expression in shown if not isinstance(expression, known))
     return tuple(found) or (LiteralExpression("nothing"),)
 
 

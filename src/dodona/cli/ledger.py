@@ -13,7 +13,7 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
-from dodona.cli.terminal import DatasetArgument, JsonOption, check_picture, make_console, report_errors
+from dodona.cli.terminal import DatasetArgument, JsonOption, check_picture, report_errors, say
 from dodona.errors import InvalidArgument, printable
 from dodona.ledger.book import BudgetState
 from dodona.numbers import format_percent
@@ -99,10 +99,8 @@ def state_tables(state: BudgetState, texts: list[str]) -> Iterator[Table]:
     if state.analysts:
         analysts = Table("analyst", "share", "spent of it", "left of it", "", title="Analysts", title_justify="left")
         for one in state.analysts:
-            stopped = "stopped" if one.stopped else ""
-            analysts.add_row(
-                _clean(one.name), str(one.share), format_percent(one.spent), format_percent(one.left), stopped
-            )
+            spent, left = format_percent(one.spent), format_percent(one.left)
+            analysts.add_row(_clean(one.name), str(one.share), spent, left, "stopped" if one.stopped else "")
         yield analysts
     if not texts:
         return
@@ -178,10 +176,8 @@ def raise_budget(
             raise InvalidArgument("epsilon", None, "write --epsilon, --delta or both")
         with open_named_ledger(ledger, head) as found:
             before = found.state().total
-            found.raise_budget(
-                before.epsilon if epsilon is None else epsilon,
-                before.delta if delta is None else delta,
-            )
+            wished = (epsilon, before.epsilon), (delta, before.delta)
+            found.raise_budget(*(old if new is None else new for new, old in wished))
             _say(f"raised: from ε = {before.epsilon}, δ = {float(before.delta):g}", found.state())
 
 
@@ -268,7 +264,7 @@ def list_requests(ledger: LedgerArgument, *, as_json: JsonOption = False, head: 
         for one in requests:
             shown = (one.id[:12], one.time[:19], one.analyst, format_percent(one.share), one.state, one.text)
             table.add_row(*map(_clean, shown))
-        make_console().print(table if requests else "No analyst has requested an approval.")
+        say(table if requests else "No analyst has requested an approval.")
 
 
 RequestArgument = Annotated[str, typer.Argument(metavar="REQUEST", help="Its id, or the beginning of it.")]
@@ -355,21 +351,14 @@ def create(  # noqa: PLR0913  each is an option
 
 
 @app.command()
-def show(
-    ledger: LedgerArgument,
-    *,
-    as_json: JsonOption = False,
-    head: HeadOption = None,
-) -> None:
+def show(ledger: LedgerArgument, *, as_json: JsonOption = False, head: HeadOption = None) -> None:
     """Show what was spent, what is left, by whom, and the last entries."""
     with report_errors(), open_named_ledger(ledger, head) as found:
         state = found.state()
         if as_json:
             print(json.dumps(state.to_json()))
             return
-        console = make_console()
-        for table in state_tables(state, [line.text for line in found.lines()]):
-            console.print(table)
+        say(*state_tables(state, [line.text for line in found.lines()]))
 
 
 @app.command()

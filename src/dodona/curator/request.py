@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Literal, assert_never, get_args
 
 from dodona.errors import InvalidArgument, InvalidRequest
@@ -17,23 +17,8 @@ from dodona.ledger.ledger import Ledger
 from dodona.numbers import Exact, python_number, to_share
 from dodona.privacy.accuracy import to_failure_probability, validate_count
 from dodona.privacy.additive_noise import validate_noise_epsilon
+from dodona.query import question as asked
 from dodona.query.query import CaseWeight, ConstantWeight, PeopleWeight, Query, ValueWeight, Weight, weight_range
-from dodona.query.question import (
-    AnswerColumn,
-    Arithmetic,
-    Comparison,
-    Expression,
-    KeyLabel,
-    LiteralExpression,
-    Logic,
-    Mean,
-    PublicValue,
-    Quantile,
-    Question,
-    Spread,
-    Total,
-    Variation,
-)
 from dodona.schema.attributes import Date, numeric_grid
 from dodona.schema.schema import Schema
 from dodona.trusted.source import Source
@@ -55,10 +40,10 @@ _ACCEPTED_TOLERANCE = (
     "(for counts of the table's public size, for sums of the largest sum, otherwise of the column's width)"
 )
 _LEAST, _MOST = 1e-100, 1e100  # beyond these, double arithmetic fails
-_VARIANCES = (Spread.POPULATION_VARIANCE, Spread.SAMPLE_VARIANCE)
+_VARIANCES = (asked.Spread.POPULATION_VARIANCE, asked.Spread.SAMPLE_VARIANCE)
 _HUNDRED = 100
 _ROWS = "rows"
-_KNOWN = (KeyLabel, LiteralExpression, Comparison, Logic)
+_KNOWN = (asked.KeyLabel, asked.LiteralExpression, asked.Comparison, asked.Logic)
 Dimension = frozenset[tuple[str, int]]
 """What a number counts, as powers of columns and of rows; empty for a share."""
 
@@ -69,7 +54,7 @@ class ColumnTolerances:
 
     parts: tuple[tuple[str | int, Tolerance], ...]
 
-    def of(self, question: Question, column: AnswerColumn) -> Tolerance:
+    def of(self, question: asked.Question, column: asked.AnswerColumn) -> Tolerance:
         """Return the tolerance of a column."""
         shown = _estimate_columns(question)
         keys: tuple[str | int, ...] = (column.name.casefold(), shown.index(column))
@@ -90,7 +75,7 @@ class ColumnTolerances:
 
 
 def resolve_tolerance(
-    question: Question, column: AnswerColumn, within: Tolerance | ColumnTolerances, *, size: int
+    question: asked.Question, column: asked.AnswerColumn, within: Tolerance | ColumnTolerances, *, size: int
 ) -> float:
     """Return the tolerance in the unit of a column's answers.
 
@@ -102,12 +87,11 @@ def resolve_tolerance(
     """
     if not isinstance(within, ColumnTolerances) and any(column is one for one in question.columns):
         return _resolve_column(question, column, within, size)  # nearly all questions
-    shown = [one for one in _estimate_columns(question) if not isinstance(one.expression, PublicValue)]
+    shown = [one for one in _estimate_columns(question) if not isinstance(one.expression, asked.PublicValue)]
     if column not in question.columns and shown:
-        parts = (
-            resolve_tolerance(question, one, within, size=size) / full_scale(question, one, size=size) for one in shown
-        )
-        return max(_LEAST, min(parts) * full_scale(question, column, size=size))
+        whole = partial(full_scale, question, size=size)
+        parts = (resolve_tolerance(question, one, within, size=size) / whole(one) for one in shown)
+        return max(_LEAST, min(parts) * whole(column))
     if isinstance(within, ColumnTolerances):
         if not shown:
             raise InvalidArgument("within", within.written, "write one tolerance: no column that is shown has an error")
@@ -115,12 +99,11 @@ def resolve_tolerance(
     return _resolve_column(question, column, within, size)
 
 
-def validate_tolerances(within: Tolerance | ColumnTolerances, questions: Sequence[Question]) -> None:
+def validate_tolerances(within: Tolerance | ColumnTolerances, questions: Sequence[asked.Question]) -> None:
     """Refuse a number for columns of different units, and unknown column names."""
     if isinstance(within, ColumnTolerances):
-        known = {
-            column.name.casefold(): column.name for question in questions for column in _estimate_columns(question)
-        }
+        names = [column.name for question in questions for column in _estimate_columns(question)]
+        known = {name.casefold(): name for name in names}
         for key, _ in within.parts:
             if isinstance(key, str) and key.casefold() not in known:
                 accepted = f"{key!r} is no column of estimates; name {', '.join(known.values())}"
@@ -131,19 +114,19 @@ def validate_tolerances(within: Tolerance | ColumnTolerances, questions: Sequenc
                 _require_one_dimension(question, within)
 
 
-def _require_one_dimension(question: Question, within: Tolerance) -> None:
-    shown = [one for one in _estimate_columns(question) if not isinstance(one.expression, PublicValue)]
-    if len({dimension_of(one.expression, question.query) for one in shown}) > 1:
-        units = ", ".join(
-            f"{one.name} in {_describe_dimension(dimension_of(one.expression, question.query))}" for one in shown
-        )
+def _require_one_dimension(question: asked.Question, within: Tolerance) -> None:
+    shown = [one for one in _estimate_columns(question) if not isinstance(one.expression, asked.PublicValue)]
+    dimensions = [dimension_of(one.expression, question.query) for one in shown]
+    if len(set(dimensions)) > 1:
+        described = zip(shown, map(_describe_dimension, dimensions), strict=True)
+        units = ", ".join(f"{one.name} in {unit}" for one, unit in described)
         accepted = f"the columns have different units ({units}): write one for each, {_example(shown)}, or '1%' for all"
         raise InvalidArgument("within", within, accepted)
 
 
-def _resolve_column(question: Question, column: AnswerColumn, within: Tolerance, size: int) -> float:
+def _resolve_column(question: asked.Question, column: asked.AnswerColumn, within: Tolerance, size: int) -> float:
     if isinstance(within, str):
-        if type(column.expression) is Total:
+        if type(column.expression) is asked.Total:
             block = question.query.blocks[column.expression.block]
             if type(block.weight) is ConstantWeight:  # nearly all of a batch, computed once
                 return _percentage_of_counts(within, block.weight.number, block.unit, size)
@@ -167,35 +150,34 @@ def _percentage_of_counts(within: str, weight: int, unit: Fraction, size: int) -
     return max(_LEAST, _parse_percentage(within) * float(whole))
 
 
-def _estimate_columns(question: Question) -> list[AnswerColumn]:
+def _estimate_columns(question: asked.Question) -> list[asked.AnswerColumn]:
     """Return the columns that show estimates."""
     return [column for column in question.columns if not isinstance(column.expression, _KNOWN)]
 
 
-def _example(shown: Sequence[AnswerColumn]) -> str:
+def _example(shown: Sequence[asked.AnswerColumn]) -> str:
     return "such as within={" + ", ".join(f"{column.name!r}: '1%'" for column in shown) + "}"
 
 
-def dimension_of(expression: Expression, query: Query) -> Dimension:  # noqa: PLR0911  one for each kind
+def dimension_of(expression: asked.Expression, query: Query) -> Dimension:  # noqa: PLR0911  one for each kind
     """Return the unit of an expression: sums are in the column's unit times rows, averages in the column's unit."""
     match expression:
-        case Total(block):
+        case asked.Total(block):
             return _multiply_dimensions(_weight_dimension(query.blocks[block].weight), frozenset(((_ROWS, 1),)), 1)
-        case Mean(total):
+        case asked.Mean(total):
             return _weight_dimension(query.blocks[total].weight)
-        case Variation(_, mean, spread):
+        case asked.Variation(_, mean, spread):
             own = _weight_dimension(query.blocks[mean.total].weight)
             return _multiply_dimensions(own, own, 1) if spread in _VARIANCES else own
-        case Quantile():
+        case asked.Quantile():
             return frozenset(((expression.attribute, 1),))
-        case Arithmetic("*" | "/" as operator, left, right):
-            return _multiply_dimensions(
-                dimension_of(left, query), dimension_of(right, query), 1 if operator == "*" else -1
-            )
-        case Arithmetic(_, left, right):
-            parts = [one for one in (left, right) if not isinstance(one, LiteralExpression | PublicValue)]
+        case asked.Arithmetic("*" | "/" as operator, left, right):
+            first, second = dimension_of(left, query), dimension_of(right, query)
+            return _multiply_dimensions(first, second, 1 if operator == "*" else -1)
+        case asked.Arithmetic(_, left, right):
+            parts = [one for one in (left, right) if not isinstance(one, asked.LiteralExpression | asked.PublicValue)]
             return _common_dimension({dimension_of(one, query) for one in parts})
-        case KeyLabel() | LiteralExpression() | PublicValue() | Comparison() | Logic():
+        case asked.KeyLabel() | asked.LiteralExpression() | asked.PublicValue() | asked.Comparison() | asked.Logic():
             return frozenset()
         case _:
             assert_never(expression)
@@ -208,9 +190,8 @@ def _weight_dimension(weight: Weight) -> Dimension:
         case ValueWeight(name, _, _, _, power):
             return frozenset(((name, power),))
         case CaseWeight(branches, otherwise):
-            return _common_dimension(
-                {_weight_dimension(own) for own in (otherwise, *(branch for _, branch in branches))} - {frozenset()}
-            )
+            weights = (otherwise, *(branch for _, branch in branches))
+            return _common_dimension(set(map(_weight_dimension, weights)) - {frozenset()})
         case _:
             assert_never(weight)
 
@@ -234,30 +215,29 @@ def _describe_dimension(unit: Dimension) -> str:
     return " x ".join(powers) or "parts of 1"
 
 
-def full_scale(question: Question, column: AnswerColumn, *, size: int) -> float:
+def full_scale(question: asked.Question, column: asked.AnswerColumn, *, size: int) -> float:
     """Return the value that 100% of a column's answers stands for, from public facts."""
     return float(_expression_full_scale(column.expression, question.query, validate_count(size, argument="size")))
 
 
-def _expression_full_scale(expression: Expression, query: Query, size: int) -> Fraction:  # noqa: PLR0911  one for each kind
+def _expression_full_scale(expression: asked.Expression, query: Query, size: int) -> Fraction:  # noqa: PLR0911  one for each kind
     match expression:
-        case Total(block):
+        case asked.Total(block):
             weight = max(map(abs, weight_range(query.blocks[block].weight)))
             return max(weight, 1) * query.blocks[block].unit * size
-        case Mean():
+        case asked.Mean():
             return expression.upper - expression.lower
-        case Variation(_, mean, spread):
+        case asked.Variation(_, mean, spread):
             width = mean.upper - mean.lower
             return width**2 if spread in _VARIANCES else width
-        case Quantile():
+        case asked.Quantile():
             return _quantile_full_scale(expression, query)
-        case Arithmetic(operator, left, right):
-            return _combine_full_scales(
-                operator, _expression_full_scale(left, query, size), _expression_full_scale(right, query, size)
-            )
-        case LiteralExpression(Fraction() as number) | PublicValue(number):
+        case asked.Arithmetic(operator, left, right):
+            first, second = (_expression_full_scale(side, query, size) for side in (left, right))
+            return _combine_full_scales(operator, first, second)
+        case asked.LiteralExpression(Fraction() as number) | asked.PublicValue(number):
             return abs(number)
-        case KeyLabel() | LiteralExpression() | Comparison() | Logic():
+        case asked.KeyLabel() | asked.LiteralExpression() | asked.Comparison() | asked.Logic():
             return Fraction(1)
         case _:
             assert_never(expression)
@@ -273,7 +253,7 @@ def _combine_full_scales(operator: str, left: Fraction, right: Fraction) -> Frac
             return left if right == 0 else left / right
 
 
-def _quantile_full_scale(quantile: Quantile, query: Query) -> Fraction:
+def _quantile_full_scale(quantile: asked.Quantile, query: Query) -> Fraction:
     """Return the width of a column; in days for dates."""
     attribute = query.domain[quantile.attribute]
     found = numeric_grid(attribute)

@@ -7,19 +7,16 @@ from __future__ import annotations
 
 import datetime as dt
 import math
-import operator
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from decimal import Decimal, InvalidOperation
 from fractions import Fraction
-from typing import Any
 
-import numpy as np
 from sqlglot import exp
 
 from dodona.errors import InvalidArgument
-from dodona.query.column import comparison_mask, comparison_truth, require_special_cell, special_cell_mask
-from dodona.query.predicate import EVERYTHING, NOTHING, Predicate, among_mask, conjunction, disjunction
+from dodona.query.column import COMPARATORS, comparison_mask, comparison_truth, require_special_cell, special_cell_mask
+from dodona.query.predicate import EVERYTHING, NOTHING, Predicate, among_mask, conjunction, disjunction, pack_bits
 from dodona.schema.attributes import MISSING, OUTSIDE, Attribute, Category, Date
 from dodona.sql.scalar import Constant, Leaf, Scalar, Subject, constant_number, date_part_values, scalar_from_leaf
 from dodona.sql.scope import Scope
@@ -32,14 +29,6 @@ Truth = tuple[Predicate, Predicate]
 ALWAYS_NULL: Truth = (NOTHING, NOTHING)
 ALWAYS_TRUE: Truth = (EVERYTHING, NOTHING)
 ALWAYS_FALSE: Truth = (NOTHING, EVERYTHING)
-COMPARATORS: Mapping[str, Callable[[Any, Any], Any]] = {
-    "=": operator.eq,
-    "<>": operator.ne,
-    "<": operator.lt,
-    "<=": operator.le,
-    ">": operator.gt,
-    ">=": operator.ge,
-}
 MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
 """The relation with its sides swapped; = and <> are symmetric."""
 _DAY = re.compile("[0-9]{4}-[0-9]{2}-[0-9]{2}")
@@ -66,19 +55,15 @@ def compare_leaf(leaf: Leaf, relation: str, constant: Constant) -> Truth:
 
 def compare_any(leaf: Leaf, constants: Iterable[Constant]) -> Truth:
     """Return where a leaf equals one of some constants: all comparisons joined by OR."""
-    true: Predicate = NOTHING
-    false: Predicate = EVERYTHING
-    codes = 0
+    found, codes = list[Truth](), 0
     for constant in constants:
         if isinstance(leaf, Subject) and constant is not None and constant not in _CELLS:
             codes |= _true_mask(leaf, "=", constant)
         else:
-            one = compare_leaf(leaf, "=", constant)
-            true, false = disjunction(true, one[0]), conjunction(false, one[1])
+            found.append(compare_leaf(leaf, "=", constant))
     if isinstance(leaf, Subject):
-        one = comparison_truth(leaf.attribute, codes)
-        true, false = disjunction(true, one[0]), conjunction(false, one[1])
-    return true, false
+        found.append(comparison_truth(leaf.attribute, codes))
+    return disjunction(*(true for true, _ in found)), conjunction(*(false for _, false in found))
 
 
 def match_like(subject: Subject, pattern: str, *, folded: Callable[[str], str]) -> Truth:
@@ -138,9 +123,8 @@ def _compare_constants(left: Constant, relation: str, right: Constant) -> Truth:
         left = parse_date(left)
     numbers = (bool, Fraction)
     if type(left) is not type(right) and not (isinstance(left, numbers) and isinstance(right, numbers)):
-        raise Mismatch(
-            "Two different kinds of values are compared.", "Compare a number with a number, a text with a text."
-        )
+        instead = "Compare a number with a number, a text with a text."
+        raise Mismatch("Two different kinds of values are compared.", instead)
     return ALWAYS_TRUE if COMPARATORS[relation](left, right) else ALWAYS_FALSE
 
 
@@ -152,8 +136,7 @@ def _compare_special_cell(attribute: Attribute, relation: str, cell: str) -> Tru
         true = require_special_cell(attribute, cell)
     except InvalidArgument as fault:
         raise Mismatch(f"`{attribute.name}` is not compared with this:", f"{fault.accepted}.") from None
-    everything = (1 << attribute.cells) - 1
-    false = everything & ~true & ~(0 if cell == MISSING else special_cell_mask(attribute, MISSING))
+    false = ((1 << attribute.cells) - 1) & ~true & ~(0 if cell == MISSING else special_cell_mask(attribute, MISSING))
     pair = among_mask(attribute, true), among_mask(attribute, false)
     return pair if relation == "=" else (pair[1], pair[0])
 
@@ -194,7 +177,7 @@ def _date_part_mask(attribute: Date, part: str, relation: str, constant: Constan
         return 0 if relation == "=" else (1 << attribute.size) - 1
     whole = math.ceil(limited) if relation in {"<", ">="} else math.floor(limited)
     holds = COMPARATORS[relation](date_part_values(attribute, part), whole)
-    return int.from_bytes(np.packbits(holds, bitorder="little").tobytes(), "little")
+    return pack_bits(holds)
 
 
 # --- Literals: parsed exactly. ---
@@ -203,24 +186,14 @@ def _date_part_mask(attribute: Date, part: str, relation: str, constant: Constan
 LARGEST_BITS = 1_200
 """The maximum size of numerators and denominators in constant arithmetic: doubles need 1,075 bits."""
 _NUMBER = re.compile(r"([0-9]{1,60}([.][0-9]{0,60})?|[.][0-9]{1,60})([eE][+-]?[0-9]{1,3})?")
-_NUMBER_TYPES = frozenset(
-    (
-        "TINYINT",
-        "SMALLINT",
-        "INT",
-        "BIGINT",
-        "INT128",
-        "FLOAT",
-        "DOUBLE",
-        "DECIMAL",
-        "UTINYINT",
-        "USMALLINT",
-        "UINT",
-        "UBIGINT",
-    )
-)
-_WHOLE_TYPES = _NUMBER_TYPES - {"FLOAT", "DOUBLE", "DECIMAL"}
-_TEXT_TYPES = frozenset(("TEXT", "VARCHAR", "CHAR", "NVARCHAR", "NCHAR"))
+_TYPE_KINDS = {
+    **dict.fromkeys(("TINYINT", "SMALLINT", "INT", "BIGINT", "INT128"), "whole"),
+    **dict.fromkeys(("UTINYINT", "USMALLINT", "UINT", "UBIGINT"), "whole"),
+    **dict.fromkeys(("FLOAT", "DOUBLE", "DECIMAL"), "number"),
+    **dict.fromkeys(("TEXT", "VARCHAR", "CHAR", "NVARCHAR", "NCHAR"), "text"),
+    "DATE": "date",
+    "BOOLEAN": "boolean",
+}
 
 
 def parse_number(text: str) -> Fraction | None:
@@ -246,14 +219,7 @@ def is_small(value: Fraction) -> bool:
 def type_kind(to: exp.Expr) -> str:
     """Return the kind of a SQL type: whole, number, text, date, boolean, or other."""
     plain = isinstance(to, exp.DataType) and not to.expressions  # DECIMAL(5, 2) would round
-    name = getattr(to.this, "value", "") if plain else ""
-    if name in _WHOLE_TYPES:
-        return "whole"
-    if name in _NUMBER_TYPES:
-        return "number"
-    if name in _TEXT_TYPES:
-        return "text"
-    return {"DATE": "date", "BOOLEAN": "boolean"}.get(name, "other")
+    return _TYPE_KINDS.get(getattr(to.this, "value", "") if plain else "", "other")
 
 
 def cast_constant(value: Constant, to: str) -> Constant:
@@ -271,9 +237,8 @@ def cast_constant(value: Constant, to: str) -> Constant:
             found = value.lower() == "true"
         case (("whole" | "number"), Fraction()) | ("text", str()) | ("boolean", bool()) | ("date", dt.date()):
             found = value
-    if (found is None and value is not None) or (
-        to == "whole" and isinstance(found, Fraction) and found.denominator != 1
-    ):
+    parts = to == "whole" and isinstance(found, Fraction) and found.denominator != 1
+    if parts or (found is None and value is not None):
         raise Mismatch("This cast is not known.", "Write the value itself, such as 65, 'female' or DATE '2024-01-31'.")
     return found
 
@@ -285,11 +250,7 @@ def cast_leaf(leaf: Leaf, to: str) -> Leaf:
     name, held = leaf.attribute.name, leaf.attribute.kind
     if leaf.numeric and (to == "number" or (to == "whole" and held != "number" and leaf.scale.denominator == 1)):
         return leaf
-    if (
-        leaf.part is None
-        and leaf.plain
-        and (held, to) in {("category", "text"), ("date", "date"), ("boolean", "boolean")}
-    ):
+    if leaf.plain and (held, to) in {("category", "text"), ("date", "date"), ("boolean", "boolean")}:
         return leaf
     raise Mismatch(f"`{name}` is a column of kind {held}, and this cast would change it.", "Leave the cast out.")
 
@@ -304,9 +265,8 @@ def literal_constant(scope: Scope, node: exp.Expr) -> Constant:
         return str(node.this)
     found = parse_number(str(node.this))
     if found is None:
-        raise scope.fault(
-            node, f"`{str(node.this)[:60]}` is no number that is read.", "Write digits, such as 12.5 or 1e3."
-        )
+        what = f"`{str(node.this)[:60]}` is no number that is read."
+        raise scope.fault(node, what, "Write digits, such as 12.5 or 1e3.")
     return found
 
 
@@ -362,9 +322,8 @@ def _affine(scope: Scope, node: exp.Expr, leaf: Leaf) -> tuple[Fraction, Fractio
     if isinstance(leaf, Subject):
         if leaf.numeric and leaf.part is None:
             return leaf.shift, leaf.scale
-        raise scope.fault(
-            node, f"`{leaf.attribute.name}` is not reckoned with.", "Reckon with columns of numbers only."
-        )
+        what = f"`{leaf.attribute.name}` is not reckoned with."
+        raise scope.fault(node, what, "Reckon with columns of numbers only.")
     found = constant_number(leaf)
     if found is None:
         raise scope.fault(node, "A text or a day is reckoned with.", "Reckon with numbers only.")

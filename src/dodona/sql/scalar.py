@@ -6,13 +6,13 @@ import datetime as dt
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import lru_cache
+from functools import lru_cache, partial
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dodona.query.predicate import EVERYTHING, NOTHING, Predicate, among_mask, complement, conjunction, disjunction
-from dodona.schema.attributes import Attribute, Boolean, Category, Date
+from dodona.schema.attributes import CALENDAR_BINS, Attribute, Boolean, Category, Date, period_starts
 from dodona.schema.partition import Partition
 
 # --- Scalars: the value of an expression in one row, as a function of the row's cell alone. ---
@@ -195,17 +195,6 @@ def _month(ordinals: _Numbers) -> _Numbers:
     return _as_days(ordinals).astype("datetime64[M]").astype(np.int64)
 
 
-def _first(ordinals: _Numbers, unit: str) -> _Numbers:
-    """Return the first day of each day's year or month."""
-    return _as_days(ordinals).astype(f"datetime64[{unit}]").astype("datetime64[D]").astype(np.int64) + _EPOCH
-
-
-def _quarter(ordinals: _Numbers) -> _Numbers:
-    """Return the first day of each day's quarter."""
-    months = _month(ordinals)
-    return (months - months % 3).astype("datetime64[M]").astype("datetime64[D]").astype(np.int64) + _EPOCH
-
-
 def _weekday(ordinals: _Numbers) -> _Numbers:
     """Return 0 for Monday to 6 for Sunday: the first day of year 1 was a Monday."""
     return (ordinals + 6) % 7
@@ -214,25 +203,21 @@ def _weekday(ordinals: _Numbers) -> _Numbers:
 def _week(ordinals: _Numbers) -> _Numbers:
     """Return the ISO 8601 week, which belongs to the year of its Thursday."""
     thursday = ordinals - _weekday(ordinals) + 3
-    return (thursday - _first(thursday, "Y")) // 7 + 1
+    return (thursday - period_starts(thursday, "year")) // 7 + 1
 
 
+TRUNCATION_UNITS = tuple(reversed(CALENDAR_BINS))
+"""The units that a date may be truncated to."""
 _PARTS: dict[str, Callable[[_Numbers], _Numbers]] = {
     "year": lambda days: _as_days(days).astype("datetime64[Y]").astype(np.int64) + 1970,
     "quarter": lambda days: _month(days) % 12 // 3 + 1,
     "month": lambda days: _month(days) % 12 + 1,
     "week": _week,
-    "day": lambda days: days - _first(days, "M") + 1,
+    "day": lambda days: days - period_starts(days, "month") + 1,
     "dow": lambda days: (_weekday(days) + 1) % 7,
     "isodow": lambda days: _weekday(days) + 1,
-    "doy": lambda days: days - _first(days, "Y") + 1,
-    "trunc year": lambda days: _first(days, "Y"),
-    "trunc quarter": _quarter,
-    "trunc month": lambda days: _first(days, "M"),
-    "trunc week": lambda days: days - _weekday(days),
-    "trunc day": lambda days: days + 0,
+    "doy": lambda days: days - period_starts(days, "year") + 1,
+    **{f"trunc {unit}": partial(period_starts, unit=unit) for unit in TRUNCATION_UNITS},
 }
 DATE_PARTS = tuple(part for part in _PARTS if not part.startswith("trunc"))
 """Date parts that are numbers."""
-TRUNCATION_UNITS = tuple(part.removeprefix("trunc ") for part in _PARTS if part.startswith("trunc"))
-"""The units that a date may be truncated to."""
