@@ -20,10 +20,20 @@ from dodona.query.predicate import NOTHING, And, Predicate, allowed_codes, compl
 from dodona.query.question import Expression, Mean, PublicValue, Quantile, ReadAs, Spread, Total, Variation
 from dodona.schema.attributes import MISSING, OUTSIDE, Attribute, Boolean, Category, Date, numeric_grid
 from dodona.schema.partition import Partition
-from dodona.sql.comparison import compare_leaf, constant_value, null_predicate
 from dodona.sql.condition import compile_condition, compile_scalar
 from dodona.sql.parse import DISTINCT_REFUSAL
-from dodona.sql.scalar import Constant, Leaf, Scalar, Subject, constant_number, date_part_values, date_partition
+from dodona.sql.scalar import (
+    Constant,
+    Leaf,
+    Scalar,
+    Subject,
+    compare_leaf,
+    constant_number,
+    constant_value,
+    date_part_values,
+    date_partition,
+    null_predicate,
+)
 from dodona.sql.scope import InvalidSql, Scope
 
 # --- Quantiles: a tree of counts over a column, from coarse groups to fine ones. ---

@@ -28,9 +28,9 @@ from dodona.sql.aggregate import (
     key_rank,
     weight_guards,
 )
-from dodona.sql.comparison import literal_constant, type_kind
 from dodona.sql.condition import compile_condition
 from dodona.sql.parse import RELATIONS, flatten_chain, parse
+from dodona.sql.scalar import literal_constant, type_kind
 from dodona.sql.scope import InvalidSql, Scope
 
 # --- Output: arithmetic and conditions over aggregates, as post-processing of noisy values. ---

@@ -15,7 +15,7 @@ from dodona.numbers import Booleans
 from dodona.query import predicate as predicates
 from dodona.query.column import describe_undeclared_value
 from dodona.schema.attributes import Attribute, Date
-from dodona.sql import comparison
+from dodona.sql import scalar as scalars
 from dodona.sql.parse import DATE_PART_NODES, REFUSED_FUNCTIONS, RELATIONS, flatten_chain
 from dodona.sql.scalar import (
     DATE_PARTS,
@@ -42,7 +42,7 @@ _COMBINATION_EFFORT = 16  # a table of combinations is kept, while most other wo
 _NO_CONSTANT = ("This is no constant.", "Write constants into the list of IN.")
 
 
-def compile_in(scope: Scope, node: exp.Expr, read: ScalarCompiler) -> comparison.Truth:
+def compile_in(scope: Scope, node: exp.Expr, read: ScalarCompiler) -> scalars.Truth:
     """Return where IN is true and where it is false."""
     members = node.args.get("expressions") or []
     if not members:
@@ -55,17 +55,17 @@ def compile_in(scope: Scope, node: exp.Expr, read: ScalarCompiler) -> comparison
         scope.warn("A list of IN with NULL in it is never false, so NOT IN is never true: leave NULL out.")
     scope.work(node, len(subject.leaves) * subject.width * len(constants))
     try:
-        found = [(leaf, comparison.compare_any(leaf, constants)) for leaf in subject.leaves]
-    except comparison.Mismatch:
+        found = [(leaf, scalars.compare_any(leaf, constants)) for leaf in subject.leaves]
+    except scalars.Mismatch:
         for part, one in zip(members, constants, strict=True):
             for leaf in subject.leaves:
-                locate_mismatch(scope, part, lambda leaf=leaf, one=one: comparison.compare_leaf(leaf, "=", one))  # type: ignore[misc]
+                locate_mismatch(scope, part, lambda leaf=leaf, one=one: scalars.compare_leaf(leaf, "=", one))  # type: ignore[misc]
         raise
     pairs = {id(leaf): pair for leaf, pair in found}
     return subject.where(lambda leaf: pairs[id(leaf)][0]), subject.where(lambda leaf: pairs[id(leaf)][1])
 
 
-def compile_tuple_equality(scope: Scope, node: exp.Expr, read: ScalarCompiler) -> comparison.Truth:
+def compile_tuple_equality(scope: Scope, node: exp.Expr, read: ScalarCompiler) -> scalars.Truth:
     """Return where a tuple of columns equals a tuple of constants, and where it does not."""
     return _tuple_in_list(scope, node, [node.args["expression"]], read)
 
@@ -74,17 +74,17 @@ def locate_mismatch(scope: Scope, node: exp.Expr, test: Callable[[], _Result]) -
     """Run a test; if it finds a mismatch, raise an error that points at the node."""
     try:
         return test()
-    except comparison.Mismatch as fault:
+    except scalars.Mismatch as fault:
         raise scope.fault(node, *fault.args) from None
 
 
-def _tuple_in_list(scope: Scope, node: exp.Expr, members: Sequence[exp.Expr], read: ScalarCompiler) -> comparison.Truth:
+def _tuple_in_list(scope: Scope, node: exp.Expr, members: Sequence[exp.Expr], read: ScalarCompiler) -> scalars.Truth:
     """Return where a tuple of columns is one of some tuples of constants, and where it is not.
 
     Tuples are equal if all their parts are, by AND; a tuple is in a list if it equals any member, by OR.
     """
     subjects = [_subject(scope, part, read) for part in node.this.expressions]
-    known: dict[tuple[int, type, Constant], comparison.Truth] = {}
+    known: dict[tuple[int, type, Constant], scalars.Truth] = {}
     pairs = []
     for row in members:
         if not isinstance(row, exp.Tuple) or len(row.expressions) != len(subjects):
@@ -98,7 +98,7 @@ def _tuple_in_list(scope: Scope, node: exp.Expr, members: Sequence[exp.Expr], re
             seen = place, type(one), one
             if seen not in known:
                 scope.work(part, subject.attribute.cells)
-                known[seen] = locate_mismatch(scope, part, partial(comparison.compare_leaf, subject, "=", one))
+                known[seen] = locate_mismatch(scope, part, partial(scalars.compare_leaf, subject, "=", one))
             pair.append(known[seen])
         pairs.append(pair)
     attributes = {subject.attribute.name: subject.attribute for subject in subjects}
@@ -111,8 +111,8 @@ def _tuple_in_list(scope: Scope, node: exp.Expr, members: Sequence[exp.Expr], re
 
 
 def _combinations_truth(
-    subjects: Sequence[Subject], attributes: Sequence[Attribute], pairs: Sequence[Sequence[comparison.Truth]]
-) -> comparison.Truth:
+    subjects: Sequence[Subject], attributes: Sequence[Attribute], pairs: Sequence[Sequence[scalars.Truth]]
+) -> scalars.Truth:
     """Return the rows by combinations of cells: those that are equal and those that differ."""
     shape = [attribute.cells for attribute in attributes]
     equal, perhaps = np.zeros(shape, dtype=np.bool_), np.zeros(shape, dtype=np.bool_)
@@ -201,7 +201,7 @@ _MOST_BRANCHES = 256
 _MOST_PAIRS = 256
 
 
-def compile_condition(scope: Scope, node: exp.Expr) -> comparison.Truth:
+def compile_condition(scope: Scope, node: exp.Expr) -> scalars.Truth:
     """Return where a condition is true and where it is false."""
     read = _CONDITIONS.get(type(node))
     found = _as_condition(scope, node, compile_scalar(scope, node)) if read is None else read(scope, node)
@@ -230,30 +230,30 @@ def compile_scalar(scope: Scope, node: exp.Expr) -> Scalar:
     raise scope.fault(node, "This is no value of a row.", instead)
 
 
-def _chain(scope: Scope, node: exp.Expr, if_true: _Join, if_false: _Join) -> comparison.Truth:
+def _chain(scope: Scope, node: exp.Expr, if_true: _Join, if_false: _Join) -> scalars.Truth:
     pairs = [compile_condition(scope, part) for part in flatten_chain(node)]
     return _fold_in_chunks(if_true, [one for one, _ in pairs]), _fold_in_chunks(if_false, [other for _, other in pairs])
 
 
-def _not(scope: Scope, node: exp.Expr) -> comparison.Truth:
+def _not(scope: Scope, node: exp.Expr) -> scalars.Truth:
     true, false = compile_condition(scope, node.this)
     return false, true
 
 
-def _between(scope: Scope, node: exp.Expr) -> comparison.Truth:
+def _between(scope: Scope, node: exp.Expr) -> scalars.Truth:
     middle = _Operand(node.this, compile_scalar(scope, node.this))
     above = _compare_scalars(scope, node, (middle, _compile_operand(scope, node.args["low"])), ">=")
     below = _compare_scalars(scope, node, (middle, _compile_operand(scope, node.args["high"])), "<=")
     return predicates.conjunction(above[0], below[0]), predicates.disjunction(above[1], below[1])
 
 
-def _as_condition(scope: Scope, node: exp.Expr, found: Scalar) -> comparison.Truth:
+def _as_condition(scope: Scope, node: exp.Expr, found: Scalar) -> scalars.Truth:
     """Convert a scalar to a condition: a boolean column, or a CASE of booleans."""
     if None in map(leaf_truth, found.leaves):
         raise scope.fault(node, "This is no condition.", "Write a comparison, such as age >= 65, or a boolean column.")
 
     def side(number: int) -> predicates.Predicate:
-        return found.where(lambda leaf: (leaf_truth(leaf) or comparison.ALWAYS_NULL)[number])
+        return found.where(lambda leaf: (leaf_truth(leaf) or scalars.ALWAYS_NULL)[number])
 
     return side(0), side(1)
 
@@ -278,7 +278,7 @@ def _compile_operand(scope: Scope, node: exp.Expr) -> _Operand:
     return _Operand(node, compile_scalar(scope, node))
 
 
-def _comparison(scope: Scope, node: exp.Expr) -> comparison.Truth:
+def _comparison(scope: Scope, node: exp.Expr) -> scalars.Truth:
     if isinstance(node.this, exp.Tuple):
         true, false = compile_tuple_equality(scope, node, lambda part: compile_scalar(scope, part))
         return (true, false) if isinstance(node, exp.EQ) else (false, true)
@@ -286,25 +286,25 @@ def _comparison(scope: Scope, node: exp.Expr) -> comparison.Truth:
     return _compare_scalars(scope, node, sides, RELATIONS[type(node)])
 
 
-def _compare_leaves(left: Leaf, relation: str, right: Leaf) -> comparison.Truth:
+def _compare_leaves(left: Leaf, relation: str, right: Leaf) -> scalars.Truth:
     if isinstance(right, Subject):
         if isinstance(left, Subject):
             what = f"Two columns are compared, `{left.attribute.name}` and `{right.attribute.name}`."
-            raise comparison.Mismatch(what, "Compare each of them with a constant.")
-        return comparison.compare_leaf(right, comparison.MIRRORED.get(relation, relation), left)
-    return comparison.compare_leaf(left, relation, right)
+            raise scalars.Mismatch(what, "Compare each of them with a constant.")
+        return scalars.compare_leaf(right, scalars.MIRRORED.get(relation, relation), left)
+    return scalars.compare_leaf(left, relation, right)
 
 
-def _compare_scalars(scope: Scope, node: exp.Expr, sides: tuple[_Operand, _Operand], relation: str) -> comparison.Truth:
+def _compare_scalars(scope: Scope, node: exp.Expr, sides: tuple[_Operand, _Operand], relation: str) -> scalars.Truth:
     """Compare two scalars, leaf by leaf."""
     left, right = sides[0].value, sides[1].value
     pairs = len(left.leaves) * len(right.leaves)
     if left.branches and right.branches and pairs > _MOST_PAIRS:
         raise scope.fault(node, "Two long CASEs are compared.", "Compare one of them with constants.")
     scope.work(node, pairs * max(left.width, right.width, pairs))
-    tests: dict[tuple[int, int], comparison.Truth] = {}
+    tests: dict[tuple[int, int], scalars.Truth] = {}
 
-    def tested(one: Leaf, other: Leaf) -> comparison.Truth:
+    def tested(one: Leaf, other: Leaf) -> scalars.Truth:
         place = id(one), id(other)
         if place not in tests:
             tests[place] = _compare_leaves(one, relation, other)
@@ -313,13 +313,13 @@ def _compare_scalars(scope: Scope, node: exp.Expr, sides: tuple[_Operand, _Opera
     try:
         true = left.where(lambda one: right.where(lambda other: tested(one, other)[0]))
         false = left.where(lambda one: right.where(lambda other: tested(one, other)[1]))
-    except comparison.Mismatch as fault:
+    except scalars.Mismatch as fault:
         fixed = [side.node for side in sides if not side.value.width]
         raise scope.fault(fixed[-1] if len(fixed) == 1 else node, *fault.args) from None
     return true, false
 
 
-def _null_safe(scope: Scope, node: exp.Expr) -> comparison.Truth:
+def _null_safe(scope: Scope, node: exp.Expr) -> scalars.Truth:
     """Compile IS [NOT] DISTINCT FROM: true or false everywhere, with NULL as an ordinary value."""
     first, second = (_Operand(side, compile_scalar(scope, side)) for side in (node.this, node.expression))
     sides = first, second
@@ -330,7 +330,7 @@ def _null_safe(scope: Scope, node: exp.Expr) -> comparison.Truth:
     return pair if isinstance(node, exp.NullSafeEQ) else (pair[1], pair[0])
 
 
-def _is(scope: Scope, node: exp.Expr) -> comparison.Truth:
+def _is(scope: Scope, node: exp.Expr) -> scalars.Truth:
     match node.expression:
         case exp.Null():
             asked = compile_scalar(scope, node.this)
@@ -349,18 +349,18 @@ def _is(scope: Scope, node: exp.Expr) -> comparison.Truth:
 def _is_null(leaf: Leaf) -> predicates.Predicate:
     """Return where a leaf is NULL. `<outside>` is not NULL, although its value is unknown."""
     if isinstance(leaf, Subject):
-        return comparison.null_predicate(leaf.attribute)
+        return scalars.null_predicate(leaf.attribute)
     return predicates.complement(leaf_present(leaf))
 
 
-def _like(scope: Scope, node: exp.Expr) -> comparison.Truth:
+def _like(scope: Scope, node: exp.Expr) -> scalars.Truth:
     one, other = compile_scalar(scope, node.this), compile_scalar(scope, node.expression)
     pattern = other.otherwise
     if one.branches or other.branches or not isinstance(one.otherwise, Subject) or not isinstance(pattern, str):
         raise scope.fault(node, "LIKE compares a column with a text.", "Write column LIKE 'pattern%'.")
     subject, folded = one.otherwise, str.lower if isinstance(node, exp.ILike) else str
     scope.work(node, subject.attribute.size * len(pattern))
-    true, false = locate_mismatch(scope, node, lambda: comparison.match_like(subject, pattern, folded=folded))
+    true, false = locate_mismatch(scope, node, lambda: scalars.match_like(subject, pattern, folded=folded))
     return (false, true) if node.args.get("negate") else (true, false)
 
 
@@ -397,21 +397,21 @@ def _coalesce(scope: Scope, node: exp.Expr) -> Scalar:
 
 def _cast(scope: Scope, node: exp.Expr) -> Scalar:
     """Compile a cast of constants, or one that changes nothing."""
-    to = comparison.type_kind(node.args["to"])
+    to = scalars.type_kind(node.args["to"])
     inner = compile_scalar(scope, node.this)
-    return locate_mismatch(scope, node, lambda: inner.mapped(lambda leaf: comparison.cast_leaf(leaf, to)))
+    return locate_mismatch(scope, node, lambda: inner.mapped(lambda leaf: scalars.cast_leaf(leaf, to)))
 
 
 def _negative(scope: Scope, node: exp.Expr) -> Scalar:
-    return comparison.apply_arithmetic(scope, node, comparison.ZERO, compile_scalar(scope, node.this))
+    return scalars.apply_arithmetic(scope, node, scalars.ZERO, compile_scalar(scope, node.this))
 
 
 def _arithmetic(scope: Scope, node: exp.Expr) -> Scalar:
     left, right = compile_scalar(scope, node.this), compile_scalar(scope, node.expression)
-    return comparison.apply_arithmetic(scope, node, left, right)
+    return scalars.apply_arithmetic(scope, node, left, right)
 
 
-_CONDITIONS: dict[type[exp.Expr], Callable[[Scope, exp.Expr], comparison.Truth]] = {
+_CONDITIONS: dict[type[exp.Expr], Callable[[Scope, exp.Expr], scalars.Truth]] = {
     exp.And: lambda scope, node: _chain(scope, node, predicates.conjunction, predicates.disjunction),
     exp.Or: lambda scope, node: _chain(scope, node, predicates.disjunction, predicates.conjunction),
     exp.Not: _not,
@@ -429,7 +429,7 @@ _SCALARS: dict[type[exp.Expr], Callable[[Scope, exp.Expr], Scalar]] = {
     exp.Column: lambda scope, node: scalar_from_leaf(Subject(scope.column(node))),
     **dict.fromkeys(
         (exp.Literal, exp.Boolean, exp.Null),
-        lambda scope, node: scalar_from_leaf(comparison.literal_constant(scope, node)),
+        lambda scope, node: scalar_from_leaf(scalars.literal_constant(scope, node)),
     ),
     **dict.fromkeys((exp.Case, exp.If), _case),
     **dict.fromkeys((exp.Add, exp.Sub, exp.Mul, exp.Div), _arithmetic),
