@@ -122,11 +122,6 @@ def run(  # noqa: PLR0911  one case a mechanism
             )
 
 
-def draw_noise(mechanism: Noise, /) -> int:
-    """Return one value of a mechanism's noise."""
-    return draw_one(mechanism)
-
-
 def repeat(mechanism: SelectionMechanism | NoisyMax, scores: object, times: int, /) -> NDArray[np.int64]:
     """Return what `times` independent runs of a choice on the same scores tell: indices, or rows of (index, gap)."""
     count = to_integer(times, argument="times", lower=1, upper=10**9)

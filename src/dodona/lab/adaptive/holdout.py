@@ -18,11 +18,11 @@ from dodona.lab.adaptive.holdout_rounding import rounding_design
 from dodona.lab.adaptive.rows import Given, Query, Rows
 from dodona.lab.adaptive.single import Single
 from dodona.lab.adaptive.told import Told, told
-from dodona.lab.direct import draw_noise
 from dodona.privacy.accuracy import validate_count
 from dodona.privacy.additive_noise import Laplace
 from dodona.privacy.measurement import Noise
 from dodona.trusted.gate import OpenSparseVector
+from dodona.trusted.samplers.draw import draw_one
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -60,7 +60,7 @@ class ReusableHoldout(Single):
         confidence: float = 0.95,
         values: Values = Values.SHARES,
         methods: Iterable[Method] = tuple(Method),
-        draw: Callable[[Noise], int] = draw_noise,
+        draw: Callable[[Noise], int] = draw_one,
     ) -> None:
         """Plan so many questions, of which so many may be corrected; without `within`, as near as these rows allow.
 

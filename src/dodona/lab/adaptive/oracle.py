@@ -17,10 +17,10 @@ from dodona.lab.adaptive.quantity import chance, queries_of
 from dodona.lab.adaptive.rows import Query, Rows
 from dodona.lab.adaptive.single import Single
 from dodona.lab.adaptive.told import Source, Told, told
-from dodona.lab.direct import draw_noise, run
 from dodona.privacy.accuracy import validate_count
 from dodona.privacy.additive_noise import Laplace
 from dodona.privacy.measurement import Noise
+from dodona.trusted.samplers.draw import draw_many, draw_one
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -49,7 +49,7 @@ class StatisticalQueryOracle(Single):
         confidence: float = 0.95,
         values: Values = Values.SHARES,
         example: object | None = None,
-        draw: Callable[[Noise], int] = draw_noise,
+        draw: Callable[[Noise], int] = draw_one,
     ) -> None:
         """Plan so many questions; without `within`, as near as these rows allow.
 
@@ -160,5 +160,5 @@ def plan(
 
 def _shuffled(rows: int) -> NDArray[np.int64]:
     """Return the rows' numbers in random order, as files are often sorted."""
-    keys: NDArray[Any] = run(_KEYS, np.zeros(rows, dtype=np.int64))
+    keys: NDArray[Any] = draw_many(_KEYS, rows)
     return np.argsort(keys, kind="stable").astype(np.int64)
