@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 from statistics import NormalDist
-from typing import Self, overload
+from typing import Self, TypeAlias, overload
 
 import numpy as np
 
@@ -34,6 +34,7 @@ from dodona.privacy.additive_noise import Gaussian, Laplace
 
 __all__ = ["NoiseTerm", "chernoff_bound", "describe_noise", "describe_noises", "half_width", "upper_quantile"]
 
+CombinedLaw: TypeAlias = "NoiseSum | GaussianSumBound | ConfirmedLaw | ModelLaw"
 _RAREST = 1e-9  # below this failure probability the rounding error of transforms is not negligible
 _CLOSE = 1500.0  # the bound by series is about 3 reaches too large
 _FEW = 64  # sums of at most this many draws are always convolved
@@ -43,13 +44,9 @@ _MOST_TERMS = 16  # each distinct term is transformed separately, which takes ti
 @overload
 def half_width(noise: Noise, failing: float, answers: int = 1) -> int: ...
 @overload
-def half_width(
-    noise: NoiseSum | GaussianSumBound | ConfirmedLaw | ModelLaw, failing: float, answers: int = 1
-) -> float: ...
+def half_width(noise: CombinedLaw, failing: float, answers: int = 1) -> float: ...
 @lru_cache(maxsize=65536)
-def half_width(
-    noise: Noise | NoiseSum | GaussianSumBound | ConfirmedLaw | ModelLaw, failing: float, answers: int = 1
-) -> float:
+def half_width(noise: Noise | CombinedLaw, failing: float, answers: int = 1) -> float:
     """Return an m with P(|noise| > m) at most the failure probability, for several answers simultaneously.
 
     For one noise it is the least such integer. For a sum of draws it need not be an integer.
@@ -310,12 +307,7 @@ class GaussianSumBound:
         return _accuracy(self, confidence, answers, expected=math.sqrt(self.variance))
 
 
-def _accuracy(
-    law: ConfirmedLaw | ModelLaw | NoiseSum | GaussianSumBound,
-    confidence: float,
-    answers: int,
-    expected: float | None = None,
-) -> Accuracy:
+def _accuracy(law: CombinedLaw, confidence: float, answers: int, expected: float | None = None) -> Accuracy:
     failing = to_failure_probability(confidence) / validate_count(answers, argument="answers")
     return Accuracy(within=law.quantile(failing), confidence=confidence, expected=expected)
 

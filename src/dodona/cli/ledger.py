@@ -15,6 +15,7 @@ from rich.table import Table
 
 from dodona.cli.terminal import DatasetArgument, JsonOption, check_picture, report_errors, say
 from dodona.errors import InvalidArgument, printable
+from dodona.ledger import opening
 from dodona.ledger.book import BudgetState
 from dodona.numbers import format_percent
 
@@ -42,8 +43,6 @@ def open_named_ledger(ledger: str, head: str | None) -> Ledger:
         from dodona.dataset import open_dataset_ledger
 
         return open_dataset_ledger(ledger)
-    from dodona.ledger import opening
-
     return opening.open_ledger(parse_ledger_place(ledger), head=parse_head_place(head))
 
 
@@ -331,7 +330,6 @@ def create(  # noqa: PLR0913  each is an option
             return
         if dataset is None or epsilon is None:
             raise InvalidArgument("dataset", dataset, "give --dataset and --epsilon, or name a dataset file (.toml)")
-        from dodona.ledger import opening
         from dodona.ledger.opening import LedgerTerms
         from dodona.privacy.budget import Analyst, Budget
         from dodona.schema.schema import Neighbours
@@ -406,8 +404,6 @@ def recover(
 ) -> None:
     """Put a restored backup into use. Everything that is unspent in it counts as spent, for ever."""
     with report_errors():
-        from dodona.ledger import opening
-
         if not yes:
             typer.confirm("Everything unspent in this ledger will count as spent. Go on?", abort=True)
         where, kept_head = locate_ledger_and_head(ledger, head)

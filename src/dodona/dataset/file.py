@@ -336,26 +336,26 @@ def _analysts(root: TomlTable) -> tuple[Analyst, ...] | None:
 
 def _defaults(root: TomlTable) -> tuple[int | float | str | None, float, Fraction]:
     """Return the default tolerance, confidence and maximum price."""
+    usual = Fraction(95, 100)
+    defaults = root.table("defaults", example='[defaults] with within = "1%"') if root.has("defaults") else None
+    if defaults is None:
+        return None, float(usual), DEFAULT_MAX_PRICE
     within: int | float | str | None = None
-    confidence, max_price = Fraction(95, 100), DEFAULT_MAX_PRICE
-    if root.has("defaults"):
-        defaults = root.table("defaults", example='[defaults] with within = "1%"')
-        if defaults is not None:
-            if defaults.has("within"):
-                value = defaults.content["within"]
-                if isinstance(value, str) and value.strip():
-                    within = value
-                elif isinstance(value, bool) or value is None or isinstance(value, str | list | dict):
-                    defaults.note("within", 'is no tolerance; write within = "1%" or within = 50')
-                elif isinstance(value, int) and value.bit_length() > _WIDEST_TOLERANCE:
-                    defaults.note("within", 'is too large; write within = "1%" or within = 50')
-                else:
-                    within = float(str(value))
-            sure = {"lower": _SURE, "upper": 1 - _SURE, "default": confidence}
-            confidence = defaults.exact("confidence", example="confidence = 0.95", **sure) or confidence
-            max_price = _max_price(defaults)
-            defaults.close()
-    return within, float(confidence), max_price
+    if defaults.has("within"):
+        value = defaults.content["within"]
+        if isinstance(value, str) and value.strip():
+            within = value
+        elif isinstance(value, bool) or value is None or isinstance(value, str | list | dict):
+            defaults.note("within", 'is no tolerance; write within = "1%" or within = 50')
+        elif isinstance(value, int) and value.bit_length() > _WIDEST_TOLERANCE:
+            defaults.note("within", 'is too large; write within = "1%" or within = 50')
+        else:
+            within = float(str(value))
+    sure = {"lower": _SURE, "upper": 1 - _SURE, "default": usual}
+    confidence = defaults.exact("confidence", example="confidence = 0.95", **sure)
+    max_price = _max_price(defaults)
+    defaults.close()
+    return within, float(usual if confidence is None else confidence), max_price
 
 
 def _max_price(defaults: TomlTable) -> Fraction:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from fractions import Fraction
+from functools import partial
 from typing import Any
 
 from dodona.schema import attributes as kinds
@@ -117,36 +118,25 @@ def _read_category(column: TomlTable, name: str) -> kinds.Attribute | None:
     return None if wrong else column.make(lambda: kinds.Category(name, labels, **_read_common_fields(column)))
 
 
-def _read_integer(column: TomlTable, name: str) -> kinds.Attribute | None:
-    lower = column.whole("lower", example="lower = 0", lower=-_WIDEST, upper=_WIDEST)
-    upper = column.whole("upper", example="upper = 110", lower=-_WIDEST, upper=_WIDEST)
+def _read_bounded(column: TomlTable, name: str, kind: str) -> kinds.Attribute | None:
+    """Read a column with bounds, and a step or bins if it has them."""
+    build, examples, bins_example = _BOUNDED[kind]
+    bounds = [_read_bound(column, kind, key, f"{key} = {text}") for key, text in examples.items()]
     column.has("bins")
-    if lower is None or upper is None:
+    if None in bounds:
         return None
-    common, example = _read_common_fields(column), "bins = [0, 18, 65, 110]"
-    return _read_bins(column, lambda bins: kinds.Integer(name, lower, upper, bins, **common), example)
+    common = _read_common_fields(column)
+    return _read_bins(column, lambda bins: build(name, *bounds, bins, **common), bins_example)
 
 
-def _read_number(column: TomlTable, name: str) -> kinds.Attribute | None:
-    widest = Fraction(_WIDEST)
-    lower = column.exact("lower", example='lower = "0"', lower=-widest, upper=widest)
-    upper = column.exact("upper", example='upper = "365"', lower=-widest, upper=widest)
-    step = column.exact("step", example='step = "0.25"', lower=-widest, upper=widest)
-    column.has("bins")
-    if lower is None or upper is None or step is None:
-        return None
-    common, example = _read_common_fields(column), 'bins = ["0", "1", "7", "365"]'
-    return _read_bins(column, lambda bins: kinds.Number(name, lower, upper, step, bins, **common), example)
-
-
-def _read_date(column: TomlTable, name: str) -> kinds.Attribute | None:
-    lower = column.date("lower", example="lower = 2020-01-01")
-    upper = column.date("upper", example="upper = 2026-12-31")
-    column.has("bins")
-    if lower is None or upper is None:
-        return None
-    example = 'bins = "month"'
-    return _read_bins(column, lambda bins: kinds.Date(name, lower, upper, bins, **_read_common_fields(column)), example)
+def _read_bound(column: TomlTable, kind: str, key: str, example: str) -> object:
+    match kind:
+        case "integer":
+            return column.whole(key, example=example, lower=-_WIDEST, upper=_WIDEST)
+        case "number":
+            return column.exact(key, example=example, lower=Fraction(-_WIDEST), upper=Fraction(_WIDEST))
+        case _:
+            return column.date(key, example=example)
 
 
 def _read_boolean(column: TomlTable, name: str) -> kinds.Attribute | None:
@@ -177,10 +167,13 @@ def _read_bins(
     return None if wrong else column.make(lambda: build(edges))
 
 
+_BOUNDED: dict[str, tuple[Callable[..., kinds.BinnedAttribute], dict[str, str], str]] = {
+    "integer": (kinds.Integer, {"lower": "0", "upper": "110"}, "bins = [0, 18, 65, 110]"),
+    "number": (kinds.Number, {"lower": '"0"', "upper": '"365"', "step": '"0.25"'}, 'bins = ["0", "1", "7", "365"]'),
+    "date": (kinds.Date, {"lower": "2020-01-01", "upper": "2026-12-31"}, 'bins = "month"'),
+}
 _READERS: dict[str, Callable[[TomlTable, str], kinds.Attribute | None]] = {
     "category": _read_category,
-    "integer": _read_integer,
-    "number": _read_number,
-    "date": _read_date,
+    **{kind: partial(_read_bounded, kind=kind) for kind in _BOUNDED},
     "boolean": _read_boolean,
 }
