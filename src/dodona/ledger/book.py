@@ -321,8 +321,7 @@ class Book:
             self.guard.count(share, dataset=entry.dataset, analyst=entry.analyst, key=entry.key, time=time)
         if entry.key is not None:
             self.keys[entry.analyst, entry.key] = own_hash
-        asked = {name: getattr(entry, name) for name in Charged.__slots__}
-        self.charges[own_hash] = ChargeState(Receipt(id=own_hash, **asked), self.number + 1)
+        self.charges[own_hash] = ChargeState(Receipt(own_hash, *entries.charge_fields(entry)), self.number + 1)
         self._unanswered[entry.dataset, entry.purpose, entry.version, entry.event][own_hash] = None
 
     def _same_relation(self, neighbours: Neighbours) -> None:

@@ -6,14 +6,14 @@ version does not know is refused.
 
 from __future__ import annotations
 
-import dataclasses
 import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from fractions import Fraction
-from functools import lru_cache, partial
+from functools import lru_cache
 from hashlib import sha256
-from typing import Any
+from operator import attrgetter
+from typing import Any, assert_never
 
 from dodona.errors import InvalidArgument, InvalidRequest
 from dodona.ledger.limits import Limits
@@ -55,7 +55,7 @@ class WatchUsage:
     """How often threshold noise was drawn."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Receipt:
     """Everything that was charged for, identified by the hash of the charging entry.
 
@@ -173,6 +173,10 @@ class Charged:
     purpose: str
     version: str
     event: Event
+
+
+charge_fields = attrgetter(*Charged.__slots__)
+"""What a charge and its receipt have in common."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -359,6 +363,18 @@ def _dumps(fields: JsonFields) -> str:
 
 def _fields(entry: Entry) -> JsonFields:
     match entry:
+        case Charged():
+            return {
+                "entry": "charged",
+                "dataset": entry.dataset,
+                "analyst": entry.analyst,
+                "key": entry.key,
+                "purpose": entry.purpose,
+                "version": entry.version,
+                "event": _event_fields(entry.event),
+            }
+        case Redeemed() | ReadFailed() | WatchArmed():
+            return _use_fields(entry)
         case Released(release):
             own = {"values": values_to_json(release.values), "mechanism": release.mechanism}
             told = {"question": release.question, "text": release.text}
@@ -366,27 +382,51 @@ def _fields(entry: Entry) -> JsonFields:
             return {"entry": "released", "receipt": release.receipt, "charge": entry.charge} | own | asked
         case Created():
             return _created_fields(entry)
+        case _:
+            return _act_fields(entry)
+
+
+def _use_fields(entry: Redeemed | ReadFailed | WatchArmed) -> JsonFields:
+    used = {"receipt": entry.receipt, "charge": entry.charge}
+    if isinstance(entry, WatchArmed):
+        return {"entry": "armed", "fresh": entry.fresh} | used
+    return {"entry": "redeemed" if isinstance(entry, Redeemed) else "unanswered"} | used
+
+
+def _act_fields(entry: OwnersAct) -> JsonFields:
+    match entry:
+        case BudgetRaised() | Recovered():
+            kind = "raised" if isinstance(entry, BudgetRaised) else "recovered"
+            return {"entry": kind} | _pair(entry.epsilon, entry.delta) | {"limit": entry.limit}
+        case AnalystAdmitted(analyst):
+            return {"entry": "admitted", "analyst": analyst.name, "share": str(analyst.share)}
+        case AnalystStopped():
+            return {"entry": "stopped", "analyst": entry.analyst}
+        case SchemaDeclared():
+            return {"entry": "declared", "dataset": entry.dataset, "schema": entry.schema}
+        case LedgerClosed():
+            return {"entry": "closed"}
+        case _:
+            return _policy_fields(entry)
+
+
+def _policy_fields(entry: PolicyEntry) -> JsonFields:
+    match entry:
         case LimitsSet(limits):
             return {"entry": "limits"} | _limits_fields(limits)
         case ApprovalRequested():
             asked = {"dataset": entry.dataset, "analyst": entry.analyst, "request_key": entry.key, "text": entry.text}
             return {"entry": "requested", "question": entry.question, "share": _ratio(entry.share)} | asked
-        case AnalystAdmitted(analyst):
-            return {"entry": "admitted", "analyst": analyst.name, "share": str(analyst.share)}
+        case ApprovalDecided():
+            return {"entry": "decided", "request": entry.request, "granted": entry.granted, "by": entry.by}
         case _:
-            kind, parts = _PLAIN[type(entry)]
-            found: JsonFields = {"entry": kind}
-            for name, write, _ in parts:
-                value = getattr(entry, name)
-                found[name] = value if write is None else write(value)
-            return found
+            assert_never(entry)
 
 
 def _created_fields(entry: Created) -> JsonFields:
     budget = entry.budget
-    further: JsonFields = (
-        {} if entry.cap_key is None else {"cap_key": entry.cap_key}
-    )  # omitted if None, so that older lines keep their hash
+    # Omitted if None, so that older lines keep their hash.
+    further: JsonFields = {} if entry.cap_key is None else {"cap_key": entry.cap_key}
     if entry.earlier:
         further["earlier"] = [[purpose, _event_fields(event)] for purpose, event in entry.earlier]
     if entry.limits is not None:
@@ -451,6 +491,17 @@ def _cap_key(value: object) -> str:
     return str(value)
 
 
+def _read_charged(fields: JsonFields) -> Charged:
+    return Charged(
+        _text(fields["dataset"]),
+        _optional_text(fields["analyst"]),
+        _optional_text(fields["key"]),
+        _text(fields["purpose"]),
+        _text(fields["version"]),
+        _event(_dumps(fields["event"])),
+    )
+
+
 def _read_released(fields: JsonFields) -> Released:
     values = values_from_json(fields["values"])
     mechanism = _text(fields["mechanism"])
@@ -459,12 +510,35 @@ def _read_released(fields: JsonFields) -> Released:
     return Released(release, _whole(fields["charge"]))
 
 
-def _read_plain(kind: Callable[..., Entry], fields: JsonFields) -> Entry:
-    return kind(*(read(fields[name]) for name, _, read in _PLAIN[kind][1]))
+_READERS: dict[str, Callable[[JsonFields], Entry]] = {
+    "created": _read_created,
+    "charged": _read_charged,
+    "redeemed": lambda fields: Redeemed(_text(fields["receipt"]), _whole(fields["charge"])),
+    "armed": lambda fields: WatchArmed(_text(fields["receipt"]), _whole(fields["charge"]), _flag(fields["fresh"])),
+    "unanswered": lambda fields: ReadFailed(_text(fields["receipt"]), _whole(fields["charge"])),
+    "released": _read_released,
+    "raised": lambda fields: BudgetRaised(*_numbers(fields)),
+    "recovered": lambda fields: Recovered(*_numbers(fields)),
+    "admitted": lambda fields: AnalystAdmitted(Analyst(fields["analyst"], fields["share"])),
+    "stopped": lambda fields: AnalystStopped(_text(fields["analyst"])),
+    "declared": lambda fields: SchemaDeclared(_text(fields["dataset"]), _text(fields["schema"])),
+    "limits": lambda fields: LimitsSet(_read_limits(fields)),
+    "requested": _read_requested,
+    "decided": lambda fields: ApprovalDecided(_text(fields["request"]), _flag(fields["granted"]), _text(fields["by"])),
+    "closed": lambda _: LedgerClosed(),
+}
+
+
+ENTRY_KINDS = frozenset(_READERS)
+"""The entry kinds that this version knows."""
 
 
 def _pair(epsilon: Fraction, delta: Fraction) -> JsonFields:
     return {"epsilon": str(epsilon), "delta": str(delta)}
+
+
+def _numbers(fields: JsonFields) -> tuple[Fraction, Fraction, int]:
+    return Fraction(_text(fields["epsilon"])), Fraction(_text(fields["delta"])), _whole(fields["limit"])
 
 
 @lru_cache(maxsize=1 << 14)
@@ -487,6 +561,10 @@ def _text(value: object) -> str:
     return value
 
 
+def _optional_text(value: object) -> str | None:
+    return None if value is None else _text(value)
+
+
 def _whole(value: object) -> int:
     if type(value) is not int:
         raise TypeError(value)
@@ -497,48 +575,6 @@ def _flag(value: object) -> bool:
     if type(value) is not bool:
         raise TypeError(value)
     return value
-
-
-# --- Entries that are written field by field, each by the type of the field. ---
-
-
-Codec = tuple[Callable[[Any], object] | None, Callable[[Any], Any]]
-"""How a value is written, None if as it is, and how it is read."""
-
-_CODECS: dict[str, Codec] = {
-    "str": (None, _text),
-    "str | None": (None, lambda value: None if value is None else _text(value)),
-    "int": (None, _whole),
-    "bool": (None, _flag),
-    "Fraction": (str, lambda value: Fraction(_text(value))),
-    "Event": (_event_fields, lambda value: _event(_dumps(value))),
-}
-_KINDS: dict[str, type[Entry]] = {
-    "charged": Charged,
-    "redeemed": Redeemed,
-    "armed": WatchArmed,
-    "unanswered": ReadFailed,
-    "raised": BudgetRaised,
-    "recovered": Recovered,
-    "stopped": AnalystStopped,
-    "declared": SchemaDeclared,
-    "decided": ApprovalDecided,
-    "closed": LedgerClosed,
-}
-_PLAIN: dict[Callable[..., Entry], tuple[str, list[tuple[str, *Codec]]]] = {
-    kind: (name, [(one.name, *_CODECS[str(one.type)]) for one in dataclasses.fields(kind)])
-    for name, kind in _KINDS.items()
-}
-_READERS: dict[str, Callable[[JsonFields], Entry]] = {
-    "created": _read_created,
-    "released": _read_released,
-    "admitted": lambda fields: AnalystAdmitted(Analyst(fields["analyst"], fields["share"])),
-    "limits": lambda fields: LimitsSet(_read_limits(fields)),
-    "requested": _read_requested,
-    **{name: partial(_read_plain, kind) for name, kind in _KINDS.items()},
-}
-ENTRY_KINDS = frozenset(_READERS)
-"""The entry kinds that this version knows."""
 
 
 # --- The hash chain: each line's hash covers the line and, through the one before it, everything before it. ---

@@ -464,7 +464,7 @@ def _watch_usage(charge: ChargeState) -> entries.WatchUsage:
 
 def _charge_entry(receipt: Receipt) -> Charged:
     """Return the charging entry of a receipt."""
-    return Charged(receipt.dataset, receipt.analyst, receipt.key, receipt.purpose, receipt.version, receipt.event)
+    return Charged(*entries.charge_fields(receipt))
 
 
 def _verified_state(book: Book, store: Store, head: Head) -> BudgetState:
