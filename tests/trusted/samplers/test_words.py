@@ -8,8 +8,8 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from dodona.trusted.samplers import compiled, numpy_values
-from dodona.trusted.samplers.draw import decide_values
+from dodona.trusted.samplers import compiled
+from dodona.trusted.samplers.draw import decide_values, numpy_values
 from dodona.trusted.samplers.law import REJECTED, DiscreteLaw, prepare_table
 from tests.trusted.samplers.adversary import NAMES, SCALES, Adversary, Case, Replay, Tape, product_law, random_scale
 from tests.trusted.samplers.oracle import Noise, meaning_of
