@@ -108,10 +108,10 @@ class Handler(BaseHTTPRequestHandler):
         self.holder = holder
         super().__init__(*arguments)
 
-    def do_GET(self) -> None:  # noqa: N802  the base class names it
+    def do_GET(self) -> None:
         self._answer("")
 
-    def do_POST(self) -> None:  # noqa: N802  the base class names it
+    def do_POST(self) -> None:
         self._answer(self.rfile.read(int(self.headers["Content-Length"])).decode())
 
     def _answer(self, body: str) -> None:
@@ -163,12 +163,13 @@ def set_up(
 ) -> str:
     """Set who is at the browser and what is known of them; replace all keys."""
     if user is not None:
-        server.context.authn_broker["anon"].user = user
+        server.context.authn_broker.get_method_by_id("anon").user = user
         server.context.userinfo.db[user] = claims or {}
     if rotate:
         fresh = build_keyjar(KEYS).export_jwks(private=True)
-        del server.keyjar[""]
-        server.keyjar.import_jwks(fresh, "")
+        for owner in {"", server.issuer} & set(server.keyjar.owners()):
+            del server.keyjar[owner]
+            server.keyjar.import_jwks(fresh, owner)
     return "{}"
 
 

@@ -1,7 +1,10 @@
 """Login by OpenID Connect, against a certified provider in a process of its own, on loopback."""
 
 import asyncio
+import base64
+import hmac
 import json
+import ssl
 import subprocess
 import sys
 import time
@@ -16,7 +19,7 @@ from joserfc import jwt
 from joserfc.jwk import OctKey, RSAKey
 
 from dodona.errors import InvalidArgument
-from dodona.server.accounts import Accounts, AccountExists, Identity
+from dodona.server.accounts import AccountExists, Accounts, Identity
 from dodona.server.oidc import (
     LoginFailed,
     LoginStart,
@@ -30,6 +33,7 @@ from dodona.server.sessions import Sessions
 from tests.server.accounts.provider import CLIENT, REDIRECT, SECRET
 from tests.server.accounts.scene import Time
 
+TLS = ssl.create_default_context()  # once: it takes a tenth of a second
 ADA = {"email": "Ada@example.org", "email_verified": True}
 
 
@@ -60,14 +64,15 @@ def accounts(tmp_path: Path, clocks: Time) -> Iterator[Accounts]:
 class Browser:
     """A person at a browser, and the server whose page they use."""
 
-    def __init__(self, issuer: str, accounts: Accounts, client: httpx.AsyncClient, **settings: Any) -> None:
+    def __init__(self, issuer: str, accounts: Accounts, client: httpx.AsyncClient, **settings: Any) -> None:  # noqa: ANN401  any of them
         self.issuer, self.client = issuer, client
         chosen = {"issuer": issuer, "client_id": CLIENT, "client_secret": SECRET, "redirect_uri": REDIRECT} | settings
         self.provider = Provider(ProviderSettings(**chosen), accounts, client=client)
 
     async def known(self, user: str, **claims: object) -> None:
         """Set who they are, as the provider knows them."""
-        await self.client.post(f"{self.issuer}/test", json={"user": user, "claims": claims})
+        response = await self.client.post(f"{self.issuer}/test", json={"user": user, "claims": claims})
+        assert response.status_code == 200
 
     async def agree(self, start: LoginStart) -> dict[str, str]:
         """Go to the provider, and return the query of the callback."""
@@ -88,9 +93,9 @@ Play = Callable[[Callable[[Browser], Awaitable[None]]], None]
 def play(issuer: str, accounts: Accounts) -> Callable[..., None]:
     """Run a scene with a browser, under settings of the provider."""
 
-    def run(scene: Callable[[Browser], Awaitable[None]], **settings: Any) -> None:
+    def run(scene: Callable[[Browser], Awaitable[None]], **settings: Any) -> None:  # noqa: ANN401  any of them
         async def whole() -> None:
-            async with httpx.AsyncClient(trust_env=False, timeout=20) as client:
+            async with httpx.AsyncClient(trust_env=False, verify=TLS) as client:
                 await scene(Browser(issuer, accounts, client, **settings))
 
         asyncio.run(whole())
@@ -139,7 +144,7 @@ def test_an_address_that_is_not_verified_or_not_known_opens_nothing(
 ):
     async def scene(browser: Browser) -> None:
         await browser.known("eve", **claims)
-        with pytest.raises((NoAccount, LoginFailed)):
+        with pytest.raises(NoAccount):
             await browser.log_in()
 
     play(scene)
@@ -276,7 +281,7 @@ class Between(httpx.AsyncHTTPTransport):
     """Passes requests on, and changes the body of the responses of one path."""
 
     def __init__(self, path: str, change: Callable[[bytes], httpx.Response]) -> None:
-        super().__init__()
+        super().__init__(verify=TLS)
         self._path, self._change = path, change
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
@@ -290,7 +295,7 @@ def attacked(issuer: str, accounts: Accounts, path: str, change: Callable[[bytes
     """Log in while somebody changes the responses of a path."""
 
     async def whole() -> None:
-        async with httpx.AsyncClient(trust_env=False, timeout=20) as honest:
+        async with httpx.AsyncClient(trust_env=False, verify=TLS) as honest:
             await Browser(issuer, accounts, honest).known("ada", **ADA)
         async with httpx.AsyncClient(trust_env=False, transport=Between(path, change)) as client:
             await Browser(issuer, accounts, client).log_in()
@@ -298,30 +303,30 @@ def attacked(issuer: str, accounts: Accounts, path: str, change: Callable[[bytes
     asyncio.run(whole())
 
 
+def encoded(part: bytes) -> str:
+    return base64.urlsafe_b64encode(part).decode().rstrip("=")
+
+
 def reading(token: str) -> dict[str, Any]:
     """Return the claims of a token, unchecked."""
-    import base64
-
     return dict(json.loads(base64.urlsafe_b64decode(token.split(".")[1] + "===")))
 
 
 def public_key(issuer: str) -> dict[str, Any]:
-    keys = httpx.get(f"{issuer}/jwks", trust_env=False).json()["keys"]
+    keys = httpx.get(f"{issuer}/jwks", trust_env=False, verify=TLS).json()["keys"]
     return dict(next(key for key in keys if key["kty"] == "RSA"))
 
 
 def unsigned(issuer: str, claims: dict[str, Any]) -> str:
-    from base64 import urlsafe_b64encode
-
-    del issuer
-    parts = (json.dumps(part).encode() for part in ({"alg": "none"}, claims))
-    return ".".join([*(urlsafe_b64encode(part).decode().rstrip("=") for part in parts), ""])
+    header = {"alg": "none", "kid": public_key(issuer)["kid"]}
+    return f"{encoded(json.dumps(header).encode())}.{encoded(json.dumps(claims).encode())}."
 
 
 def signed_by_the_public_key(issuer: str, claims: dict[str, Any]) -> str:
     key = public_key(issuer)
-    text = RSAKey.import_key(key).as_pem(private=False)
-    return jwt.encode({"alg": "HS256", "kid": key["kid"]}, claims, OctKey.import_key(text), algorithms=["HS256"])
+    header = {"alg": "HS256", "kid": key["kid"]}
+    text = f"{encoded(json.dumps(header).encode())}.{encoded(json.dumps(claims).encode())}"
+    return f"{text}.{encoded(hmac.digest(RSAKey.import_key(key).as_pem(private=False), text.encode(), 'sha256'))}"
 
 
 def signed_by_another_key(issuer: str, claims: dict[str, Any]) -> str:
@@ -450,7 +455,7 @@ def test_a_description_of_another_provider_is_refused(issuer: str, accounts: Acc
 
 def test_a_provider_that_is_away_is_unavailable(accounts: Accounts):
     async def whole() -> None:
-        async with httpx.AsyncClient(trust_env=False) as client:
+        async with httpx.AsyncClient(trust_env=False, verify=TLS) as client:
             await Browser("http://127.0.0.1:9", accounts, client).provider.begin()
 
     with pytest.raises(ProviderUnavailable):
