@@ -18,6 +18,8 @@ COMMANDS = {
     "confirm": "dodona.cli.owner:confirm",
     "keep": "dodona.cli.owner:keep",
     "account": "dodona.cli.accounts:app",
+    "backup": "dodona.cli.owner:backup",
+    "restore": "dodona.cli.owner:restore",
     # for analysts
     "describe": "dodona.cli.account:describe",
     "quote": "dodona.cli.ask:quote",
