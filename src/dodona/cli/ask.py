@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.markup import escape
 
 import dodona
 from dodona.answer.rows import Estimate, to_float
@@ -236,7 +235,7 @@ def _table(answer: Answer, columns: int) -> Table:
     width = _BARS // max(1, sum(answer.estimated))
     shown = answer.rows[:_MOST_ROWS]
     for number, (name, estimated) in enumerate(zip(answer.columns[:columns], answer.estimated, strict=False)):
-        table.add_column(escape(printable(name)), justify="right" if estimated else "left", no_wrap=estimated)
+        table.add_column(printable(name), justify="right" if estimated else "left", no_wrap=estimated)
         column = [row.cells[number] for row in shown]
         estimates = [cell for cell in column if isinstance(cell, Estimate)]
         if estimated and len(estimates) == len(column) and 1 < len(column) <= _MOST_BARS and width >= _NARROWEST:
@@ -245,7 +244,7 @@ def _table(answer: Answer, columns: int) -> Table:
     for place, row in enumerate(shown):
         cells = []
         for number, cell in enumerate(row.cells[:columns]):
-            cells.append(escape(cell_text(cell)))
+            cells.append(cell_text(cell))
             if number in drawn:
                 cells.append(drawn[number][place])
         table.add_row(*cells)
@@ -270,7 +269,7 @@ def describe(
 
         table = terminal.make_table(*HEADINGS)
         for row in description.rows:
-            table.add_row(*map(escape, row))
+            table.add_row(*row)
         terminal.say(description.title, style="bold")
         terminal.say(table, *description.sentences)
 
@@ -317,5 +316,5 @@ def history(
         for charge in charges[-last:]:
             who, answered = printable(charge.analyst or "-"), "yes" if charge.answered else "no"
             row = charge.time[:19], who, format_percent(charge.share), answered, shorten(charge.text)
-            table.add_row(*map(escape, row))
+            table.add_row(*row)
         terminal.say(table if charges else "Nothing was charged yet.")

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.markup import escape
 from rich.table import Table
 
 from dodona.cli.terminal import DatasetArgument, JsonOption, check_picture, report_errors, say
@@ -99,7 +98,7 @@ def state_tables(state: BudgetState, texts: list[str]) -> Iterator[Table]:
         analysts = Table("analyst", "share", "spent of it", "left of it", "", title="Analysts", title_justify="left")
         for one in state.analysts:
             spent, left = format_percent(one.spent), format_percent(one.left)
-            analysts.add_row(_clean(one.name), str(one.share), spent, left, "stopped" if one.stopped else "")
+            analysts.add_row(printable(one.name), str(one.share), spent, left, "stopped" if one.stopped else "")
         yield analysts
     if not texts:
         return
@@ -107,7 +106,7 @@ def state_tables(state: BudgetState, texts: list[str]) -> Iterator[Table]:
     for text in texts[-_LAST:]:
         fields = json.loads(text)
         what = _ENTRY_TEXTS[fields["entry"]](fields) if fields["entry"] in _ENTRY_TEXTS else ""
-        entries.add_row(*map(_clean, (str(fields["number"]), fields["time"][:19], fields["entry"], what)))
+        entries.add_row(*map(printable, (str(fields["number"]), fields["time"][:19], fields["entry"], what)))
     yield entries
 
 
@@ -149,11 +148,6 @@ def _event(fields: object) -> str:
         return ""
     numbers = [f"{name} {value}" for name, value in fields.items() if name not in {"event", "neighbours", "parts"}]
     return " ".join([str(fields["event"]), *numbers])
-
-
-def _clean(text: str) -> str:
-    """Make untrusted text safe for a table."""
-    return escape(printable(text))
 
 
 # --- The owner's acts on a ledger: raise, close, admit, stop and declare. Each is a permanent entry. ---
@@ -262,7 +256,7 @@ def list_requests(ledger: LedgerArgument, *, as_json: JsonOption = False, head: 
         table = Table("request", "time", "analyst", "share", "state", "question")
         for one in requests:
             shown = (one.id[:12], one.time[:19], one.analyst, format_percent(one.share), one.state, one.text)
-            table.add_row(*map(_clean, shown))
+            table.add_row(*map(printable, shown))
         say(table if requests else "No analyst has requested an approval.")
 
 

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.markup import escape
 
 from dodona.cli import terminal
 from dodona.numbers import format_percent
@@ -94,7 +93,7 @@ def _show_check(file: DatasetFile, found: TableCheck, advice: list[str]) -> None
     for column in found.columns:
         figures = (column.missing, column.outside, column.below, column.above)
         shown = (f"{figure:,} ({percentage(figure, found.rows)})" if figure else "-" for figure in figures)
-        table.add_row(escape(column.name), column.kind, *shown)
+        table.add_row(column.name, column.kind, *shown)
     terminal.say(table, *(f"- {line}" for line in advice))
     if file.waiting:
         terminal.say("This is a draft: nothing is served before `dodona confirm`.")
@@ -122,7 +121,7 @@ def confirm(
         table = terminal.make_table("line", "what", "value")
         for item in items:
             value = "is not in the file any more" if item.value is None else item.value
-            table.add_row(str(item.line or ""), escape(item.name), escape(value))
+            table.add_row(str(item.line or ""), item.name, value)
         terminal.say("These came from the data. Once confirmed, analysts may read them.", table)
         if not yes:
             typer.confirm("Is each of them known without the data, or harmless to tell?", abort=True)
@@ -246,10 +245,10 @@ def _show_draft(draft: Draft, path: Path) -> None:
     for column in draft.columns:
         if isinstance(column, ProposedColumn):
             review = ", ".join(f"{key.name} = {key.text}" for key in column.keys if key.from_data) or "-"
-            table.add_row(*map(escape, (column.name, column.kind, column.private, review)))
+            table.add_row(column.name, column.kind, column.private, review)
         else:
             name = column.name if column.name.isprintable() else repr(column.name)
-            table.add_row(escape(name), "left out", escape(column.private), escape(column.reason), style="dim")
+            table.add_row(name, "left out", column.private, column.reason, style="dim")
     terminal.say(table)
     if draft.place.guessed:
         settings = ", ".join(f"{key} = {getattr(draft.place.form, key)!r}" for key in draft.place.guessed)

@@ -63,7 +63,7 @@ def make_table(*headings: str) -> Table:
 
 
 def say(*shown: str | Table, style: str = "", soft_wrap: bool = False) -> None:
-    """Print tables and texts; nothing in a text is markup."""
+    """Print tables and texts; nothing in them is markup."""
     for one in shown:
         text = printable(one) if isinstance(one, str) else one
         make_console().print(text, style=style, markup=False, highlight=False, soft_wrap=soft_wrap)
