@@ -7,7 +7,7 @@ import pytest
 from scipy.stats import binom
 
 from dodona.errors import InvalidArgument
-from dodona.lab.theorems import mwem_mean_error
+from dodona.lab.plan.weights import mwem_mean_error
 from dodona.synth.methods import mwem_error, mwem_step
 
 MANY = 1 << 60

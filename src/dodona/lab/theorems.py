@@ -12,7 +12,6 @@ from dodona.errors import InvalidArgument
 from dodona.numbers import Exact
 from dodona.privacy.accuracy import to_failure_probability, validate_count
 from dodona.privacy.additive_noise import validate_noise_delta, validate_noise_epsilon
-from dodona.synth.methods import mwem_error_parts
 
 
 def laplace_error(sensitivity: float, *, epsilon: Exact, confidence: float = 0.95, answers: int = 1) -> float:
@@ -88,20 +87,3 @@ def numeric_sparse_error(
 def _logs(questions: int, parts: int, failing: float) -> float:
     """Return ln k + ln(parts/β)."""
     return math.log(validate_count(questions, argument="questions")) + math.log(parts / failing)
-
-
-def mwem_mean_error(  # noqa: PLR0913  the parameters of the bound
-    rows: int, *, universe: int, questions: int, rounds: int, epsilon: float, confidence: float = 0.95
-) -> float:
-    """Return √(ln|X|/2c) + (2/(nε))·(ln 2k + G/c), where G is the 1 - β quantile of the sum of c exponential variables.
-
-    The mechanism is the same: only the mean loss of the choices counts, and a mean is more concentrated.
-
-    Theorem: mwem-accuracy
-    """
-    from scipy.special import gammainccinv
-
-    learned, choice = mwem_error_parts(rows, universe, rounds, epsilon)
-    asked = validate_count(questions, argument="questions")
-    missed = float(gammainccinv(rounds, to_failure_probability(confidence))) / rounds
-    return learned + choice * (math.log(2 * asked) + missed * (1 + 1e-9))

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from fractions import Fraction
 from functools import partial
 
-from dodona.lab.noisy_max import NoisyMax
+from dodona.lab.iterated_selection import NoisyMax
 from dodona.lab.plan import noise, shares
 from dodona.lab.plan.promise import Asked, Found, Method, Task
 from dodona.lab.plan.setting import Setting
