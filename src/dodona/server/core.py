@@ -37,7 +37,7 @@ from dodona.server.acts import (
     WorkerLost,
 )
 from dodona.server.channel import Kind
-from dodona.server.link import JSON, LONGEST_KEY, KeyMissing, Reply, make_reply_frame, problem_reply
+from dodona.server.link import JSON, LONGEST_KEY, BadFrame, KeyMissing, Reply, make_reply_frame, problem_reply
 from dodona.server.pools import Front, Job, Station, WorkerProcess
 from dodona.server.timing import QUANTUM, TimeGrids
 from dodona.server.worker import WorkerSettings
@@ -45,6 +45,8 @@ from dodona.server.worker import WorkerSettings
 _LOG = logging.getLogger("dodona.server.core")
 _SWEEP = 0.2
 _MOST_DEATHS = 2
+_SETTLING = frozenset((Kind.SETTLE_SLOW, Kind.SETTLE_LOST))
+_MOST_SETTLING = 6  # looking up a charge is quick, and a wrong word about it would be worse than a wait
 _LONGEST_PAUSE = 5.0
 _SHORT_LIFE = 2.0
 _STOPPING = 10.0
@@ -116,10 +118,10 @@ class Core:
 
     def arrive(self, front: Front, header: bytes) -> None:
         """Take a call of a front: refuse it, or let it wait for a worker."""
-        front_id: object = None
+        call = _decode(header)
+        front_id = call["id"]
         try:
-            call = _parse(header)
-            front_id = call["id"]
+            _validate(call)
             if call["act"] == "status":
                 front.write(make_reply_frame(front_id, self._status()))
                 return
@@ -176,6 +178,7 @@ class Core:
     def _station(self, job: Job) -> Station:
         """Return where a job is done: what measures one dataset goes to one worker, so that commits are shared."""
         pool = Pool.FREE if job.kind is Kind.CALL_IF_FREE else job.act.pool
+        pool = Pool.JOBS if job.kind is Kind.RUN else pool
         if pool is Pool.PAID:
             return self._paid[zlib.crc32((job.dataset or "").encode()) % len(self._paid)]
         return self._free if pool is Pool.FREE else self._jobs
@@ -311,7 +314,7 @@ class Core:
         for job in tuple(worker.running.values()):
             self._release(worker, job)
             job.deaths += 1
-            if job.deaths >= _MOST_DEATHS:
+            if job.deaths >= (_MOST_SETTLING if job.kind in _SETTLING else _MOST_DEATHS):
                 self._settle(job, Kind.SETTLE_LOST)
             else:
                 self._enqueue(job, first=True)
@@ -324,7 +327,7 @@ class Core:
             self._finish(job)
         elif not job.act.spends:
             self._reply(job, make_reply_frame(job.front_id, problem_reply(error())))
-        elif job.kind in {Kind.SETTLE_SLOW, Kind.SETTLE_LOST}:  # not even that could be done: it may have been charged
+        elif job.kind in _SETTLING:  # not even that could be done: it may have been charged
             self._reply(job, make_reply_frame(job.front_id, problem_reply(error(charged=True))))
         else:
             job.kind, job.deaths = kind, 0
@@ -485,23 +488,31 @@ async def _run(core: Core, analysts: Path, owners: Path, ready: Callable[[], Non
     await core.serve(analysts, owners, ready, stop)
 
 
-def _parse(header: bytes) -> dict[str, object]:
-    """Return a call's header if it has all parts; the core accepts no nameless caller."""
+def _decode(header: bytes) -> dict[str, object]:
+    """Return a call's header; raise BadFrame where there is nothing that a reply could be sent to."""
     try:
         call = json.loads(header)
     except (ValueError, RecursionError):
-        raise BadCall("The call is no JSON.") from None
-    if not isinstance(call, dict) or not {"id", "act", "dataset", "caller", "arguments", "accept"} <= call.keys():
+        raise BadFrame("is no JSON") from None
+    if not isinstance(call, dict) or not isinstance(call.get("id"), int | str):
+        raise BadFrame("has no id")
+    return call
+
+
+def _validate(call: Mapping[str, object]) -> None:
+    """Refuse a call that lacks a part; the core accepts no nameless caller."""
+    if not {"act", "dataset", "caller", "arguments", "accept"} <= call.keys():
         raise BadCall("A call has an id, an act, a dataset, a caller, arguments and what it accepts.")
     caller = call["caller"]
     if not isinstance(caller, dict) or not {"name", "role"} <= caller.keys() <= {"name", "role", "max_price"}:
         raise BadCall("A caller has a name and a role.")
-    name = caller["name"]
+    name, most = caller["name"], caller.get("max_price")
     if not isinstance(name, str) or not name or not isinstance(caller["role"], str):
         raise BadCall("The core accepts no nameless caller.")
+    if not isinstance(most, str | None):
+        raise BadCall("What a token may spend is a share of the budget, in a text.")
     if not isinstance(call["arguments"], dict) or not isinstance(call["dataset"], str | None):
         raise BadCall("Arguments are an object, and a dataset is named by a text.")
-    return call
 
 
 def _is_key(key: object) -> bool:
