@@ -1,4 +1,4 @@
-"""The entries of a ledger, with receipts and releases, and their canonical JSON form.
+"""The entries of a ledger, with receipts and releases, their canonical JSON form, and the hash chain of their lines.
 
 Entries record charges, uses, releases and the owner's acts. Nothing is ever undone, and text that this
 version does not know is refused.
@@ -11,9 +11,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import lru_cache
+from hashlib import sha256
+from operator import attrgetter
 from typing import Any, assert_never
 
 from dodona.errors import InvalidArgument, InvalidRequest
+from dodona.ledger.limits import Limits
 from dodona.privacy import events
 from dodona.privacy.budget import Analyst, Budget
 from dodona.privacy.events import Event
@@ -32,11 +35,11 @@ def validate_text(name: str, value: str, *, longest: int = _LONGEST) -> str:
     return value
 
 
-def validate_optional_texts(**texts: str | None) -> None:
+def validate_texts(*, longest: int = _LONGEST, **texts: str | None) -> None:
     """Refuse texts that are not valid in an entry; None means no text."""
     for name, text in texts.items():
         if text is not None:
-            validate_text(name, text)
+            validate_text(name, text, longest=longest)
 
 
 # --- A receipt: proof of a durable charge. It buys one release. ---
@@ -52,7 +55,7 @@ class WatchUsage:
     """How often threshold noise was drawn."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Receipt:
     """Everything that was charged for, identified by the hash of the charging entry.
 
@@ -156,6 +159,8 @@ class Created:
     """The key that selects the rows of a person that count, in hexadecimal; None in ledgers of earlier versions."""
     earlier: tuple[Earlier, ...] = ()
     """Spending from before the ledger existed, which counts from the start."""
+    limits: Limits | None = None
+    """The owner's limits on spending, until other ones are set."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,6 +173,10 @@ class Charged:
     purpose: str
     version: str
     event: Event
+
+
+charge_fields = attrgetter(*Charged.__slots__)
+"""What a charge and its receipt have in common."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,24 +264,44 @@ class SchemaDeclared:
 
 
 @dataclass(frozen=True, slots=True)
+class LimitsSet:
+    """The owner set other limits on spending."""
+
+    limits: Limits
+
+
+@dataclass(frozen=True, slots=True)
+class ApprovalRequested:
+    """An analyst asked the owner to approve a question above a limit; the hash of this entry is the request's id."""
+
+    dataset: str
+    analyst: str
+    key: str
+    question: str
+    """The digest of the question."""
+    share: Fraction
+    """What it would take of the budget."""
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class ApprovalDecided:
+    """The owner granted or declined a request."""
+
+    request: str
+    granted: bool
+    by: str
+
+
+@dataclass(frozen=True, slots=True)
 class LedgerClosed:
     """The owner closed the ledger: no charges or releases after this."""
 
 
-Entry = (
-    Created
-    | Charged
-    | Redeemed
-    | WatchArmed
-    | ReadFailed
-    | Released
-    | BudgetRaised
-    | Recovered
-    | AnalystAdmitted
-    | AnalystStopped
-    | SchemaDeclared
-    | LedgerClosed
-)
+PolicyEntry = LimitsSet | ApprovalRequested | ApprovalDecided
+OwnersAct = BudgetRaised | Recovered | AnalystAdmitted | AnalystStopped | SchemaDeclared | PolicyEntry | LedgerClosed
+"""What is neither a charge nor its use: acts of the owner, and requests to the owner."""
+Entry = Created | Charged | Redeemed | WatchArmed | ReadFailed | Released | OwnersAct
 
 
 # --- Entries as text: one canonical JSON form each; unknown text is refused. ---
@@ -364,14 +393,11 @@ def _use_fields(entry: Redeemed | ReadFailed | WatchArmed) -> JsonFields:
     return {"entry": "redeemed" if isinstance(entry, Redeemed) else "unanswered"} | used
 
 
-def _act_fields(
-    entry: BudgetRaised | Recovered | AnalystAdmitted | AnalystStopped | SchemaDeclared | LedgerClosed,
-) -> JsonFields:
+def _act_fields(entry: OwnersAct) -> JsonFields:
     match entry:
-        case BudgetRaised():
-            return {"entry": "raised"} | _pair(entry.epsilon, entry.delta) | {"limit": entry.limit}
-        case Recovered():
-            return {"entry": "recovered"} | _pair(entry.epsilon, entry.delta) | {"limit": entry.limit}
+        case BudgetRaised() | Recovered():
+            kind = "raised" if isinstance(entry, BudgetRaised) else "recovered"
+            return {"entry": kind} | _pair(entry.epsilon, entry.delta) | {"limit": entry.limit}
         case AnalystAdmitted(analyst):
             return {"entry": "admitted", "analyst": analyst.name, "share": str(analyst.share)}
         case AnalystStopped():
@@ -381,16 +407,30 @@ def _act_fields(
         case LedgerClosed():
             return {"entry": "closed"}
         case _:
+            return _policy_fields(entry)
+
+
+def _policy_fields(entry: PolicyEntry) -> JsonFields:
+    match entry:
+        case LimitsSet(limits):
+            return {"entry": "limits"} | _limits_fields(limits)
+        case ApprovalRequested():
+            asked = {"dataset": entry.dataset, "analyst": entry.analyst, "request_key": entry.key, "text": entry.text}
+            return {"entry": "requested", "question": entry.question, "share": _ratio(entry.share)} | asked
+        case ApprovalDecided():
+            return {"entry": "decided", "request": entry.request, "granted": entry.granted, "by": entry.by}
+        case _:
             assert_never(entry)
 
 
 def _created_fields(entry: Created) -> JsonFields:
     budget = entry.budget
-    further: JsonFields = (
-        {} if entry.cap_key is None else {"cap_key": entry.cap_key}
-    )  # omitted if None, so that older lines keep their hash
+    # Omitted if None, so that older lines keep their hash.
+    further: JsonFields = {} if entry.cap_key is None else {"cap_key": entry.cap_key}
     if entry.earlier:
         further["earlier"] = [[purpose, _event_fields(event)] for purpose, event in entry.earlier]
+    if entry.limits is not None:
+        further["limits"] = _limits_fields(entry.limits)
     return {
         "entry": "created",
         "format": entry.format,
@@ -415,6 +455,29 @@ def _read_created(fields: JsonFields) -> Created:
         _whole(fields["format"]),
         _cap_key(fields["cap_key"]) if "cap_key" in fields else None,
         tuple(_earlier(*own) for own in fields["earlier"]) if "earlier" in fields else (),
+        _read_limits(fields["limits"]) if "limits" in fields else None,
+    )
+
+
+def _limits_fields(limits: Limits) -> JsonFields:
+    shares = {name: getattr(limits, name) for name in ("question", "analyst_day", "dataset_day")}
+    written = {name: _ratio(share) for name, share in shares.items() if share is not None}
+    return written | {"approvals": limits.approvals}
+
+
+def _read_limits(fields: JsonFields) -> Limits:
+    named = {name: _fraction(fields[name]) for name in ("question", "analyst_day", "dataset_day") if name in fields}
+    return Limits(**named, approvals=_flag(fields["approvals"]))
+
+
+def _read_requested(fields: JsonFields) -> ApprovalRequested:
+    return ApprovalRequested(
+        dataset=_text(fields["dataset"]),
+        analyst=_text(fields["analyst"]),
+        key=_text(fields["request_key"]),
+        question=_text(fields["question"]),
+        share=_fraction(fields["share"]),
+        text=_text(fields["text"]),
     )
 
 
@@ -459,11 +522,14 @@ _READERS: dict[str, Callable[[JsonFields], Entry]] = {
     "admitted": lambda fields: AnalystAdmitted(Analyst(fields["analyst"], fields["share"])),
     "stopped": lambda fields: AnalystStopped(_text(fields["analyst"])),
     "declared": lambda fields: SchemaDeclared(_text(fields["dataset"]), _text(fields["schema"])),
+    "limits": lambda fields: LimitsSet(_read_limits(fields)),
+    "requested": _read_requested,
+    "decided": lambda fields: ApprovalDecided(_text(fields["request"]), _flag(fields["granted"]), _text(fields["by"])),
     "closed": lambda _: LedgerClosed(),
 }
 
 
-ENTRY_KINDS = tuple(_READERS)
+ENTRY_KINDS = frozenset(_READERS)
 """The entry kinds that this version knows."""
 
 
@@ -509,3 +575,35 @@ def _flag(value: object) -> bool:
     if type(value) is not bool:
         raise TypeError(value)
     return value
+
+
+# --- The hash chain: each line's hash covers the line and, through the one before it, everything before it. ---
+
+
+GENESIS_HASH = "0" * 64
+"""The hash that precedes the first line."""
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """An entry at its place in the chain."""
+
+    number: int
+    previous: str
+    hash: str
+    text: str = field(repr=False)
+    """The entry; the first one contains the cap key, so it is not shown."""
+
+    def follows(self, number: int, previous: str) -> bool:
+        """Return whether this is, unaltered, the next line after the one with this number and hash."""
+        return self.number == number + 1 and self.previous == previous and self.hash == _hash(previous, self.text)
+
+
+def line_after(number: int, previous: str, entry: Entry, *, time: str) -> Line:
+    """Return the line of an entry, chained to the line with this number and hash."""
+    text = entry_to_json(entry, number=number + 1, time=time)
+    return Line(number + 1, previous, _hash(previous, text), text)
+
+
+def _hash(previous: str, text: str) -> str:
+    return sha256(f"{previous}\n{text}".encode()).hexdigest()

@@ -8,8 +8,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from dodona.errors import InvalidRequest
-from dodona.ledger.errors import LedgerBusy, LedgerExists, LedgerMissing, LedgerUnavailable, LedgerUnreadable
-from dodona.ledger.store import Decide, Line, lines_from_rows, row_from_line
+from dodona.ledger import errors
+from dodona.ledger.entries import Line
+from dodona.ledger.head import Mark
+from dodona.ledger.store import Decide, lines_from_rows, row_from_line
 
 if TYPE_CHECKING:
     import psycopg
@@ -60,9 +62,7 @@ _LOCK = "SELECT pg_advisory_xact_lock(hashtextextended('dodona ledger ' || %s, 0
 _DURABLE = ("fsync", "full_page_writes")
 _HOLD = "SELECT pg_try_advisory_lock(%s)"
 _LET_GO = "SELECT pg_advisory_unlock(%s)"
-_HELD = """
-SELECT CASE WHEN pg_try_advisory_lock_shared(%s) THEN NOT pg_advisory_unlock_shared(%s) ELSE true END
-"""
+_HELD = "SELECT CASE WHEN pg_try_advisory_lock_shared(%s) THEN NOT pg_advisory_unlock_shared(%s) ELSE true END"
 
 
 class PostgresStore:
@@ -96,7 +96,7 @@ class PostgresStore:
                 try:
                     self._connection.execute(_LOCK, (self._name,))
                 except psycopg.errors.LockNotAvailable as fault:
-                    raise LedgerBusy from fault
+                    raise errors.LedgerBusy from fault
                 appended = decide(self._lines(since))
                 if appended:
                     columns = [list(column) for column in zip(*(row_from_line(line) for line in appended), strict=True)]
@@ -115,7 +115,7 @@ class PostgresStore:
     def _known(self) -> None:
         ((table,),) = self._connection.execute("SELECT to_regclass('dodona_entries')").fetchall()
         if table is None or not self._lines(0):
-            raise LedgerMissing(f"{self._name!r} in this database")
+            raise errors.LedgerMissing(f"{self._name!r} in this database")
 
     def _lines(self, since: int) -> list[Line]:
         return lines_from_rows(self._connection.execute(_SELECT, (self._name, since)))
@@ -123,7 +123,7 @@ class PostgresStore:
     def _check(self) -> None:
         query = "SELECT tgname FROM pg_trigger WHERE tgrelid = 'dodona_entries'::regclass AND tgenabled = 'O'"
         if not {name for (name,) in self._connection.execute(query)} >= set(RULES):
-            raise LedgerUnreadable("the rules in the database were taken out")
+            raise errors.LedgerUnreadable("the rules in the database were taken out")
         for setting in _DURABLE:
             ((value,),) = self._connection.execute(f"SHOW {setting}").fetchall()
             if value != "on":
@@ -159,6 +159,97 @@ class ServerHolds:
         return _translate_errors(ask)
 
 
+HEADS = """
+CREATE TABLE IF NOT EXISTS dodona_heads (
+    ledger text PRIMARY KEY CHECK (length(ledger) BETWEEN 1 AND 100),
+    number bigint NOT NULL CHECK (number >= 0),
+    hash text NOT NULL CHECK (length(hash) = 64)
+)
+"""
+_ADVANCE = "UPDATE dodona_heads SET number = %s, hash = %s WHERE ledger = %s AND number < %s"
+_CREATE_HEAD = "INSERT INTO dodona_heads (ledger, number, hash) VALUES (%s, %s, %s)"
+_REPLACE_HEAD = f"{_CREATE_HEAD} ON CONFLICT (ledger) DO UPDATE SET number = excluded.number, hash = excluded.hash"
+
+
+class DatabaseHead:
+    """A head in a database, which several hosts can share. It should not be the ledger's own server.
+
+    A lost connection is opened again at the next use.
+    """
+
+    def __init__(self, address: str, name: str, *, patience: float = 30.0) -> None:
+        """Take the address and the ledger's name; nothing is opened yet."""
+        self._address, self._name, self._patience = address, name, patience
+        self._connection: psycopg.Connection[tuple[Any, ...]] | None = None
+
+    def create(self, mark: Mark) -> None:
+        """Store the first mark; an existing one is left alone, as it may belong to a lost ledger."""
+        import psycopg
+
+        def write(connection: psycopg.Connection[tuple[Any, ...]]) -> None:
+            connection.execute(HEADS)
+            try:
+                connection.execute(_CREATE_HEAD, (self._name, mark.number, mark.hash))
+            except psycopg.errors.UniqueViolation as fault:
+                raise errors.LedgerExists(f"the head {self._name!r} in a database") from fault
+
+        self._run(write)
+
+    def replace(self, mark: Mark) -> None:
+        """Store this mark, whatever is there."""
+
+        def write(connection: psycopg.Connection[tuple[Any, ...]]) -> None:
+            connection.execute(HEADS)
+            connection.execute(_REPLACE_HEAD, (self._name, mark.number, mark.hash))
+
+        self._run(write)
+
+    def remove(self) -> None:
+        """Remove the head."""
+        self._run(lambda connection: connection.execute("DELETE FROM dodona_heads WHERE ledger = %s", (self._name,)))
+
+    def read(self) -> Mark:
+        """Return the mark."""
+        return self._run(self._read)
+
+    def advance(self, mark: Mark) -> None:
+        """Store the mark, unless another process has stored a later one."""
+
+        def write(connection: psycopg.Connection[tuple[Any, ...]]) -> None:
+            moved = connection.execute(_ADVANCE, (mark.number, mark.hash, self._name, mark.number)).rowcount
+            if not moved:
+                newest = self._read(connection)
+                if newest.number == mark.number and newest.hash != mark.hash:
+                    raise errors.LedgerRolledBack
+
+        self._run(write)
+
+    def close(self) -> None:
+        """Close the connection."""
+        if self._connection is not None:
+            self._connection.close()
+
+    def _read(self, connection: psycopg.Connection[tuple[Any, ...]]) -> Mark:
+        ((known,),) = connection.execute("SELECT to_regclass('dodona_heads')").fetchall()
+        query = "SELECT number, hash FROM dodona_heads WHERE ledger = %s"
+        found = [] if known is None else connection.execute(query, (self._name,)).fetchall()
+        if not found:
+            raise errors.HeadMissing(f"{self._name!r} in the head's database")
+        return Mark(int(found[0][0]), str(found[0][1]))
+
+    def _run(self, work: Callable[[psycopg.Connection[tuple[Any, ...]]], Result]) -> Result:
+        def run() -> Result:
+            if self._connection is None or self._connection.closed:
+                self._connection = connect(self._address, self._patience)
+            return work(self._connection)
+
+        try:
+            return _translate_errors(run)
+        except errors.LedgerUnavailable:
+            self.close()
+            raise
+
+
 def _lock_number(receipt: str) -> int:
     """Return the lock number of a receipt: 64 bits of its hash, as a signed integer."""
     return int.from_bytes(bytes.fromhex(receipt[:16]), signed=True)
@@ -189,7 +280,7 @@ def write_postgres_ledger(address: str, name: str, first: Line) -> None:
             try:
                 connection.execute(_INSERT, (name, *columns))
             except psycopg.errors.UniqueViolation as fault:
-                raise LedgerExists(f"{name!r} in this database") from fault
+                raise errors.LedgerExists(f"{name!r} in this database") from fault
 
     _translate_errors(write)
 
@@ -200,4 +291,4 @@ def _translate_errors(work: Callable[[], Result]) -> Result:
 
     with suppress(psycopg.Error):
         return work()
-    raise LedgerUnavailable  # raised here, so that the driver's exception is not attached to it
+    raise errors.LedgerUnavailable  # raised here, so that the driver's exception is not attached to it
