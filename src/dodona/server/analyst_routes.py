@@ -8,6 +8,7 @@ from fastapi import APIRouter, Query, Request, Response
 
 from dodona.server import models
 from dodona.server.describing import Dataset, Identifier, Key, PathKey, ViewQuery, replies
+from dodona.server.identity import EVERY_DATASET, Identity
 from dodona.server.relay import ARROW, CSV, EVENTS, JSON, PARQUET, TABLES, Relay
 
 router = APIRouter()
@@ -27,13 +28,22 @@ def _relay(request: Request) -> Relay:
     return relay
 
 
+def visible(request: Request) -> list[str] | None:
+    """Return the names of the datasets that the caller has a role for; None for all."""
+    identity: Identity = request.scope["note"].identity
+    named = set(identity.grants) - {EVERY_DATASET}
+    if EVERY_DATASET in identity.grants:
+        return None if identity.datasets is None else sorted(identity.datasets)
+    return sorted(named if identity.datasets is None else named & identity.datasets)
+
+
 # --- What there is. ---
 
 
 @router.get("/datasets", tags=["datasets"], responses=replies({"datasets": [{"dataset": "hospital-stays"}]}))
 async def datasets(request: Request) -> Response:
     """List the datasets that the caller has a role for."""
-    return await _relay(request).call(request, "datasets", None, {})
+    return await _relay(request).call(request, "datasets", None, {"only": visible(request)})
 
 
 @router.get("/datasets/{dataset}", tags=["datasets"], responses=replies({"dataset": "hospital-stays", "columns": []}))

@@ -151,8 +151,12 @@ def _server(app: Any, settings: FrontSettings, limits: Limits, metrics: Metrics)
 
 def main() -> None:
     """Read the settings and serve."""
+    run_front(FrontSettings(**json.loads(sys.argv[1])))
+
+
+def run_front(settings: FrontSettings) -> None:
+    """Serve a door in this process, until it is asked to stop."""
     logs.set_up()
-    settings = FrontSettings(**json.loads(sys.argv[1]))
     try:
         with asyncio.Runner(loop_factory=_loop) as runner:
             runner.run(serve(settings))
