@@ -85,6 +85,27 @@ class BudgetState:
     head: str
     """The hash of the last line: two readers with the same head see the same ledger."""
 
+    def to_json(self) -> dict[str, object]:
+        """Return the state as a JSON object."""
+        return {
+            "epsilon": str(self.total.epsilon),
+            "delta": str(self.total.delta),
+            "accountant": self.total.accountant.value,
+            "spent": str(self.spent),
+            "left": str(self.left),
+            "epsilon_spent": self.epsilon_spent,
+            "charges": self.charges,
+            "releases": self.releases,
+            "analysts": [
+                {"name": one.name, "share": str(one.share), "spent": str(one.spent), "left": str(one.left)}
+                | {"stopped": one.stopped}
+                for one in self.analysts
+            ],
+            "closed": self.closed,
+            "recovered": self.recovered,
+            "head": self.head,
+        }
+
     def __str__(self) -> str:
         total = self.total
         ended = "".join(
