@@ -17,6 +17,7 @@ COMMANDS = {
     "check": "dodona.cli.owner:check",
     "confirm": "dodona.cli.owner:confirm",
     "keep": "dodona.cli.owner:keep",
+    "serve": "dodona.cli.serve:serve",
     # for analysts
     "describe": "dodona.cli.account:describe",
     "quote": "dodona.cli.ask:quote",

@@ -61,9 +61,9 @@ def serve(  # noqa: PLR0913  each is an option
     core_user: UserOption = None,
     front_user: UserOption = None,
     owners_user: UserOption = None,
-    log_texts: Annotated[bool, typer.Option("--log-texts", help="Write questions into the log. They may be telling.")] = (
-        False
-    ),
+    log_texts: Annotated[
+        bool, typer.Option("--log-texts", help="Write questions into the log. They may be telling.")
+    ] = (False),
     client_seconds: Annotated[float, typer.Option(help="How long a client may take to send or to read.")] = 20.0,
     drain_seconds: Annotated[float, typer.Option(help="How long a stop waits for requests under way.")] = 30.0,
 ) -> None:
@@ -126,7 +126,9 @@ def _greet(running: Supervisor, made: Demo | None) -> None:
     say(f"Dodona serves {running.settings.folder} at {running.url('analysts')}", style="bold")
     say(f"Owners: {running.url('owners')}. Operators: {running.url('operations')}/health, /ready and /metrics.")
     if made is not None:
-        say("\nThe hospital is made up. Open the address above and log in with a token, or ask from another terminal:\n")
+        say(
+            "\nThe hospital is made up. Open the address above and log in with a token, or ask from another terminal:\n"
+        )
         for name, token in made.tokens.items():
             say(f"  {name:6} {token}")
         body = f'{{"question": "{_QUESTION}"}}'

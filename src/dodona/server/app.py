@@ -67,6 +67,7 @@ def make_application(door: DoorName) -> FastAPI:
     app.add_exception_handler(DodonaError, _known)
     app.add_exception_handler(RequestValidationError, _invalid)
     app.add_exception_handler(HTTPException, _other)
+    app.add_exception_handler(Exception, _unexpected)
     return app
 
 
@@ -110,6 +111,12 @@ async def _invalid(request: Request, fault: Exception) -> Response:
 def _mistake(error: Any) -> str:  # noqa: ANN401  pydantic's errors are plain dictionaries
     where = ".".join(str(part) for part in error["loc"] if isinstance(part, str | int))
     return f"{where}: {error['msg']}."
+
+
+async def _unexpected(request: Request, fault: Exception) -> Response:
+    """Answer a bug; the guard writes where it was raised into the log."""
+    del fault
+    return await _known(request, problems.InternalFault())
 
 
 async def _other(request: Request, fault: Exception) -> Response:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 
 from dodona.errors import DodonaError, InvalidRequest
 from dodona.server import problems
@@ -71,8 +71,8 @@ class Connection(HttpToolsProtocol):
         self._turn_away(InvalidRequest("This is no HTTP request that can be read."))
 
     def _idle(self) -> bool:
-        answered = self.cycle is None or self.cycle.response_complete
-        return answered and not self.transport.is_closing()
+        cycle: RequestResponseCycle | None = self.cycle  # None before the first request
+        return (cycle is None or cycle.response_complete) and not self.transport.is_closing()
 
     def _await_headers(self) -> None:
         self._header_bytes = 0

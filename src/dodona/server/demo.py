@@ -35,7 +35,12 @@ _TYPICAL = {  # share, age, spread of ages, share of women, share of emergencies
     "pneumonia": (0.10, 67, 22, 0.47, 0.75, 5.9, 560),
     "stroke": (0.06, 73, 12, 0.48, 0.95, 9.4, 980),
 }
-PEOPLE = {"ada": ("analyst", DATASET), "ben": ("analyst", DATASET), "iris": ("auditor", DATASET), "grace": ("owner", "*")}
+PEOPLE = {
+    "ada": ("analyst", DATASET),
+    "ben": ("analyst", DATASET),
+    "iris": ("auditor", DATASET),
+    "grace": ("owner", "*"),
+}
 """Who has an account, with which role for what."""
 
 _FILE = f"""\

@@ -26,8 +26,8 @@ Key = Annotated[
         min_length=1,
         max_length=200,
         pattern=r"^[\x20-\x7e]+$",
-        description="A name for this request, 1 to 200 printable characters. Repeated with the same key, it is answered "
-        "again and charged once.",
+        description="A name for this request, 1 to 200 printable characters. A repetition under the same key is "
+        "answered again and charged once.",
         examples=["stays-1"],
     ),
 ]

@@ -110,9 +110,7 @@ async def serve(settings: FrontSettings) -> None:
     running = [
         asyncio.create_task(server.serve([listening])) for server, listening in zip(servers, sockets, strict=True)
     ]
-    while not all(server.started for server in servers) and not any(task.done() for task in running):
-        await asyncio.sleep(0.01)
-    logs.write("listening", door=settings.door, pid=os.getpid())
+    logs.write("listening", door=settings.door, pid=os.getpid())  # the sockets do, since before this process began
     stopped = asyncio.create_task(stop.wait())
     await asyncio.wait((stopped, *running), return_when=asyncio.FIRST_COMPLETED)
     stopped.cancel()

@@ -71,6 +71,7 @@ class Note:
     questions: list[str] | None = None
     identity: Any = None
     started: bool = False
+    complete: bool = False
     status: int = 0
     size: int = 0
     began: float = field(default_factory=time.perf_counter)
@@ -111,6 +112,8 @@ class Guard:
             raise
         except Exception as fault:  # noqa: BLE001  whatever it is, the caller gets a constant text
             logs.write_fault("fault", fault, request=note.id, act=note.act)
+            if note.complete:
+                return
             internal = problems.InternalFault()
             await reply.problem(internal, problems.problem(internal))
         finally:
@@ -211,6 +214,7 @@ class _Reply:
             return
         size = len(message.get("body", b""))
         self.note.size += size
+        self.note.complete = not message.get("more_body", False)
         if size < _LARGE_REPLY and not message.get("more_body", False):
             await self.out(message)
             return

@@ -1,8 +1,16 @@
-"""Counts and times of requests for Prometheus. Labels are doors, acts, statuses and codes: never names, texts or values."""
+"""Counts and times of requests for Prometheus, by door, act, status and code: never by names, texts or values."""
 
 from __future__ import annotations
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector, generate_latest
+from prometheus_client import (
+    CollectorRegistry,
+    Counter,
+    Gauge,
+    Histogram,
+    ProcessCollector,
+    disable_created_metrics,
+    generate_latest,
+)
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 _SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
@@ -12,6 +20,7 @@ class Metrics:
     """What one front counts."""
 
     def __init__(self, door: str) -> None:
+        disable_created_metrics()  # type: ignore[no-untyped-call]  # the library types most of itself
         self._registry = CollectorRegistry(auto_describe=False)
         ProcessCollector(registry=self._registry)
         self._door = door

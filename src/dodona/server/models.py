@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, StringConstraints
 
 LONGEST_QUESTION = 64 * 1024
 MOST_QUESTIONS = 10_000
@@ -44,7 +44,7 @@ class _Priced(_Body):
     fresh: bool = Field(default=False, description="Measure with new noise alone, for what earlier answers led to.")
 
 
-def _example(**fields: object) -> ConfigDict:
+def _example(**fields: JsonValue) -> ConfigDict:
     return ConfigDict(extra="forbid", json_schema_extra={"examples": [fields]})
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from typing import Any
 
 from dodona.errors import DodonaError
 from dodona.server import metrics, problems
@@ -44,9 +45,10 @@ class Operations:
         if self.draining:
             return False, {"ready": False, "reason": "stopping"}
         status = await self._status()
-        return status is not None, {"ready": status is not None} | ({} if status else {"reason": "core-unreachable"})
+        ready = status is not None and status.get("ready") is True
+        return ready, {"ready": ready} | ({} if ready else {"reason": "core-not-ready"})
 
-    async def _status(self) -> dict[str, object] | None:
+    async def _status(self) -> dict[str, Any] | None:
         try:
             async with asyncio.timeout(_PATIENCE):
                 reply = await self._link.call("status", dataset=None, caller=_CALLER, arguments={})
@@ -55,13 +57,21 @@ class Operations:
         return dict(json.loads(reply.body)) if reply.status == 200 else None  # noqa: PLR2004  HTTP
 
     async def _of_core(self) -> bytes:
-        """Return the core's numbers as gauges."""
+        """Return the core's numbers: what its pools do, and how many calls were refused or lost by code."""
         status = await self._status()
-        lines = [f"# TYPE dodona_core_up gauge\ndodona_core_up {int(status is not None)}\n"]
-        for name, value in (status or {}).items():
-            if isinstance(value, int | float):
-                lines.append(f"# TYPE dodona_core_{name} gauge\ndodona_core_{name} {value:g}\n")
-        return "".join(lines).encode()
+        lines = ["# TYPE dodona_core_up gauge", f"dodona_core_up {int(status is not None)}"]
+        if status is not None:
+            for name in ("under_way", "broken"):
+                lines += [f"# TYPE dodona_core_{name} gauge", f"dodona_core_{name} {status[name]}"]
+            for name in ("workers", "running", "waiting"):
+                lines.append(f"# TYPE dodona_core_{name} gauge")
+                lines += [
+                    f'dodona_core_{name}{{pool="{pool["pool"]}",number="{pool["number"]}"}} {pool[name]}'
+                    for pool in status["pools"]
+                ]
+            lines.append("# TYPE dodona_core_events_total counter")
+            lines += [f'dodona_core_events_total{{kind="{kind}"}} {count}' for kind, count in status["counts"].items()]
+        return ("\n".join(lines) + "\n").encode()
 
 
 async def _reply(send: Send, status: int, document: dict[str, object]) -> None:

@@ -1,4 +1,4 @@
-"""The page: a few files, kept in memory. Nothing in them is inline, so that the content security policy can forbid it."""
+"""The page: a few files, kept in memory. No script or style is inline, so that the security policy can forbid it."""
 
 from __future__ import annotations
 

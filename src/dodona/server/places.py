@@ -1,4 +1,4 @@
-"""Where a server keeps what is not data: a state folder with the sockets of the core, the accounts, and the core's notes."""
+"""Where a server keeps what is not data: a folder with the sockets of the core, the accounts, and the core's state."""
 
 from __future__ import annotations
 

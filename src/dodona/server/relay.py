@@ -6,16 +6,19 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any
 
-from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
 from dodona.errors import Unavailable
 from dodona.server import problems
 from dodona.server.guard import Note
 from dodona.server.identity import NotAuthenticated, RoleMissing
-from dodona.server.link import Caller, CoreLink, CoreUnreachable, Reply
+from dodona.server.link import Caller, CoreLink, CoreUnreachable, Progress, Reply
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
 
 JSON = "application/json"
 CSV = "text/csv"
@@ -27,6 +30,14 @@ SPENDING = frozenset(
     {"ask", "batch", "prepare", "choose", "watch_open", "watch_ask", "weights", "synthesize", "request"}
 )
 _HEARTBEAT_SECONDS = 15.0
+
+
+@dataclass(frozen=True, slots=True)
+class _Call:
+    act: str
+    dataset: str | None
+    caller: Caller
+    arguments: Mapping[str, object]
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,55 +60,41 @@ class Relay:
         """Return the core's reply to an act."""
         note = note_of(request, act, dataset, arguments)
         accept = negotiate(request.headers.get("accept"), offered)
-        caller = caller_of(note, dataset)
+        call = _Call(act, dataset, caller_of(note, dataset), arguments)
         if accept == EVENTS:
-            return await self._events(note, act, dataset, caller, arguments)
-        return response_of(note, await self._reply(act, dataset, caller, arguments, accept))
+            return await self._events(note, call)
+        return response_of(note, await self._reply(call, accept))
 
-    async def _reply(
-        self,
-        act: str,
-        dataset: str | None,
-        caller: Caller,
-        arguments: Mapping[str, object],
-        accept: str,
-        events: asyncio.Queue[tuple[int, int]] | None = None,
-    ) -> Reply:
-        def progress(done: int, of: int) -> None:
-            if events is not None:
-                events.put_nowait((done, of))
-
+    async def _reply(self, call: _Call, accept: str, progress: Progress | None = None) -> Reply:
         try:
             return await self.link.call(
-                act,
-                dataset=dataset,
-                caller=caller,
-                arguments=arguments,
+                call.act,
+                dataset=call.dataset,
+                caller=call.caller,
+                arguments=call.arguments,
                 accept=accept,
-                progress=None if events is None else progress,
+                progress=progress,
             )
         except CoreUnreachable:
-            if act in SPENDING:
+            if call.act in SPENDING:
                 raise problems.ReplyLost from None
             raise
 
-    async def _events(
-        self, note: Note, act: str, dataset: str | None, caller: Caller, arguments: Mapping[str, object]
-    ) -> Response:
+    async def _events(self, note: Note, call: _Call) -> Response:
         """Return progress as server-sent events, and the reply as the last one.
 
         A refusal that comes before any progress is an ordinary problem with its status.
         """
         events: asyncio.Queue[tuple[int, int]] = asyncio.Queue()
-        reply = asyncio.create_task(self._reply(act, dataset, caller, arguments, JSON, events))
+        reply = asyncio.create_task(self._reply(call, JSON, lambda done, of: events.put_nowait((done, of))))
         self.running.add(reply)
         reply.add_done_callback(self.running.discard)
         first = asyncio.create_task(events.get())
         await asyncio.wait((reply, first), return_when=asyncio.FIRST_COMPLETED)
-        if reply.done():
+        if reply.done() and not first.done():
             first.cancel()
             done = reply.result()
-            if done.status >= 400:  # noqa: PLR2004  HTTP
+            if done.status >= HTTPStatus.BAD_REQUEST:
                 return response_of(note, done)
         return StreamingResponse(_stream(note, reply, first, events), media_type=EVENTS)
 
@@ -122,7 +119,7 @@ async def _stream(
         yield _progress(*events.get_nowait())
     try:
         last = reply.result()
-        name, body = ("answers", last.body) if last.status < 400 else ("problem", last.body)  # noqa: PLR2004  HTTP
+        name, body = ("answers", last.body) if last.status < HTTPStatus.BAD_REQUEST else ("problem", last.body)
     except Unavailable as fault:
         name, body = "problem", problems.problem(fault)
         note.code = fault.code
@@ -169,7 +166,7 @@ def caller_of(note: Note, dataset: str | None) -> Caller:
 
 def response_of(note: Note, reply: Reply) -> Response:
     """Return the core's reply as it is."""
-    if reply.status >= 400:  # noqa: PLR2004  HTTP
+    if reply.status >= HTTPStatus.BAD_REQUEST:
         note.code = code_of(reply.body)
     return Response(reply.body, reply.status, dict(reply.headers), reply.media_type)
 

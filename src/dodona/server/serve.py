@@ -97,8 +97,8 @@ class ServeSettings:
                 raise InvalidArgument(
                     argument,
                     address.host,
-                    "others on the network would read tokens: give --tls-cert and --tls-key, or --behind-proxy if a proxy "
-                    "in front ends TLS",
+                    "others on the network would read tokens: give --tls-cert and --tls-key, or --behind-proxy if a "
+                    "proxy in front ends TLS",
                 )
         named = (self.users.core, self.users.front, self.users.owners)
         if any(named) and os.geteuid() != 0:
