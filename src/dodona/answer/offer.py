@@ -85,7 +85,7 @@ class Offer:
             "mechanism": self.mechanism,
             "confidence": self.confidence,
             "accuracy": [
-                {"column": one.column, "within": _finite(one.within), "low": _finite(one.low), "high": _finite(one.high)}
+                {"column": one.column} | {side: _finite(getattr(one, side)) for side in ("within", "low", "high")}
                 for one in self.accuracy
             ],
             "allowed": str(self.allowed),
