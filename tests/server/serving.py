@@ -38,10 +38,10 @@ class Running:
     def accounts(self) -> Path:
         return StateFolder(self.folder / ".dodona").accounts
 
-    def client(self, name: str | None = "ada", *, door: str = "analysts", **further: Any) -> httpx.Client:
+    def client(self, name: str | None = "ada", *, door: str = "analysts") -> httpx.Client:
         """Return a client of the server that sends the token of a person."""
         headers = {} if name is None else {"Authorization": f"Bearer {self.tokens[name]}"}
-        return httpx.Client(base_url=getattr(self, door) + API, headers=headers, timeout=60, **further)
+        return httpx.Client(base_url=getattr(self, door) + API, headers=headers, timeout=60)
 
     def lines(self, event: str) -> list[dict[str, Any]]:
         """Return the lines of an event in the log."""

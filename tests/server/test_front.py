@@ -83,7 +83,7 @@ def test_what_cannot_be_sent_is_not_acceptable(server):
 
 
 def test_a_batch_tells_its_progress_and_then_its_answers(server):
-    questions = [f"SELECT count(*) FROM stays WHERE age >= {age}" for age in (10, 20, 30)]
+    questions = [f"SELECT count(*) FROM stays WHERE age >= {age}" for age in (10, 20, 30)]  # noqa: S608
     body = {"questions": questions, "within": 60}
     with server.client() as ada:
         reply = ada.post("/datasets/stays/batches", json=body, headers=key("batch") | {"Accept": "text/event-stream"})
@@ -245,7 +245,8 @@ def test_an_owner_manages_accounts_at_the_owners_port(server):
         with server.client(None) as dora:
             dora.headers["Authorization"] = f"Bearer {token['token']}"
             assert dora.get("/me").json() == {
-                "account": "dora", "grants": {"stays": "analyst"}, "token": token["id"], "datasets": None, "max_price": "1%",
+                "account": "dora", "grants": {"stays": "analyst"}, "token": token["id"], "datasets": None,
+                "max_price": "1%",
             }  # fmt: skip
             problem(dora.post("/me/tokens", json={"name": "further"}), 403, "token-forbidden")
             assert dora.delete(f"/me/tokens/{token['id']}").status_code == 204

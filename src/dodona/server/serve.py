@@ -87,30 +87,35 @@ class ServeSettings:
     drain_seconds: float = 30.0
 
     def __post_init__(self) -> None:
-        """Refuse what would send tokens over a network in plain text, and files that are not there."""
+        """Refuse what would send tokens over a network in plain text, and what cannot work."""
+        if not self.folder.is_dir():
+            raise InvalidArgument("FOLDER", str(self.folder), "write a folder with dataset files, such as stays.toml")
+        if len(os.fsencode(self.places.analysts_socket)) > _LONGEST_SOCKET_PATH:
+            raise InvalidArgument("--state", str(self.state), "choose a shorter path: it will hold sockets")
+        self._check_transport()
+        self._check_users()
+
+    def _check_transport(self) -> None:
         if (self.tls_cert is None) != (self.tls_key is None):
             raise InvalidRequest("TLS needs both files: --tls-cert and --tls-key.")
         for argument, path in (("--tls-cert", self.tls_cert), ("--tls-key", self.tls_key), ("--login", self.login)):
             if path is not None and not path.is_file():
                 raise InvalidArgument(argument, str(path), "write the path of a file")
-        if not self.folder.is_dir():
-            raise InvalidArgument("FOLDER", str(self.folder), "write a folder with dataset files, such as stays.toml")
-        if len(os.fsencode(self.places.analysts_socket)) > _LONGEST_SOCKET_PATH:
-            raise InvalidArgument("--state", str(self.state), "choose a shorter path: it will hold sockets")
         for argument, address in (("--host", self.analysts), ("--owners-host", self.owners)):
             if not address.on_loopback and self.tls_cert is None and not self.behind_proxy:
-                raise InvalidArgument(
-                    argument,
-                    address.host,
+                accepted = (
                     "others on the network would read tokens: give --tls-cert and --tls-key, or --behind-proxy if a "
-                    "proxy in front ends TLS",
+                    "proxy in front ends TLS"
                 )
-        named = (self.users.core, self.users.front, self.users.owners)
-        if any(named) and os.geteuid() != 0:
+                raise InvalidArgument(argument, address.host, accepted)
+
+    def _check_users(self) -> None:
+        users = self.users
+        if any((users.core, users.front, users.owners)) and os.geteuid() != 0:
             raise InvalidRequest("Only root can start the parts as other users: --core-user and --front-user.")
-        if (self.users.core is None) != (self.users.front is None):
+        if (users.core is None) != (users.front is None):
             raise InvalidRequest("Name both users, --core-user and --front-user, or neither.")
-        if self.users.owners not in {None, self.users.front} and self.accounts is None:
+        if users.owners not in {None, users.front} and self.accounts is None:
             raise InvalidRequest(
                 "With --owners-user keep the accounts in a database, --accounts env:NAME: a file is one user's."
             )
