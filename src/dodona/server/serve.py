@@ -23,9 +23,8 @@ from typing import Any
 
 from dodona.errors import InvalidArgument, InvalidRequest, Unavailable
 from dodona.server import logs
-from dodona.server.front import FrontSettings, listen, run_front
-from dodona.server.guard import CLIENT_SECONDS
 from dodona.server.places import StateFolder, Users, create_accounts
+from dodona.server.settings import CLIENT_SECONDS, FrontSettings, listen
 
 ANALYSTS_PORT, OWNERS_PORT, OPERATIONS_PORT = 8700, 8701, 8702
 _FIRST_PAUSE, _LONGEST_PAUSE, _STABLE_SECONDS = 0.2, 5.0, 30.0
@@ -176,6 +175,8 @@ def serve_one(settings: ServeSettings, part: str) -> None:
     chosen = settings.front(
         door, fd=listening.detach(), operations_fd=None if operations is None else operations.detach()
     )
+    from dodona.server.front import run_front
+
     run_front(chosen)
 
 
@@ -279,8 +280,9 @@ class Supervisor:
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._stop.set)
-        parts = (self._core, *self._fronts)
-        keepers = [asyncio.create_task(self._keep(part)) for part in parts]
+        # The owners' front starts last: its socket listens already, and analysts should not wait for it.
+        first, last = (self._core, self._fronts[0]), self._fronts[1]
+        keepers = [asyncio.create_task(self._keep(part)) for part in first]
         asked = asyncio.create_task(self._stop.wait())
         waiting = asyncio.create_task(self._until_ready())
         try:
@@ -289,6 +291,7 @@ class Supervisor:
             if waiting.done():
                 waiting.result()
                 self._answered = True
+                keepers.append(asyncio.create_task(self._keep(last)))
                 ready()
                 await asyncio.wait((asked, *keepers), return_when=asyncio.FIRST_COMPLETED)
                 self._raise_failures(keepers)
