@@ -11,15 +11,17 @@ MOST_QUESTIONS = 10_000
 
 Question = Annotated[str, StringConstraints(min_length=1, max_length=LONGEST_QUESTION)]
 Questions = Annotated[list[Question], Field(min_length=1, max_length=MOST_QUESTIONS)]
+Whole = Annotated[int, Field(ge=-(2**53), le=2**53)]
 Amount = (
-    Annotated[int, Field(ge=-(2**53), le=2**53)]
+    Whole
     | Annotated[float, Field(allow_inf_nan=False)]
     | Annotated[str, StringConstraints(min_length=1, max_length=100)]
 )
 """An exact number: 1, 0.1, "1/10" or "2%"."""
 Tolerances = Amount | Annotated[dict[str, Amount], Field(min_length=1, max_length=100)]
-Confidence = Annotated[float, Field(gt=0, lt=1)]
 Name = Annotated[str, StringConstraints(min_length=1, max_length=200)]
+Columns = Annotated[list[Name], Field(min_length=1, max_length=100)]
+Confidence = Annotated[float, Field(gt=0, lt=1)]
 View = Literal["single", "simultaneous", "population", "any_choice"]
 Role = Literal["analyst", "owner", "auditor"]
 
@@ -109,7 +111,7 @@ class WatchBody(_Body):
     """A threshold that counts are compared with; charged in full when it is opened."""
 
     model_config = _example(threshold=9000, epsilon="0.1", alerts=2, questions=100)
-    threshold: Annotated[int, Field(ge=-(2**53), le=2**53)]
+    threshold: Whole
     epsilon: Amount
     alerts: Annotated[int, Field(ge=1, le=10_000)] = 1
     questions: Annotated[int, Field(ge=1, le=10**9)] = 1000
@@ -121,6 +123,7 @@ class WatchQuestionBody(_Body):
 
     model_config = _example(question="SELECT count(*) FROM stays WHERE admitted >= '2025-01-01'")
     question: Question
+    threshold: Whole | None = Field(None, description="Another threshold for this question.")
 
 
 class WeightsBody(_Body):
@@ -129,7 +132,7 @@ class WeightsBody(_Body):
     model_config = _example(questions=["SELECT count(*) FROM stays WHERE sex = 'female'"], epsilon="0.2")
     questions: Questions
     epsilon: Amount
-    columns: Annotated[list[Name], Field(min_length=1, max_length=100)] | None = None
+    columns: Columns | None = None
     confidence: Confidence | None = None
     max_price: Amount | None = None
 
@@ -137,11 +140,18 @@ class WeightsBody(_Body):
 class SynthesizeBody(_Body):
     """A synthetic table to be released: a job that goes on after the reply."""
 
-    model_config = _example(questions=[_COUNT], share="10%", rows=20_000)
-    questions: Questions | None = None
-    columns: Annotated[list[Name], Field(min_length=1, max_length=100)] | None = None
-    share: Amount | None = None
-    rows: Annotated[int, Field(ge=1, le=10_000_000)] | None = None
+    model_config = _example(ways=2, columns=["sex", "age", "diagnosis"], share="10%", count=20_000, max_price="10%")
+    ways: Annotated[int, Field(ge=1, le=20)] | None = Field(None, description="All tables of so many columns.")
+    columns: Columns | None = Field(None, description="Of these columns; of all if left out.")
+    marginals: Annotated[list[Columns], Field(min_length=1, max_length=1000)] | None = Field(
+        None, description="These tables, instead of `ways`."
+    )
+    epsilon: Amount | None = None
+    share: Amount | None = Field(None, description="What it may take of the budget, instead of `epsilon`.")
+    method: Literal["annealed", "mwem", "guaranteed", "blr"] | None = None
+    rows: Literal["rounded", "sampled", "weighted"] | None = Field(None, description="How rows are made up.")
+    count: Annotated[int, Field(ge=1, le=10_000_000)] | None = Field(None, description="How many rows.")
+    max_price: Amount | None = None
 
 
 class RequestBody(_Priced):
@@ -160,10 +170,10 @@ class DecisionBody(_Body):
 
 
 class BudgetBody(_Body):
-    """A new, larger budget."""
+    """A new, larger budget; what is left out stays as it is."""
 
     model_config = _example(epsilon="2", delta="1e-6")
-    epsilon: Amount
+    epsilon: Amount | None = None
     delta: Amount | None = None
 
 
