@@ -19,6 +19,8 @@ COMMANDS = {
     "keep": "dodona.cli.owner:keep",
     "serve": "dodona.cli.serve:serve",
     "account": "dodona.cli.accounts:app",
+    "backup": "dodona.cli.owner:backup",
+    "restore": "dodona.cli.owner:restore",
     # for analysts
     "describe": "dodona.cli.account:describe",
     "quote": "dodona.cli.ask:quote",

@@ -9,7 +9,7 @@ from urllib.parse import quote as quote_text
 from fastapi import APIRouter, Query, Request, Response
 
 from dodona.server import models
-from dodona.server.describing import Dataset, Identifier, Key, PathKey, ViewQuery, replies
+from dodona.server.describing import Dataset, Key, PathKey, ViewQuery, replies
 from dodona.server.identity import EVERY_DATASET, Identity
 from dodona.server.relay import ARROW, CSV, EVENTS, JSON, PARQUET, TABLES, Relay
 
@@ -210,15 +210,12 @@ async def requests(request: Request, dataset: Dataset) -> Response:
     return await _relay(request).call(request, "requests", dataset, {})
 
 
-@router.post("/datasets/{dataset}/requests", tags=["approvals"], responses=replies({"id": "1", "state": "waiting"}))
-async def request_approval(request: Request, dataset: Dataset, body: models.RequestBody, key: Key) -> Response:
-    """Ask an owner to allow a question that is over a cap. Nothing is spent before it is granted."""
-    return await _relay(request).call(request, "request", dataset, body.arguments() | {"key": key})
-
-
 @router.post(
-    "/datasets/{dataset}/requests/{identifier}/decision", tags=["approvals"], responses=replies({"state": "granted"})
+    "/datasets/{dataset}/requests",
+    tags=["approvals"],
+    status_code=201,
+    responses=replies({"request": "stays-1", "state": "waiting"}, status=201),
 )
-async def decide(request: Request, dataset: Dataset, identifier: Identifier, body: models.DecisionBody) -> Response:
-    """Grant or decline a request, once. For owners."""
-    return await _relay(request).call(request, "decide", dataset, body.arguments() | {"id": identifier})
+async def request_approval(request: Request, dataset: Dataset, body: models.RequestBody, key: Key) -> Response:
+    """Ask an owner to allow a question that is over a cap; the key is the one that it will be asked with."""
+    return await _relay(request).call(request, "request", dataset, body.arguments() | {"key": key})

@@ -154,12 +154,15 @@ class SynthesizeBody(_Body):
     max_price: Amount | None = None
 
 
-class RequestBody(_Priced):
-    """A question over a cap, for an owner to grant or to decline."""
+class RequestBody(_Body):
+    """A question over a cap, or several together, for an owner to grant or to decline."""
 
-    model_config = _example(question=_COUNT, within="0.1%", max_price="20%")
-    question: Question
-    reason: Annotated[str, StringConstraints(max_length=1000)] | None = None
+    model_config = _example(question=_COUNT, within="0.1%")
+    question: Question | None = None
+    questions: Questions | None = None
+    within: Tolerances | None = None
+    confidence: Confidence | None = None
+    epsilon: Amount | None = None
 
 
 class DecisionBody(_Body):
@@ -185,13 +188,13 @@ class AdmitBody(_Body):
 
 
 class LimitsBody(_Body):
-    """Caps on spending, as shares of the budget. A cap that is left out stays as it is."""
+    """Caps on spending, as shares of the budget."""
 
     model_config = _example(question="5%", analyst_day="10%", dataset_day="25%", approvals=True)
-    question: Amount | None = None
-    analyst_day: Amount | None = None
-    dataset_day: Amount | None = None
-    approvals: bool | None = None
+    question: Amount | None = Field(None, description="Of one question.")
+    analyst_day: Amount | None = Field(None, description="Of all questions of an analyst on a day.")
+    dataset_day: Amount | None = Field(None, description="Of all questions of everyone on a day.")
+    approvals: bool = Field(default=False, description="Whether an owner may be asked to allow more.")
 
 
 class AccountBody(_Body):

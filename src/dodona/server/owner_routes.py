@@ -5,7 +5,7 @@ from __future__ import annotations
 from fastapi import APIRouter, Request, Response
 
 from dodona.server import models
-from dodona.server.describing import Dataset, Person, replies
+from dodona.server.describing import Dataset, Identifier, Person, replies
 from dodona.server.relay import Relay
 
 router = APIRouter(tags=["owner"])
@@ -65,5 +65,11 @@ async def check(request: Request, dataset: Dataset) -> Response:
 
 @router.put("/datasets/{dataset}/limits", responses=replies({"question": "5%", "approvals": True}))
 async def limits(request: Request, dataset: Dataset, body: models.LimitsBody) -> Response:
-    """Set caps on spending: for a question, for an analyst and day, for the dataset and day."""
+    """Set caps on spending; a cap that is left out does not hold any more."""
     return await _relay(request).call(request, "limits", dataset, body.arguments())
+
+
+@router.post("/datasets/{dataset}/requests/{identifier}/decision", responses=replies({"state": "granted"}))
+async def decide(request: Request, dataset: Dataset, identifier: Identifier, body: models.DecisionBody) -> Response:
+    """Grant or decline a request for approval, once."""
+    return await _relay(request).call(request, "decide", dataset, body.arguments() | {"request": identifier})

@@ -81,6 +81,8 @@ class ServeSettings:
     proxy_address: str = "127.0.0.1"
     login: Path | None = None
     users: Users = field(default_factory=Users)
+    share_group: bool = False
+    """Whether fronts of the core's group, which other units start, may reach its sockets."""
     log_texts: bool = False
     client_seconds: float = CLIENT_SECONDS
     drain_seconds: float = 30.0
@@ -114,10 +116,6 @@ class ServeSettings:
             raise InvalidRequest("Only root can start the parts as other users: --core-user and --front-user.")
         if (users.core is None) != (users.front is None):
             raise InvalidRequest("Name both users, --core-user and --front-user, or neither.")
-        if users.owners not in {None, users.front} and self.accounts is None:
-            raise InvalidRequest(
-                "With --owners-user keep the accounts in a database, --accounts env:NAME: a file is one user's."
-            )
 
     @property
     def places(self) -> StateFolder:
@@ -144,7 +142,7 @@ class ServeSettings:
 
     def core(self) -> str:
         """Return the settings of the core, as its process reads them."""
-        limits: dict[str, object] = {}
+        limits: dict[str, object] = {"socket_mode": 0o660 if self.share_group else 0o600}
         if self.users.front is not None:
             fronts = [self.users.entry(name) for name in (self.users.front, self.users.owners)]
             limits = {"socket_mode": 0o660, "peers": [one.pw_uid for one in fronts if one is not None]}
@@ -164,10 +162,11 @@ class ServeSettings:
 
 def serve_one(settings: ServeSettings, part: str) -> None:
     """Run one part in this process: core, front or owners."""
-    prepare(settings)
+    settings.places.create_alone(part, shared=settings.share_group)
     if part == "core":
         os.execv(sys.executable, [sys.executable, "-m", "dodona.server.core", settings.core()])  # noqa: S606  our own module
     door, address = ("analysts", settings.analysts) if part == "front" else ("owners", settings.owners)
+    create_accounts(settings.accounts or str(settings.places.accounts))
     listening = listen(address.host, address.port, argument="--host" if part == "front" else "--owners-host")
     operations = None
     if part == "front":
