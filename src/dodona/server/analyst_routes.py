@@ -214,7 +214,7 @@ async def requests(request: Request, dataset: Dataset) -> Response:
     "/datasets/{dataset}/requests",
     tags=["approvals"],
     status_code=201,
-    responses=replies({"request": "stays-1", "state": "waiting"}, status=201),
+    responses=replies({"id": "1", "key": "stays-1", "state": "waiting"}, status=201),
 )
 async def request_approval(request: Request, dataset: Dataset, body: models.RequestBody, key: Key) -> Response:
     """Ask an owner to allow a question that is over a cap; the key is the one that it will be asked with."""
