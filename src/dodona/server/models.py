@@ -18,7 +18,12 @@ Amount = (
     | Annotated[str, StringConstraints(min_length=1, max_length=100)]
 )
 """An exact number: 1, 0.1, "1/10" or "2%"."""
-Tolerances = Amount | Annotated[dict[str, Amount], Field(min_length=1, max_length=100)]
+Tolerances = (
+    Amount
+    | Annotated[dict[str, Amount], Field(min_length=1, max_length=100)]
+    | Annotated[list[Amount], Field(min_length=1, max_length=100)]
+)
+"""One for all columns, or one for each: by name, or in their order."""
 Name = Annotated[str, StringConstraints(min_length=1, max_length=200)]
 Columns = Annotated[list[Name], Field(min_length=1, max_length=100)]
 Confidence = Annotated[float, Field(gt=0, lt=1)]
