@@ -13,11 +13,10 @@ from benchmarks.streams.baselines import Baselines
 from benchmarks.streams.catalogue import STREAMS
 from benchmarks.streams.ladder import Way, climbed, source_of
 from benchmarks.streams.run import summary
-from dodona.lab import direct
+from dodona.lab import direct, sampling
 from dodona.lab.convolution import Plan
 from dodona.lab.mechanisms import Laplace
 from dodona.privacy.budget import Budget
-from dodona.trusted import samplers
 from dodona.trusted.samplers import compiled
 from tests.ledger import drill
 from tests.ledger.scene import ask
@@ -35,7 +34,7 @@ Figures = dict[str, float]
 def _noise(_: Path) -> Figures:
     """Exact noise beside OpenDP's."""
     zeros, release = peer.zeros(noise.PEER_DRAWS), peer.vector("laplace", 10)
-    ours = clock.best(partial(samplers.laplace, 10, _DRAWS, kernel=compiled), repeats=5) / _DRAWS
+    ours = clock.best(partial(sampling.laplace, 10, _DRAWS, kernel=compiled.values), repeats=5) / _DRAWS
     theirs = clock.best(lambda: release(zeros), repeats=5) / noise.PEER_DRAWS
     single, other = Laplace(scale=10), peer.scalar("laplace", 10)
     one = clock.mean(lambda: direct.run(single, 42), calls=20_000)

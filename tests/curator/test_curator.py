@@ -313,11 +313,13 @@ def test_somebody_unknown_cannot_open_a_dataset_that_has_analysts():
 def test_nobody_hears_nothing_where_analysts_are_declared():
     kept = ledger(Budget(1, 0, "pure"))
     nobody = curator(kept=kept)
-    nobody.ask(OLD, epsilon="1/2")
+    nobody.ask(OLD, epsilon="1/2", key="mine")
     nobody.choose("SELECT sex, count(*) FROM stays GROUP BY sex", epsilon="1/10")
     kept.admit(Analyst("ada"))
     for act in (
         lambda: nobody.ask(OLD, epsilon="1/2"),
+        lambda: nobody.ask(OLD, epsilon="1/2", key="mine"),
+        lambda: nobody.ask("SELECT count(*) FROM stays", epsilon="1/2", key="mine"),
         lambda: nobody.ask_many([OLD], epsilon="1/2"),
         lambda: nobody.quote(OLD, epsilon="1/2"),
         lambda: nobody.prepare([OLD], within=40),

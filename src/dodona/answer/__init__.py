@@ -1,42 +1,9 @@
 """Answers: values, valid intervals and prices; and offers, before anything is spent.
 
-- `answer`: `Answer`, evaluated lazily, and `make_answer`; `offer`: `Offer`, before it is bought
+- `answer`: `Answer`, evaluated lazily; `offer`: `Offer`, before it is bought
 - `measured`, `derived`: the values behind an answer, newly measured or derived from earlier releases
 - `laws`, `sums`: the laws of their errors, and `half_width`
 - `evaluation`, `bands`, `ratios`, `quantiles`, `view`: intervals of expressions over those values
-- `tolerance`, `prediction`: how accurate an answer must be, and how accurate it would be
+- `prediction`: how accurate an answer would be
 - `rows`, `display`, `picture`: rows, text and drawings of an answer
 """
-
-from dodona.answer.answer import Answer, AnswerSource, ColumnAccuracy, make_answer
-from dodona.answer.derived import DerivedValues
-from dodona.answer.laws import ConfirmedLaw, ErrorLaw, GaussianSumBound, ModelLaw, NoiseSum
-from dodona.answer.measured import MeasuredValues
-from dodona.answer.offer import ExpectedAccuracy, Offer
-from dodona.answer.prediction import predict_half_width
-from dodona.answer.rows import Estimate
-from dodona.answer.tolerance import Tolerance, full_scale, resolve_tolerance
-from dodona.privacy.budget import FREE, Price
-
-__all__ = [
-    "FREE",
-    "Answer",
-    "AnswerSource",
-    "ColumnAccuracy",
-    "ConfirmedLaw",
-    "DerivedValues",
-    "ErrorLaw",
-    "Estimate",
-    "ExpectedAccuracy",
-    "GaussianSumBound",
-    "MeasuredValues",
-    "ModelLaw",
-    "NoiseSum",
-    "Offer",
-    "Price",
-    "Tolerance",
-    "full_scale",
-    "make_answer",
-    "predict_half_width",
-    "resolve_tolerance",
-]

@@ -4,42 +4,22 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import date
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, assert_never
+from typing import TYPE_CHECKING, Any, Literal, assert_never
 
+from dodona.answer import laws as error_laws
 from dodona.answer.bands import linear_form
 from dodona.answer.derived import DerivedValues, Evidence
-from dodona.answer.laws import (
-    ConfirmedLaw,
-    ErrorLaw,
-    GaussianSumBound,
-    ModelLaw,
-    NoiseSum,
-    describe_noise,
-    describe_noises,
-)
-from dodona.answer.measured import KeyValue, Noise
+from dodona.answer.measured import Noise
 from dodona.answer.rows import Estimate, EstimateValue, decimal_places, displayed_columns, format_number, key_order
 from dodona.errors import InvalidRequest, printable, printable_json
 from dodona.numbers import format_decimal
 from dodona.privacy.accuracy import Against
 from dodona.privacy.additive_noise import Gaussian, Laplace
+from dodona.query import question as asked
 from dodona.query.query import Query
-from dodona.query.question import (
-    Arithmetic,
-    Comparison,
-    Expression,
-    KeyLabel,
-    LiteralExpression,
-    Logic,
-    Mean,
-    PublicValue,
-    Quantile,
-    Total,
-    Variation,
-)
 from dodona.schema.attributes import Label
 
 if TYPE_CHECKING:
@@ -64,13 +44,13 @@ def describe_mechanism(measured: Evidence) -> str:
     found: dict[Noise, int] = {}
     for noise, block in zip(measured.noises, measured.question.query.blocks, strict=True):
         found[noise] = found.get(noise, 0) + block.values  # noqa: PD011  a number, and no frame
-    parts = [f"{describe_noise(noise)} on {_times(values)}" for noise, values in found.items()]
+    parts = [f"{error_laws.describe_noise(noise)} on {_times(values)}" for noise, values in found.items()]
     return "; ".join(parts)
 
 
 def _describe_derived(derived: DerivedValues) -> str:
     """Return the sources of derived values in words, with the number of values of each law."""
-    found: dict[ErrorLaw, int] = {}
+    found: dict[error_laws.ErrorLaw, int] = {}
     for laws, part in zip(derived.laws, derived.parts, strict=True):
         for law in laws:
             found[law] = found.get(law, 0) + len(part) // len(laws)
@@ -80,42 +60,44 @@ def _describe_derived(derived: DerivedValues) -> str:
     if len(found) <= _MOST_LAWS:
         return "; ".join(f"{_describe_law(law)}, for {_times(number)}" for law, number in found.items())
     kinds = [kind for law in found for kind in _law_noises(law)]
-    return f"combinations of numbers that were told before, with {describe_noises(kinds)}, for {_times(values)}"
+    return (
+        f"combinations of numbers that were told before, with {error_laws.describe_noises(kinds)}, for {_times(values)}"
+    )
 
 
-def _describe_law(law: ErrorLaw) -> str:
+def _describe_law(law: error_laws.ErrorLaw) -> str:
     match law:
-        case NoiseSum() if law.draws == 0:
+        case error_laws.NoiseSum() if law.draws == 0:
             return "none: it is the same whatever the rows are"
-        case NoiseSum():
+        case error_laws.NoiseSum():
             number = "one number that was" if law.draws == 1 else f"{law.draws:,} numbers that were"
-            return f"a combination of {number} told before, with {describe_noises(_law_noises(law))}"
-        case GaussianSumBound():
+            return f"a combination of {number} told before, with {error_laws.describe_noises(_law_noises(law))}"
+        case error_laws.GaussianSumBound():
             noise = f"discrete Gaussian noise, of deviation {law.variance**0.5:.6g} in all"
             return f"a combination of numbers that were told before, with {noise}"
         case Laplace() | Gaussian():
-            return f"a number that was told before, with {describe_noise(law)}"
-        case ConfirmedLaw():
+            return f"a number that was told before, with {error_laws.describe_noise(law)}"
+        case error_laws.ConfirmedLaw():
             noises = f"{law.threshold_scale:.6g} and {law.question_scale:.6g}"
             return f"a model's prediction, compared with the table under discrete Laplace noise of scales {noises}"
-        case ModelLaw():
+        case error_laws.ModelLaw():
             return "a model's prediction, compared with nothing"
         case _:
             assert_never(law)
 
 
-def _law_noises(law: ErrorLaw) -> list[tuple[str, float | None]]:
+def _law_noises(law: error_laws.ErrorLaw) -> list[tuple[str, float | None]]:
     """Return the names of a law's noises, and their scales if they are stored."""
     match law:
-        case NoiseSum():
+        case error_laws.NoiseSum():
             return [(term.law, term.scale) for term in law.terms]
-        case GaussianSumBound():
+        case error_laws.GaussianSumBound():
             return [("Gaussian", None)]
         case Laplace() | Gaussian():
             return [(type(law).__name__, float(law.scale))]
-        case ConfirmedLaw():
+        case error_laws.ConfirmedLaw():
             return [("Laplace", law.threshold_scale), ("Laplace", law.question_scale)]
-        case ModelLaw():
+        case error_laws.ModelLaw():
             return []
         case _:
             assert_never(law)
@@ -131,37 +113,37 @@ def theorem_ids(measured: Evidence) -> str:
     return ", ".join(dict.fromkeys(found))
 
 
-def _expression_theorems(expression: Expression, query: Query, noises: tuple[Noise, ...]) -> Iterator[str]:
+def _expression_theorems(expression: asked.Expression, query: Query, noises: tuple[Noise, ...]) -> Iterator[str]:
     match expression:
-        case Total(block):
+        case asked.Total(block):
             yield _accuracy_theorem(noises[block])
-        case Mean():
+        case asked.Mean():
             yield "honest-ratio"
-        case Variation():
+        case asked.Variation():
             yield "honest-spread"
-        case Quantile():
+        case asked.Quantile():
             yield "quantile-interval"
-        case Arithmetic(_, left, right):
+        case asked.Arithmetic(_, left, right):
             if linear_form(expression, query) is not None:
                 yield "sum-of-noises"
             else:
                 yield "honest-ratio"
                 yield from _expression_theorems(left, query, noises)
                 yield from _expression_theorems(right, query, noises)
-        case KeyLabel() | LiteralExpression() | PublicValue() | Comparison() | Logic():
+        case asked.KeyLabel() | asked.LiteralExpression() | asked.PublicValue() | asked.Comparison() | asked.Logic():
             return
         case _:
             assert_never(expression)
 
 
-def _law_theorems(law: ErrorLaw) -> tuple[str, ...]:
+def _law_theorems(law: error_laws.ErrorLaw) -> tuple[str, ...]:
     """Return the theory pages behind a value that was not measured for its question."""
     match law:
-        case ConfirmedLaw():
+        case error_laws.ConfirmedLaw():
             return "sparse-vector-privacy", "confirmed-answer"
-        case ModelLaw():
+        case error_laws.ModelLaw():
             return ("post-processing", "public-bounds") if math.isfinite(law.possible) else ("post-processing",)
-        case NoiseSum() | GaussianSumBound():
+        case error_laws.NoiseSum() | error_laws.GaussianSumBound():
             return "derivation", "smoothed-sum"
         case Laplace() | Gaussian():
             return "derivation", _accuracy_theorem(law)
@@ -245,10 +227,8 @@ def interval_text(estimate: Estimate) -> str:
 
 def to_json(answer: Answer) -> str:
     """Return the answer as JSON text. Unknown bounds and unknown values are null."""
-    columns = [
-        {"name": name, "kind": "estimate" if estimated else "label"}
-        for name, estimated in zip(answer.columns, answer.estimated, strict=True)
-    ]
+    named = zip(answer.columns, answer.estimated, strict=True)
+    columns = [{"name": name, "kind": "estimate" if estimated else "label"} for name, estimated in named]
     document = {
         "format": JSON_FORMAT,
         "question": answer.question.text,
@@ -320,20 +300,16 @@ def to_pandas(answer: Answer, *, typed: bool = False) -> pd.DataFrame:
         import pandas as pd
     except ModuleNotFoundError as error:
         raise InvalidRequest("A pandas frame needs pandas: install dodona[frames].") from error
-    labels, estimates = _labels(answer), _estimates(answer)
-    values = _values(answer) if typed else {}
     found: dict[str, pd.Series] = {}
-    for name in _order(answer):
-        if name in values:
-            found[name] = _series(pd, values[name])
-        elif name in labels:
-            found[name] = pd.Series([_plain_value(label) for label in labels[name]], dtype=object)
+    for name, kind, values in _columns(answer, typed=typed, spell=_plain_value):
+        if kind == "key":
+            found[name] = _series(pd, values)
         else:
-            found[name] = pd.Series(estimates[name])
+            found[name] = pd.Series(values, dtype=object) if kind == "label" else pd.Series(values)
     return pd.DataFrame(found)
 
 
-def _series(pd: Any, values: list[KeyValue]) -> pd.Series:  # noqa: ANN401  the module, which need not be installed
+def _series(pd: Any, values: list[PlainValue]) -> pd.Series:  # noqa: ANN401  the module, which need not be installed
     """Return keys in the pandas type that supports missing values."""
     known = [value for value in values if value is not None]
     if known and all(isinstance(value, bool) for value in known):
@@ -366,12 +342,26 @@ def plain_columns(answer: Answer, *, typed: bool = False) -> dict[str, list[Plai
 
     With `typed`, keys are typed values, and None if missing.
     """
-    labels, estimates = _labels(answer), _estimates(answer)
-    texts: dict[str, list[PlainValue]] = {
-        name: [label_text(label) for label in column] for name, column in labels.items()
-    }
-    found = texts | estimates | (_values(answer) if typed else {})
-    return {name: found[name] for name in _order(answer)}
+    return {name: values for name, _, values in _columns(answer, typed=typed, spell=label_text)}
+
+
+def _columns(
+    answer: Answer, *, typed: bool, spell: Callable[[Label], PlainValue]
+) -> Iterator[tuple[str, Literal["key", "label", "estimate"], list[PlainValue]]]:
+    """Yield each column's name, kind and values; an estimate is three columns: the value and both ends."""
+    order, shown = key_order(answer.question), displayed_columns(answer.question)
+    for number, name, estimated in _names(answer):
+        cells, expression = [row.cells[number] for row in answer.rows], shown[number].expression
+        if estimated:
+            known = [cell for cell in cells if isinstance(cell, Estimate)]
+            yield name, "estimate", _unify_types([cell.value for cell in known])
+            yield f"{name}_low", "estimate", _unify_types([cell.low for cell in known])
+            yield f"{name}_high", "estimate", _unify_types([cell.high for cell in known])
+        elif typed and isinstance(expression, asked.KeyLabel):
+            place = order.index(expression.key)
+            yield name, "key", [row.values[place] for row in answer.rows]  # noqa: PD011  a row of ours
+        else:
+            yield name, "label", [spell(cell) for cell in cells if not isinstance(cell, Estimate)]
 
 
 def _names(answer: Answer) -> list[tuple[int, str, bool]]:
@@ -385,47 +375,6 @@ def _names(answer: Answer) -> list[tuple[int, str, bool]]:
             free = f"{name}_{times}"
         taken |= {free, f"{free}_low", f"{free}_high"} if estimated else {free}
         found.append((number, free, estimated))
-    return found
-
-
-def _order(answer: Answer) -> list[str]:
-    return [
-        full
-        for _, name, estimated in _names(answer)
-        for full in ((name, f"{name}_low", f"{name}_high") if estimated else (name,))
-    ]
-
-
-def _labels(answer: Answer) -> dict[str, list[Label]]:
-    found: dict[str, list[Label]] = {}
-    for number, name, estimated in _names(answer):
-        if not estimated:
-            cells = (row.cells[number] for row in answer.rows)
-            found[name] = [cell for cell in cells if not isinstance(cell, Estimate)]
-    return found
-
-
-def _values(answer: Answer) -> dict[str, list[KeyValue]]:
-    """Return the typed values of the displayed keys, by column name."""
-    order, shown = key_order(answer.question), displayed_columns(answer.question)
-    found: dict[str, list[KeyValue]] = {}
-    for number, name, _ in _names(answer):
-        expression = shown[number].expression
-        if isinstance(expression, KeyLabel):
-            place = order.index(expression.key)
-            found[name] = [row.values[place] for row in answer.rows]  # noqa: PD011  a row of ours
-    return found
-
-
-def _estimates(answer: Answer) -> dict[str, list[PlainValue]]:
-    """Return three columns for each estimate: the value, and the ends of its interval."""
-    found: dict[str, list[PlainValue]] = {}
-    for number, name, estimated in _names(answer):
-        if estimated:
-            cells = [cell for row in answer.rows if isinstance(cell := row.cells[number], Estimate)]
-            found[name] = _unify_types([cell.value for cell in cells])
-            found[f"{name}_low"] = _unify_types([cell.low for cell in cells])
-            found[f"{name}_high"] = _unify_types([cell.high for cell in cells])
     return found
 
 

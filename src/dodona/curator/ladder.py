@@ -12,9 +12,8 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import partial
 
-from dodona.answer.answer import Answer, make_answer
+from dodona.answer.answer import Answer, table_view
 from dodona.answer.offer import Offer
-from dodona.answer.tolerance import validate_tolerances
 from dodona.curator.beyond_budget import BeyondBudget, best_affordable
 from dodona.curator.confirm import Confirmer
 from dodona.curator.desk import (
@@ -26,17 +25,17 @@ from dodona.curator.desk import (
 )
 from dodona.curator.lookup import Aim, Found, Lookup, Replay, Resolved, distinct_questions, read_release
 from dodona.curator.offers import expect_accuracy, explain_price, hint_at_cheaper_ways
-from dodona.curator.planner import Planner
+from dodona.curator.planner import Planner, PurchaseOrder
 from dodona.curator.predictions import ModelTracker
-from dodona.curator.rent_or_buy import Buyer, PurchaseOrder, RentOrBuyRule
-from dodona.curator.request import Dataset, Request
+from dodona.curator.rent_or_buy import Buyer, RentOrBuyRule
+from dodona.curator.request import Dataset, Request, validate_tolerances
 from dodona.errors import InvalidRequest, InvariantBroken
 from dodona.knowledge.releases import ReleasedBlocks
 from dodona.ledger.entries import Receipt, Release
 from dodona.ledger.errors import AnswerInterrupted, BudgetExhausted, KeyReused
+from dodona.ledger.ledger import LedgerView
 from dodona.privacy.accuracy import to_failure_probability
 from dodona.privacy.budget import FREE, Price
-from dodona.privacy.conversion import standalone_epsilon
 from dodona.query.canonical import query_digest
 from dodona.query.query import Query
 from dodona.query.question import Question
@@ -68,8 +67,10 @@ class Call:
     asked: list[Resolved]
     request: Request
     key: str | None
+    view: LedgerView
+    """The ledger when the call looked for its answer."""
     seen: int | None
-    """How many releases were read before the call looked for its answer; None where new noise is wanted anyway."""
+    """How many releases were read by then; None where new noise is wanted anyway."""
     found: list[Found | None] = field(default_factory=list)
     replays: dict[int, Replay] = field(default_factory=dict)
     """By place: the releases of some of a question's blocks."""
@@ -156,7 +157,7 @@ def bundle(ladder: Ladder, call: Call) -> None:
     try:
         bought = ladder.buy(order, call)
     except BudgetExhausted:  # of two accounts, the one with more left refused it
-        call.order = ladder.buyer.alone(_questions(call.missing), call.request)
+        call.order = ladder.planner.plan(_questions(call.missing), call.request)
         return
     if bought is None:
         return
@@ -172,7 +173,7 @@ def measure(ladder: Ladder, call: Call) -> None:
     """Buy the remaining answers, all at once."""
     if call.order is not None and call.order.bundle is not None:
         return  # others were answered meanwhile: look again
-    order = call.order or ladder.buyer.alone(_questions(call.missing), call.request)
+    order = call.order or ladder.planner.plan(_questions(call.missing), call.request)
     bought = ladder.buy(order, call)
     if bought is not None:
         noises = order.measurement.noises
@@ -183,6 +184,7 @@ RUNGS: tuple[Rung, ...] = (replay, derive, confirm, bundle, measure)
 OPTIONAL_RUNGS = frozenset(rung.__name__ for rung in RUNGS[:-1])
 """The rungs that can be left out; the last one is always there."""
 _FREE_RUNGS = (replay, derive)
+_FREE_SOURCES = frozenset(("replayed", "derived"))
 
 
 class SharedKnowledge:
@@ -191,11 +193,12 @@ class SharedKnowledge:
     def __init__(self, dataset: Dataset) -> None:
         """Take an open dataset; releases are read when the first question is asked."""
         ledger, schema = dataset.ledger, dataset.schema
-        self.planner = Planner(schema.unit, ledger.budget.delta, ledger.share)
-        version, rows = dataset.source.version, partial(read_public_rows, dataset.source, schema.domain, schema.unit)
+        self.planner = Planner(schema.unit, ledger.budget.delta, ledger.share_each)
+        rows = partial(read_public_rows, dataset.source, schema.domain, schema.unit) if schema.unit.fixed else None
+        version = dataset.source.version
         self.releases = ReleasedBlocks(ledger, schema.domain, dataset=dataset.name, version=version, rows=rows)
         self.lookup = Lookup(self.releases, schema.unit.size)
-        rule = RentOrBuyRule(schema.domain, schema.unit, self.releases.knowledge)
+        rule = RentOrBuyRule(schema.domain, schema.unit, self.releases)
         self.buyer = Buyer(self.planner, rule, ledger.shares, ledger.share)
         self.tracker = ModelTracker(self.releases, schema.unit.size)
 
@@ -226,8 +229,9 @@ class Ladder:
         call = self._resolve(distinct, request, key)
         self._climb(call)
         found = [one for one in call.found if one is not None]
-        charged = any(one.price.share > 0 for one in found)
-        with mark_errors_charged() if charged else nullcontext():
+        if all(one.source in _FREE_SOURCES for one in found):
+            return self._answered(_spread(found, asked, places), request, call.view.head)
+        with mark_errors_charged() if any(one.price.share > 0 for one in found) else nullcontext():
             return self._answered(_spread(found, asked, places), request)
 
     def free_answers(self, asked: tuple[Question, ...], request: Request, key: str | None) -> tuple[Answer, ...] | None:
@@ -287,17 +291,17 @@ class Ladder:
             validate_tolerances(request.within, asked)
         aim = Aim(request, size=self._dataset.schema.unit.size)
         resolved = [Resolved(question, aim) for question in asked]
-        return Call(resolved, request, key, self._look(request), [None] * len(resolved))
+        return Call(resolved, request, key, *self._look(request), [None] * len(resolved))
 
-    def _look(self, request: Request) -> int | None:
-        """Read all releases so far and return their number; None if other callers' questions make no difference."""
-        self.releases.follow()
-        return self.releases.seen if replay in self.rungs and not request.fresh else None
+    def _look(self, request: Request) -> tuple[LedgerView, int | None]:
+        """Read all releases so far; their number is None if other callers' questions make no difference."""
+        view = self.releases.look(self.desk.analyst)
+        return view, self.releases.seen if replay in self.rungs and not request.fresh else None
 
     def _look_again(self, call: Call) -> None:
         """Put a call back before the first rung, as others were answered meanwhile."""
         call.found, call.replays, call.order = [None] * len(call.asked), {}, None
-        call.seen, call.looks = self._look(call.request), call.looks + 1
+        (call.view, call.seen), call.looks = self._look(call.request), call.looks + 1
         if call.key is not None:
             recalled = self._recall(_questions(call.asked), call.request, call.key)
             if recalled is not None:
@@ -355,15 +359,18 @@ class Ladder:
         """Return what to measure for the unanswered questions: a bundle, or the answers themselves."""
         missing, request = call.missing, call.request
         if request.fresh or bundle not in self.rungs:
-            return self.buyer.alone(_questions(missing), request)
+            return self.planner.plan(_questions(missing), request)
         if len(missing) > 1:
             return self._plan_together(call)
+        demand = missing[0].count_demand
+        if demand is None:
+            return self.planner.plan((missing[0].question,), request)
         ledger, left = self._dataset.ledger, self.desk.allowed(request.max_price, call.key)
         receipt = None if call.key is None else ledger.receipt(call.key, analyst=self.desk.analyst)
         if receipt is not None:  # charged but not measured: it fits, as it did then
             left += ledger.share(receipt.event)
         with self.releases.lock:
-            return self.buyer.single(missing[0].question, request, missing[0].count_demand, left)
+            return self.buyer.single(missing[0].question, request, demand, left)
 
     def _plan_together(self, call: Call) -> PurchaseOrder:
         demands = [one.count_demand for one in call.missing] if bundle in self.rungs else [None]
@@ -429,21 +436,22 @@ class Ladder:
         ]
         return self._answered(found_again, request)
 
-    def _answered(self, found: Sequence[Found], request: Request) -> tuple[Answer, ...]:
-        dataset, draws, head = self._dataset, self.releases.draws, self._dataset.ledger.head
-        version, unit, about = dataset.source.version, dataset.schema.unit, dataset.about
+    def _answered(self, found: Sequence[Found], request: Request, head: str | None = None) -> tuple[Answer, ...]:
+        """Return the answers, as of a head of the ledger; without one, as of now."""
+        dataset, draws = self._dataset, self.releases.draws
+        head = dataset.ledger.head if head is None else head
+        version, about = dataset.source.version, dataset.about
+        view = table_view(request.confidence, dataset.schema.unit.size, dataset.schema.unit.rows)
         return tuple(
             [
-                make_answer(
-                    one.measured,
-                    confidence=request.confidence,
-                    source=one.source,
+                Answer(
+                    measured=one.measured,
                     price=one.price,
+                    view=view,
+                    source=one.source,
                     receipt=one.receipt,
                     head=head,
                     version=version,
-                    size=unit.size,
-                    rows=unit.rows,
                     about=about,
                     reused=one.reused,
                     draws=draws,
@@ -453,7 +461,7 @@ class Ladder:
         )
 
     def _price(self, order: PurchaseOrder) -> Price:
-        return Price(order.share, standalone_epsilon(order.event, self.budget.delta))
+        return Price(order.share, (order.event,), self.budget.delta)
 
     def affordable(self, call: Call, most: Fraction) -> AffordableRequest | None:
         """Return nearly the best accuracy that a share of the budget buys; several questions may be bought together."""

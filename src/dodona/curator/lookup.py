@@ -12,10 +12,9 @@ from dodona.answer.answer import AnswerSource
 from dodona.answer.derived import DerivedValues, make_derived_values
 from dodona.answer.laws import ErrorLaw, half_width
 from dodona.answer.measured import MeasuredValues
-from dodona.answer.tolerance import ColumnTolerances, resolve_tolerance
 from dodona.curator.planner import predict_error
 from dodona.curator.rent_or_buy import CountDemand
-from dodona.curator.request import Request
+from dodona.curator.request import ColumnTolerances, Request, resolve_tolerance
 from dodona.errors import InvariantBroken
 from dodona.knowledge.knowledge import may_be_exact
 from dodona.knowledge.measurements import KnownValues, noise_variance
@@ -280,8 +279,11 @@ class Lookup:
             if not self.releases.begun and any(may_be_exact(demand.block) for demand in demands):
                 self.releases.begin()
             knowledge = self.releases.knowledge
-            patterns = [question.patterns[place] for question, place in blocks]
-            follows = knowledge.lookup_all(demands, patterns) if demands else []
+            if knowledge.counts_classes:
+                patterns = [question.patterns[place] for question, place in blocks]
+                follows = knowledge.lookup_all(demands, patterns)
+            else:
+                follows = [knowledge.exact(one.block) if may_be_exact(one.block) else None for one in demands]
             if not knowledge.combines and not any(follows) and len(blocks) == sum(len(one.released) for one in replays):
                 return [None] * len(replays)
         following = iter(follows)

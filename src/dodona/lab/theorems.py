@@ -30,18 +30,6 @@ def laplace_error(sensitivity: float, *, epsilon: Exact, confidence: float = 0.9
     return logs * sensitivity / float(validate_noise_epsilon(epsilon))
 
 
-def exponential_error(scale: float, *, confidence: float, candidates: int, best: int = 1) -> float:
-    """Return scale·(ln(|R|/|R_opt|) + ln(1/β)): how far below the best a choice may be (3.11, corollary 3.12).
-
-    For general scores the scale is 2Δ/ε.
-
-    Theorem: choice-accuracy
-    """
-    among = validate_count(candidates, argument="candidates")
-    leaders = validate_count(best, argument="best", upper=among)
-    return scale * (math.log(among / leaders) - math.log(to_failure_probability(confidence)))
-
-
 def noisy_max_error(scale: float, *, confidence: float, candidates: int) -> float:
     """Return b·(ln(1/β₁) + ln((K-1)/β₂)), β₁ = β₂ = β/2: how far below the best the noisy maximum may be.
 
