@@ -365,6 +365,24 @@ class Knowledge:
                     found._count_rows(0, noise)
         return found
 
+    def of_bundle(self, receipt: str, *, residuals: bool) -> Knowledge | None:
+        """Return what the bundle of a receipt answers from: residuals, or its table; None if it bought no table.
+
+        As `expecting` does before the purchase, this leaves out single answers.
+        """
+        found = Knowledge(self.domain)
+        found.rows = self.rows
+        if residuals:
+            found.residuals = self.residuals
+            return found
+        found.tables += [table for table in self.tables if table.receipt == receipt]
+        return found if found.tables else None
+
+    @property
+    def public_rows(self) -> int | None:
+        """The number of rows, where it is public."""
+        return None if self.rows is None or self.rows.noise is not None else int(self.rows.value)
+
     def exact(self, block: Block) -> KnownValues | None:
         """Return the values of a block that no row can change: it selects no rows, or counts all of a public number.
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import threading
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import partial
 
 from dodona.answer.view import DrawCounts, count_draws
 from dodona.errors import InvalidRequest
 from dodona.knowledge.knowledge import Knowledge
-from dodona.ledger.entries import Release
+from dodona.ledger.entries import Receipt, Release
 from dodona.ledger.ledger import Ledger
 from dodona.privacy.measurement import Measurement, Noise, ResidualMeasurement, noises_from_text, residuals_from_text
 from dodona.query.canonical import block_digest, block_digests, from_json
@@ -40,7 +41,8 @@ class ReleasedBlocks:
         self._ledger, self._domain = ledger, domain
         self._of = (dataset, version)
         self._blocks: defaultdict[str, list[ReleasedBlock]] = defaultdict(list)
-        self._place: dict[str, int] = {}  # index of the release of each receipt
+        self._place: dict[str, int] = {}  # how many releases there were with that of a receipt
+        self._residuals: set[str] = set()  # receipts that bought residuals
         self._waiting: defaultdict[bool, list[tuple[Block, ReleasedBlock, str | None]]] = defaultdict(list)
         self._expected: dict[str, Measurement | ResidualMeasurement] = {}
         self.seen = 0
@@ -89,11 +91,42 @@ class ReleasedBlocks:
     def follow(self) -> Knowledge:
         """Return the knowledge after reading all releases so far."""
         with self.lock:
-            self._follow()
+            self._read(self._ledger.releases(after=self.seen))
             return self.knowledge
 
-    def _follow(self) -> None:
-        for receipt, release in self._ledger.releases(after=self.seen):
+    def before(self, receipt: str) -> ReleasedBlocks | None:
+        """Return the blocks that were released before a receipt's; None if that one is not known here."""
+        return self._first(self._place[receipt] - 1) if receipt in self._place else None
+
+    def of_bundle(self, receipt: str) -> ReleasedBlocks | None:
+        """Return what a bundle answers from: itself and what was released before it; None if it is no bundle.
+
+        What was released later is left out, so that whoever bought the bundle always gets the same answers.
+        """
+        with self.lock:
+            if receipt not in self._place:
+                return None
+            last = self._place[receipt] == self.seen
+            known = self.knowledge if last else self._first(self._place[receipt]).knowledge
+            knowledge = known.of_bundle(receipt, residuals=receipt in self._residuals)
+            if knowledge is None:
+                return None
+            found = self._first(0)
+            found.begin()
+            found.knowledge, found.lock = knowledge, self.lock
+            return found
+
+    def _first(self, number: int) -> ReleasedBlocks:
+        """Return the blocks of the first releases."""
+        with self.lock:
+            dataset, version = self._of
+            rows = self._rows or partial(getattr, self.knowledge, "public_rows")
+            found = ReleasedBlocks(self._ledger, self._domain, dataset=dataset, version=version, rows=rows)
+            found._read(self._ledger.releases()[:number] if number else ())
+            return found
+
+    def _read(self, releases: Iterable[tuple[Receipt, Release]]) -> None:
+        for receipt, release in releases:
             if (receipt.dataset, receipt.version) == self._of and release.question is not None:
                 self.begin()  # before the release counts as read: reading the table may fail
             self.seen += 1
@@ -106,13 +139,14 @@ class ReleasedBlocks:
                 continue  # a selection, or a question about columns that are no longer declared
             values = tuple(int(value) for value in release.values)
             self._draws = _count_draws(measured, self._draws)
+            self._place[receipt.id] = self.seen
             if isinstance(measured, ResidualMeasurement):
+                self._residuals.add(receipt.id)
                 self.knowledge.learn_residuals(receipt, measured, values)
                 continue
-            self._place[receipt.id] = self.seen
             start, blocks = 0, measured.query.blocks
-            # The purpose of a receipt is the digest of its query, which equals that of its block if there is just one.
-            known = receipt.purpose if len(blocks) == 1 else None
+            # A purpose begins with the digest of its query, which equals that of its block if there is just one.
+            known = receipt.purpose.partition(" ")[0] if len(blocks) == 1 else None
             for block, noise in zip(blocks, measured.noises, strict=True):
                 told = ReleasedBlock(values[start : start + block.values], noise, receipt.id)
                 self._waiting[_counts(block)].append((block, told, known))
