@@ -39,6 +39,7 @@ from dodona.ledger.errors import (
     LedgerBusy,
     LedgerRolledBack,
     ReceiptMismatch,
+    ReceiptReused,
 )
 from dodona.ledger.head import Head
 from dodona.ledger.keeper import Act, Keeper, Write, chain_contains
@@ -206,7 +207,11 @@ class Ledger:
 
         again = self._unrecorded.get(release.receipt) == release
         self._unrecorded[release.receipt] = release
-        self._run_charged(act)
+        try:
+            self._run_charged(act)
+        except (ReceiptMismatch, ReceiptReused):  # refused for good: only what could not be written is kept
+            self._unrecorded.pop(release.receipt, None)
+            raise
         del self._unrecorded[release.receipt]
         self._keeper.let_go(release.receipt)
 
