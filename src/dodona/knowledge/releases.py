@@ -22,11 +22,12 @@ from dodona.trusted.source import SourceFailed
 
 @dataclass(frozen=True, slots=True)
 class ReleasedBlock:
-    """The noisy integers of one block, their noise, and the receipt that bought them."""
+    """The noisy integers of one block, their noise, the receipt that bought them, and its place in that release."""
 
     values: tuple[int, ...]
     noise: Noise
     receipt: str
+    place: int
 
 
 class ReleasedBlocks:
@@ -81,7 +82,7 @@ class ReleasedBlocks:
             same = self._blocks[known or block_digest(block, self._domain)]
             same.append(told)
             if len(same) > 1:
-                same.sort(key=lambda one: self._place[one.receipt])
+                same.sort(key=lambda one: (self._place[one.receipt], one.place))  # a release may have a block twice
 
     def expect(self, receipt: str, measured: Measurement | ResidualMeasurement) -> None:
         """Take a new release, so that it need not be parsed from the ledger."""
@@ -147,8 +148,8 @@ class ReleasedBlocks:
             start, blocks = 0, measured.query.blocks
             # A purpose begins with the digest of its query, which equals that of its block if there is just one.
             known = receipt.purpose.partition(" ")[0] if len(blocks) == 1 else None
-            for block, noise in zip(blocks, measured.noises, strict=True):
-                told = ReleasedBlock(values[start : start + block.values], noise, receipt.id)
+            for place, (block, noise) in enumerate(zip(blocks, measured.noises, strict=True)):
+                told = ReleasedBlock(values[start : start + block.values], noise, receipt.id, place)
                 self._waiting[_counts(block)].append((block, told, known))
                 start += block.values
             self.knowledge.learn(receipt, measured, values)
