@@ -1,5 +1,7 @@
 """A key gives back what it bought: the same numbers for nothing, whatever was released since or is requested now."""
 
+from itertools import product
+
 import pytest
 
 from dodona.curator.curator import Curator
@@ -104,12 +106,17 @@ def test_a_batch_from_a_bundle_answers_the_same_under_its_key():
 @pytest.mark.parametrize("budget", [RENYI, PURE], ids=["residuals", "a table"])
 def test_a_key_is_refused_for_a_question_that_does_not_follow_from_what_it_bought(budget):
     curator = curator_of(budget)
-    others = ["SELECT avg(c) FROM t", "SELECT count(*) FROM t WHERE b < 400 AND a = 'x'", "SELECT sum(c) FROM t"]
+    others = [
+        "SELECT avg(c) FROM t",
+        "SELECT count(*) FROM t WHERE b < 400 AND a = 'x'",
+        "SELECT b, count(*) FROM t GROUP BY b",
+    ]
     for text in others:
         curator.ask(text, epsilon=1)  # free from now on, but not under a key that bought something else
     curator.ask(GROUPS, within=60, key="bundle")
-    curator.ask("SELECT count(*) FROM t WHERE b = 7", epsilon="0.5", key="single")
-    for key in ("bundle", "single"):
-        for text in others:
-            with pytest.raises(KeyReused):
-                curator.ask(text, epsilon="0.1", key=key)
+    curator.ask("SELECT a, count(*) FROM t WHERE b < 300 GROUP BY a", epsilon="0.5", key="table")
+    for key, text in product(("bundle", "table"), others):
+        with pytest.raises(KeyReused):
+            curator.ask(text, epsilon="0.1", key=key)
+    with pytest.raises(KeyReused):
+        curator.ask("SELECT count(*) FROM t WHERE b < 300 AND a = 'x'", within=900, key="table")

@@ -376,7 +376,7 @@ class Ladder:
         missing = _questions(call.missing)
         if missing and receipt.purpose == query_digest(_stack_queries(missing)):
             call.fill(_read_again(release, missing))
-        elif missing:
+        elif missing and " " in receipt.purpose:  # only a bundle has a label: it answers more than one question
             call.fill(self.answers_of_bundle(call.missing, receipt) or [None] * len(missing))
         if call.missing:
             raise KeyReused(key)

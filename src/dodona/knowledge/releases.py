@@ -6,7 +6,6 @@ import threading
 from collections import defaultdict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from functools import partial
 
 from dodona.answer.view import DrawCounts, count_draws
 from dodona.errors import InvalidRequest
@@ -121,7 +120,7 @@ class ReleasedBlocks:
         """Return the blocks of the first releases."""
         with self.lock:
             dataset, version = self._of
-            rows = self._rows or partial(getattr, self.knowledge, "public_rows")
+            rows = self._rows or (lambda: self.knowledge.public_rows)
             found = ReleasedBlocks(self._ledger, self._domain, dataset=dataset, version=version, rows=rows)
             found._read(self._ledger.releases()[:number] if number else ())
             return found
