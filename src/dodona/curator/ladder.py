@@ -322,7 +322,7 @@ class Ladder:
         with self.releases.lock:  # nothing is added to the knowledge meanwhile
             self.releases.follow()
             released = self.releases.of_bundle(receipt.id)
-            derived = [None] if released is None else Lookup(released, self.lookup.size).derive_anyhow(asked)
+            derived = [] if released is None else Lookup(released, self.lookup.size).derive_anyhow(asked)
         found = [one for one in derived if one is not None]
         return found if len(found) == len(asked) else None
 

@@ -293,11 +293,17 @@ class Lookup:
         return [self._derived(one, following) for one in replays]
 
     def derive_anyhow(self, asked: Sequence[Resolved]) -> list[Found | None]:
-        """Return the values of each question if they follow at all, whatever their accuracy."""
+        """Return the values of each question if they follow at all: where they can, as accurately as is requested."""
+        found: list[Found | None] = [None] * len(asked)
+        if all(one.demands is not None for one in asked):
+            found = self.derive([Replay.nothing(one) for one in asked])
+        if None not in found:
+            return found
         relaxed = [one.relaxed() for one in asked]
         if any(one.demands is None for one in relaxed):
-            return [None] * len(relaxed)
-        return self.derive([Replay.nothing(one) for one in relaxed])
+            return found
+        anyhow = self.derive([Replay.nothing(one) for one in relaxed])
+        return [other if one is None else one for one, other in zip(found, anyhow, strict=True)]
 
     def _derived(self, one: Replay, following: Iterator[KnownValues | None]) -> Found | None:
         """Return the values of a question; blocks that are still unknown may be combined from single answers."""

@@ -429,7 +429,9 @@ class Knowledge:
         yield from sorted((one for one in known if one is not None), key=_largest_variance)
 
     def _as_released(self, block: Block, pattern: CountPattern | None) -> Iterator[KnownValues]:
-        """Yield a released table with its columns reordered: its error law is exactly that of one draw."""
+        """Yield a released table with its columns reordered, or number of rows: its error law is that of one draw."""
+        if _counts_all(block) and self.rows is not None and self.rows.noise is not None:
+            yield KnownValues((self.rows.value,), (self.rows.noise,))
         if pattern is None or not pattern.grouped:
             return
         alike = [own for own in self.tables if set(own.classes) == set(pattern.classes)]

@@ -145,11 +145,12 @@ class ReleasedBlocks:
                 self.knowledge.learn_residuals(receipt, measured, values)
                 continue
             start, blocks = 0, measured.query.blocks
-            # A purpose begins with the digest of its query, which equals that of its block if there is just one.
-            known = receipt.purpose.partition(" ")[0] if len(blocks) == 1 else None
+            # The purpose of a receipt is the digest of its query, which equals that of its block if there is just one.
+            known = receipt.purpose if len(blocks) == 1 else None
             for place, (block, noise) in enumerate(zip(blocks, measured.noises, strict=True)):
                 told = ReleasedBlock(values[start : start + block.values], noise, receipt.id, place)
-                self._waiting[_counts(block)].append((block, told, known))
+                if " " not in receipt.purpose:  # what a bundle answers is derived from it, each time
+                    self._waiting[_counts(block)].append((block, told, known))
                 start += block.values
             self.knowledge.learn(receipt, measured, values)
 
