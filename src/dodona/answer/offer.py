@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from dataclasses import dataclass
 from fractions import Fraction
@@ -9,7 +10,7 @@ from html import escape
 
 from dodona.answer.answer import AnswerSource
 from dodona.answer.rows import decimal_places, format_number
-from dodona.errors import printable
+from dodona.errors import printable, printable_json
 from dodona.privacy.budget import Price
 from dodona.query.question import KeyLabel, Question, Total
 
@@ -50,6 +51,10 @@ def _round_half_width(within: float) -> str:
     return format_number(within, max(decimal_places(within), 0))
 
 
+def _finite(number: float | None) -> float | None:
+    return number if number is not None and math.isfinite(number) else None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Offer:
     """A question, the way it would be answered, its price, and the expected accuracy."""
@@ -70,6 +75,25 @@ class Offer:
     def affordable(self) -> bool:
         """Whether it would be answered at this price."""
         return self.price.share <= self.allowed
+
+    def to_json(self) -> str:
+        """Return the offer as JSON text; what cannot be bounded is null."""
+        document = {
+            "question": self.question.text,
+            "price": {"share": str(self.price.share), "epsilon": self.price.epsilon},
+            "source": self.source,
+            "mechanism": self.mechanism,
+            "confidence": self.confidence,
+            "accuracy": [
+                {"column": one.column} | {side: _finite(getattr(one, side)) for side in ("within", "low", "high")}
+                for one in self.accuracy
+            ],
+            "allowed": str(self.allowed),
+            "affordable": self.affordable,
+            "explanation": self.explanation,
+            "about": self.about,
+        }
+        return printable_json(json.dumps(document, ensure_ascii=False, allow_nan=False))
 
     def __str__(self) -> str:
         return "\n".join(self._lines())

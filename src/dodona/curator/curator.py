@@ -8,7 +8,9 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 from fractions import Fraction
+from hashlib import sha256
 from html import escape
 from typing import TYPE_CHECKING, Self
 from weakref import WeakValueDictionary
@@ -16,12 +18,15 @@ from weakref import WeakValueDictionary
 from dodona.answer.answer import Answer
 from dodona.answer.offer import Offer
 from dodona.answer.tolerance import Tolerances
-from dodona.curator.desk import Desk
-from dodona.curator.ladder import OPTIONAL_RUNGS, Ladder, PreparedWorkload
+from dodona.curator.desk import WHOLE_BUDGET, Desk
+from dodona.curator.ladder import OPTIONAL_RUNGS, Ladder, PreparedWorkload, SharedKnowledge
 from dodona.curator.request import Dataset, Request, effective_max_price, make_request
 from dodona.errors import InvalidArgument, InvalidRequest
 from dodona.ledger.book import BudgetState
+from dodona.ledger.errors import KeyReused
+from dodona.ledger.limits import ApprovalRequest
 from dodona.numbers import Exact, format_percent
+from dodona.query.canonical import query_digest
 from dodona.query.query import Query
 from dodona.query.question import Question, question_from_query
 from dodona.schema.schema import Schema
@@ -40,8 +45,18 @@ Progress = Callable[[int, int], None]
 class Curator:
     """Answers questions about one dataset for one analyst. It is a context manager."""
 
-    def __init__(self, dataset: Dataset, *, analyst: str | None = None, rungs: frozenset[str] = OPTIONAL_RUNGS) -> None:
-        """Take an open dataset; nothing is charged. Rungs can be left out to measure what they save."""
+    def __init__(
+        self,
+        dataset: Dataset,
+        *,
+        analyst: str | None = None,
+        rungs: frozenset[str] = OPTIONAL_RUNGS,
+        shared: SharedKnowledge | None = None,
+    ) -> None:
+        """Take an open dataset; nothing is charged. Rungs can be left out to measure what they save.
+
+        Curators of one open dataset may share what was learned: see `for_analyst`.
+        """
         self._dataset = dataset
         if not rungs <= OPTIONAL_RUNGS or ("bundle" in rungs and "derive" not in rungs):
             accepted = f"write some of {', '.join(sorted(OPTIONAL_RUNGS))}; what a bundle answers is derived from it"
@@ -49,7 +64,7 @@ class Curator:
         dataset.ledger.permit(analyst)
         self.desk = Desk(dataset, analyst)
         """Where whatever spends is charged."""
-        self._ladder = Ladder(self.desk, rungs)
+        self._ladder = Ladder(self.desk, rungs, shared=shared)
         self._closed = False
         self._keys: WeakValueDictionary[str, threading.Lock] = WeakValueDictionary()
         self._mutex = threading.Lock()
@@ -71,6 +86,13 @@ class Curator:
 
         self._permit()
         return read_history(self._dataset.ledger, dataset=self._dataset.name)
+
+    def for_analyst(self, analyst: str | None) -> Curator:
+        """Return a curator of the same open dataset for another analyst; what was learned is shared, not read again.
+
+        Both are closed by closing one of them.
+        """
+        return Curator(self._dataset, analyst=analyst, shared=self._ladder.shared)
 
     def describe(self) -> Description:
         """Return the columns, the protected unit, the remaining budget and the defaults; all of it is public."""
@@ -109,9 +131,34 @@ class Curator:
         chosen because of earlier answers. With a key the same question is charged once, even if it is repeated
         after an interruption.
         """
-        asked, request = self.read(question), self._request(within, confidence, epsilon, max_price, fresh=fresh)
+        asked = (self.read(question),)
+        request = self._approved(self._request(within, confidence, epsilon, max_price, fresh=fresh), asked, key)
         with self._held(key):
-            return self._ladder.answers((asked,), request, key)[0]
+            return self._ladder.answers(asked, request, key)[0]
+
+    def ask_if_free(  # noqa: PLR0913  the surface of a question
+        self,
+        question: str | Query,
+        *,
+        within: Tolerances | None = None,
+        confidence: float | None = None,
+        epsilon: Exact | None = None,
+        max_price: Exact | None = None,
+        fresh: bool = False,
+        key: str | None = None,
+    ) -> Answer | None:
+        """Return the answer that `ask` would give for nothing, without reading any data; None if it is not free."""
+        asked, request = self.read(question), self._request(within, confidence, epsilon, max_price, fresh=fresh)
+        found = self._ladder.free_answers((asked,), request, key)
+        return None if found is None else found[0]
+
+    def recall(self, key: str, *, confidence: float | None = None) -> tuple[Answer, ...] | None:
+        """Return again what was bought under a key, one answer for each of its questions; None if nothing was.
+
+        It costs nothing. What was derived for nothing was not bought: ask it again.
+        """
+        request = self._request(None, confidence, None, None)
+        return self._ladder.recalled(key, request, self.read)
 
     def ask_many(  # noqa: PLR0913  the surface of a question
         self,
@@ -138,6 +185,7 @@ class Curator:
                 progress(number + 1, len(once))
         if not asked:
             return ()
+        request = self._approved(request, tuple(asked), key)
         with self._held(key):
             answers = self._ladder.answers(tuple(asked), request, key)
         return answers if len(once) == len(listed) else tuple([answers[place] for place in places])
@@ -158,9 +206,10 @@ class Curator:
         listed = _question_list(workload)
         if not listed:
             raise InvalidRequest("There is nothing to prepare. Write a list of the questions that are coming.")
-        request = self._request(within, confidence, None, max_price)
+        asked = tuple(map(self.read, _deduplicate(listed)[0]))
+        request = self._approved(self._request(within, confidence, None, max_price), asked, key)
         with self._held(key):
-            return self._ladder.prepare(tuple(map(self.read, _deduplicate(listed)[0])), request, key)
+            return self._ladder.prepare(asked, request, key)
 
     def quote(  # noqa: PLR0913  the surface of a question
         self,
@@ -182,6 +231,35 @@ class Curator:
         request = self._request(within, confidence, epsilon, max_price, fresh=fresh)
         once = several if fresh else _deduplicate(several)[0]
         return self._ladder.offer(tuple(map(self.read, once)), request)
+
+    def request_approval(
+        self,
+        question: str | Query | Iterable[str | Query],
+        *,
+        key: str,
+        within: Tolerances | None = None,
+        confidence: float | None = None,
+        epsilon: Exact | None = None,
+    ) -> ApprovalRequest:
+        """Ask the owner to approve a question, or several together, above the owner's limits; nothing is charged.
+
+        Once it is granted, asking under the same key may take the price stated here, and no more. A decision is final.
+        """
+        if self.desk.analyst is None:
+            raise InvalidRequest("A request for approval names its analyst. Open the dataset with analyst=.")
+        several = (question,) if isinstance(question, str | Query) else _question_list(question)
+        asked, ledger = tuple(map(self.read, _deduplicate(several)[0])), self._dataset.ledger
+        offer = self._ladder.offer(asked, self._request(within, confidence, epsilon, WHOLE_BUDGET))
+        known, limit = ledger.approval(key, analyst=self.desk.analyst), ledger.allowance(analyst=self.desk.analyst)
+        if known is None and (limit is None or offer.price.share <= limit.share):
+            raise InvalidRequest("No limit forbids this question, so it needs no approval. Ask it.")
+        return ledger.request_approval(
+            analyst=self.desk.analyst,
+            key=key,
+            question=_digest(asked),
+            share=offer.price.share,
+            text="; ".join(one.text for one in asked if one.text) or "a query",
+        )
 
     def choose(
         self,
@@ -313,8 +391,22 @@ class Curator:
         self._permit()
         return make_request(within, epsilon, confidence, max_price, fresh=fresh, default=self._dataset.default)
 
+    def _approved(self, request: Request, asked: tuple[Question, ...], key: str | None) -> Request:
+        """Return the request with the price that the owner approved for these questions under this key, if any."""
+        found = None if key is None else self._dataset.ledger.approval(key, analyst=self.desk.analyst)
+        if key is None or found is None:
+            return request
+        if found.question != _digest(asked):
+            raise KeyReused(key)
+        return replace(request, max_price=found.share) if found.granted else request
+
     def _most(self, max_price: Exact | None) -> Fraction:
         return effective_max_price(max_price, self._dataset.default)
+
+
+def _digest(asked: tuple[Question, ...]) -> str:
+    """Return a digest of what questions mean, which an approval is bound to."""
+    return sha256("\n".join(query_digest(one.query) for one in asked).encode("ascii")).hexdigest()
 
 
 def _question_list(questions: object) -> tuple[object, ...]:

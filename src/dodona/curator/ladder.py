@@ -7,7 +7,7 @@ last three buy through the desk: the charge is made durable before the data are 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from copy import copy
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
@@ -30,11 +30,11 @@ from dodona.curator.offers import expect_accuracy, explain_price, hint_at_cheape
 from dodona.curator.planner import Planner
 from dodona.curator.predictions import ModelTracker
 from dodona.curator.rent_or_buy import Buyer, PurchaseOrder, RentOrBuyRule
-from dodona.curator.request import Request
-from dodona.errors import InvariantBroken
+from dodona.curator.request import Dataset, Request
+from dodona.errors import InvalidRequest, InvariantBroken
 from dodona.knowledge.releases import ReleasedBlocks
 from dodona.ledger.entries import Receipt, Release
-from dodona.ledger.errors import BudgetExhausted, KeyReused
+from dodona.ledger.errors import AnswerInterrupted, BudgetExhausted, KeyReused
 from dodona.privacy.accuracy import to_failure_probability
 from dodona.privacy.budget import FREE, Price
 from dodona.privacy.conversion import standalone_epsilon
@@ -185,24 +185,36 @@ OPTIONAL_RUNGS = frozenset(rung.__name__ for rung in RUNGS[:-1])
 _FREE_RUNGS = (replay, derive)
 
 
-class Ladder:
-    """The rungs of one dataset for one analyst."""
+class SharedKnowledge:
+    """What was learned about one open dataset, and how it is used: the same for all of its analysts."""
 
-    def __init__(self, desk: Desk, rungs: frozenset[str] = OPTIONAL_RUNGS) -> None:
-        """Take the desk of an open dataset."""
-        self.desk = desk
-        self.rungs = tuple(rung for rung in RUNGS if rung is measure or rung.__name__ in rungs)
-        dataset = self._dataset = desk.dataset
+    def __init__(self, dataset: Dataset) -> None:
+        """Take an open dataset; releases are read when the first question is asked."""
         ledger, schema = dataset.ledger, dataset.schema
-        self.budget = ledger.budget
-        self.planner = Planner(schema.unit, self.budget.delta, ledger.share)
+        self.planner = Planner(schema.unit, ledger.budget.delta, ledger.share)
         version, rows = dataset.source.version, partial(read_public_rows, dataset.source, schema.domain, schema.unit)
         self.releases = ReleasedBlocks(ledger, schema.domain, dataset=dataset.name, version=version, rows=rows)
         self.lookup = Lookup(self.releases, schema.unit.size)
         rule = RentOrBuyRule(schema.domain, schema.unit, self.releases.knowledge)
         self.buyer = Buyer(self.planner, rule, ledger.shares, ledger.share)
-        tracker = ModelTracker(self.releases, schema.unit.size)
-        self.confirmer, self._beyond = Confirmer(desk, tracker), BeyondBudget(tracker)
+        self.tracker = ModelTracker(self.releases, schema.unit.size)
+
+
+class Ladder:
+    """The rungs of one dataset for one analyst."""
+
+    def __init__(
+        self, desk: Desk, rungs: frozenset[str] = OPTIONAL_RUNGS, *, shared: SharedKnowledge | None = None
+    ) -> None:
+        """Take the desk of an open dataset, and what was learned about it where other analysts ask it too."""
+        self.desk = desk
+        self.rungs = tuple(rung for rung in RUNGS if rung is measure or rung.__name__ in rungs)
+        self._dataset = desk.dataset
+        self.budget = desk.dataset.ledger.budget
+        self.shared = SharedKnowledge(desk.dataset) if shared is None else shared
+        self.planner, self.releases = self.shared.planner, self.shared.releases
+        self.lookup, self.buyer = self.shared.lookup, self.shared.buyer
+        self.confirmer, self._beyond = Confirmer(desk, self.shared.tracker), BeyondBudget(self.shared.tracker)
 
     def answers(self, asked: tuple[Question, ...], request: Request, key: str | None) -> tuple[Answer, ...]:
         """Return the answers to questions by the cheapest way that is accurate enough; one charge, or none."""
@@ -217,6 +229,22 @@ class Ladder:
         charged = any(one.price.share > 0 for one in found)
         with mark_errors_charged() if charged else nullcontext():
             return self._answered(_spread(found, asked, places), request)
+
+    def free_answers(self, asked: tuple[Question, ...], request: Request, key: str | None) -> tuple[Answer, ...] | None:
+        """Return the answers to questions if all of them are free; otherwise None. No data are read.
+
+        What is being measured under the key right now is not waited for.
+        """
+        distinct, places = distinct_questions(asked, request)
+        found: list[Found] | None = None
+        if key is not None and self._dataset.ledger.receipt(key, analyst=self.desk.analyst) is not None:
+            with suppress(AnswerInterrupted):
+                found = self._recall(distinct, request, key, wait=False)
+        else:
+            call = self._resolve(distinct, request, None)
+            self.climb_free(call)
+            found = None if call.missing else [one for one in call.found if one is not None]
+        return None if found is None else self._answered(_spread(found, asked, places), request)
 
     def prepare(self, asked: tuple[Question, ...], request: Request, key: str | None) -> PreparedWorkload:
         """Buy the cheapest measurement that answers all questions; those that already follow cost nothing."""
@@ -248,7 +276,7 @@ class Ladder:
             mechanism=order.described if order is not None else "earlier releases",
             accuracy=tuple(expect_accuracy(self, call, order)),
             confidence=request.confidence,
-            allowed=min(left, request.max_price),
+            allowed=self.desk.allowed(request.max_price),
             explanation=" ".join(words),
             about=self._dataset.about,
         )
@@ -307,7 +335,7 @@ class Ladder:
             return
         if refused.best is not None:
             raise refused
-        best = self.affordable(call, self.desk.allowed(call.request.max_price))
+        best = self.affordable(call, self.desk.allowed(call.request.max_price, call.key))
         words = None if best is None else best.words
         raise BudgetExhausted(
             asked=refused.asked, left=refused.left, of=refused.of, best=words, why=refused.why
@@ -333,7 +361,7 @@ class Ladder:
             return self.buyer.alone(_questions(missing), request)
         if len(missing) > 1:
             return self._plan_together(call)
-        ledger, left = self._dataset.ledger, self.desk.allowed(request.max_price)
+        ledger, left = self._dataset.ledger, self.desk.allowed(request.max_price, call.key)
         receipt = None if call.key is None else ledger.receipt(call.key, analyst=self.desk.analyst)
         if receipt is not None:  # charged but not measured: it fits, as it did then
             left += ledger.share(receipt.event)
@@ -364,9 +392,11 @@ class Ladder:
             self.releases.expect(bought.receipt.id, order.measurement)
         return bought
 
-    def _recall(self, asked: tuple[Question, ...], request: Request, key: str) -> list[Found] | None:
+    def _recall(
+        self, asked: tuple[Question, ...], request: Request, key: str, *, wait: bool = True
+    ) -> list[Found] | None:
         """Return what was bought under a key; None if there is nothing, or it is not yet measured."""
-        recalled = self.desk.recall(key)
+        recalled = self.desk.recall(key, wait=wait)
         if recalled is None:
             return None
         receipt, release = recalled
@@ -394,6 +424,25 @@ class Ladder:
             earlier.releases, earlier.lookup = released, Lookup(released, self.lookup.size)
             earlier.climb_free(call)
         return call
+
+    def recalled(self, key: str, request: Request, read: Callable[[str], Question]) -> tuple[Answer, ...] | None:
+        """Return what was bought under a key, for the questions as they were written; None if nothing was."""
+        recalled = self.desk.recall(key, wait=False)
+        if recalled is None:
+            return None
+        receipt, release = recalled
+        asked = _written_questions(release, receipt, read)
+        if asked is None:  # a bundle, bought for one question: it follows from the bundle
+            with suppress(InvalidRequest):
+                call = self._resolve((read(release.text or ""),), request, None)
+                found = self.answers_of_bundle(call.asked, receipt)
+                if found is not None:
+                    again = [replace(one, source="replayed", receipt=receipt.id) for one in found]
+                    return self._answered(again, request)
+            raise InvalidRequest(
+                "What was bought under this key is not an answer to questions that can be shown again."
+            )
+        return self._answered(_read_again(release, asked), request)
 
     def _answered(self, found: Sequence[Found], request: Request) -> tuple[Answer, ...]:
         dataset, draws, head = self._dataset, self.releases.draws, self._dataset.ledger.head
@@ -438,6 +487,19 @@ def _questions(asked: Sequence[Resolved]) -> tuple[Question, ...]:
 def _read_again(release: Release, asked: Sequence[Question]) -> list[Found]:
     """Return a release that was bought before, by question."""
     return [replace(found, source="replayed", reused=True) for found in read_release(release, asked, FREE)]
+
+
+def _written_questions(
+    release: Release, receipt: Receipt, read: Callable[[str], Question]
+) -> tuple[Question, ...] | None:
+    """Return the questions of a release from their text, if they are exactly what was measured; else None."""
+    text = release.text or ""
+    for texts in ((text,), text.split("; ")):
+        with suppress(InvalidRequest):
+            asked = tuple([read(one) for one in texts])
+            if query_digest(_stack_queries(asked)) == receipt.purpose:
+                return asked
+    return None
 
 
 def _spread(found: Sequence[Found], asked: Sequence[Question], places: Sequence[int]) -> list[Found]:

@@ -45,6 +45,7 @@ class ReleasedBlocks:
         self._residuals: set[str] = set()  # receipts that bought residuals
         self._waiting: defaultdict[bool, list[tuple[Block, ReleasedBlock, str | None]]] = defaultdict(list)
         self._expected: dict[str, Measurement | ResidualMeasurement] = {}
+        self._read: set[str] = set()
         self.seen = 0
         """How many releases of the ledger were read."""
         self._draws = DrawCounts()
@@ -86,12 +87,13 @@ class ReleasedBlocks:
     def expect(self, receipt: str, measured: Measurement | ResidualMeasurement) -> None:
         """Take a new release, so that it need not be parsed from the ledger."""
         with self.lock:
-            self._expected[receipt] = measured
+            if receipt not in self._read:  # another thread may have read it back meanwhile
+                self._expected[receipt] = measured
 
     def follow(self) -> Knowledge:
         """Return the knowledge after reading all releases so far."""
         with self.lock:
-            self._read(self._ledger.releases(after=self.seen))
+            self._learn(self._ledger.releases(after=self.seen))
             return self.knowledge
 
     def before(self, receipt: str) -> ReleasedBlocks | None:
@@ -122,14 +124,15 @@ class ReleasedBlocks:
             dataset, version = self._of
             rows = self._rows or (lambda: self.knowledge.public_rows)
             found = ReleasedBlocks(self._ledger, self._domain, dataset=dataset, version=version, rows=rows)
-            found._read(self._ledger.releases()[:number] if number else ())
+            found._learn(self._ledger.releases()[:number] if number else ())
             return found
 
-    def _read(self, releases: Iterable[tuple[Receipt, Release]]) -> None:
+    def _learn(self, releases: Iterable[tuple[Receipt, Release]]) -> None:
         for receipt, release in releases:
             if (receipt.dataset, receipt.version) == self._of and release.question is not None:
                 self.begin()  # before the release counts as read: reading the table may fail
             self.seen += 1
+            self._read.add(receipt.id)
             measured = self._expected.pop(receipt.id, None)
             if (receipt.dataset, receipt.version) != self._of or release.question is None:
                 continue

@@ -1,6 +1,6 @@
-"""The only source of randomness: an AES-256-CTR keystream keyed by the operating system.
+"""The only source of noise: an AES-256-CTR keystream keyed by the operating system.
 
-All of Dodona's random draws come from here. A failed or short fill raises; it never yields zeros.
+All random draws of answers come from here. A failed or short fill raises; it never yields zeros.
 """
 
 from __future__ import annotations

@@ -1,0 +1,1 @@
+"""The client of a server: the same calls as a curator, over HTTP."""
