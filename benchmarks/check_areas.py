@@ -8,7 +8,7 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from benchmarks import accounting, asking, clock, grouping, noise, peer, releases, table, weights
+from benchmarks import accounting, asking, clock, grouping, noise, peer, releases, server, table, weights
 from benchmarks.streams.baselines import Baselines
 from benchmarks.streams.catalogue import STREAMS
 from benchmarks.streams.ladder import Way, climbed, source_of
@@ -137,6 +137,18 @@ def _quotes(folder: Path) -> Figures:
     return {"large_quote_ms": clock.standard_ms(seconds), "large_quote_mb": megabytes}
 
 
+def _server(_: Path) -> Figures:
+    """What answers over HTTP take of the processor, in all processes of a server; and what races lose of a budget."""
+    load = server.Load(free=1_500, charged=400, rounds=1, starts=1)
+    found = server.measure(lambda _: None, load, ("free", "charged", "races", "start"))
+    return {
+        "server_free_ms": clock.standard_ms(found["free_cpu_ms"] / 1e3),
+        "server_charged_ms": clock.standard_ms(found["charged_cpu_ms"] / 1e3),
+        "server_start_ms": clock.standard_ms(found["start_processor_s"]),
+        "server_faults": found["overspend"] + found["lost"] + found["double_charges"] + found["race_faults"],
+    }
+
+
 AREAS: dict[str, Callable[[Path], Figures]] = {
     "noise": _noise,
     "accounting": _accounting,
@@ -145,5 +157,6 @@ AREAS: dict[str, Callable[[Path], Figures]] = {
     "streams": _streams,
     "releases": _releases,
     "quotes": _quotes,
+    "server": _server,
     "sql": _sql,
 }

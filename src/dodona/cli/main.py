@@ -17,6 +17,7 @@ COMMANDS = {
     "check": "dodona.cli.owner:check",
     "confirm": "dodona.cli.owner:confirm",
     "keep": "dodona.cli.owner:keep",
+    "serve": "dodona.cli.serve:serve",
     "account": "dodona.cli.accounts:app",
     "backup": "dodona.cli.owner:backup",
     "restore": "dodona.cli.owner:restore",
