@@ -5,7 +5,7 @@ import json
 from collections.abc import Awaitable, Callable
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from dodona.errors import InvalidRequest
@@ -95,7 +95,15 @@ def test_bodies_may_be_nested_to_the_limit_and_no_deeper(depth):
         checked(b"[" * (depth + 1) + b"]" * (depth + 1), depth=depth)
 
 
-@given(st.recursive(st.text() | st.integers(), lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner)))
+VALUES = st.recursive(
+    st.text(max_size=20) | st.integers(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=12,
+)
+
+
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])  # the machine may be busy
+@given(VALUES)
 def test_depth_is_that_of_the_value_whatever_its_texts_hold(value):
     def depth(one: object) -> int:
         inner = one.values() if isinstance(one, dict) else one if isinstance(one, list) else ()
@@ -108,6 +116,7 @@ def test_depth_is_that_of_the_value_whatever_its_texts_hold(value):
             checked(body, depth=depth(value) - 1)
 
 
+@settings(deadline=None)
 @given(st.binary(max_size=200).map(lambda noise: b'"[{\\' + noise), st.integers(1, 5))
 def test_no_body_confuses_the_check(body, depth):
     try:
