@@ -17,6 +17,7 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from http import HTTPStatus
 from ipaddress import ip_address
 from pathlib import Path
@@ -220,7 +221,7 @@ class _Part:
             stderr=self.log,
             pass_fds=self.fds,
             start_new_session=True,  # an interrupt from the keyboard is the supervisor's to hand on
-            preexec_fn=_end_with_parent,
+            preexec_fn=partial(_end_with_parent, os.getpid()),
             **rights,
         )
         return self.process
@@ -242,10 +243,12 @@ _SET_PARENT_DEATH_SIGNAL = 1  # of prctl
 _LIBC = ctypes.CDLL(None)
 
 
-def _end_with_parent() -> None:
+def _end_with_parent(parent: int) -> None:
     """Ask the system to end a part whose supervisor was killed: nobody would stop or restart it otherwise."""
     if sys.platform == "linux":
         _LIBC.prctl(_SET_PARENT_DEATH_SIGNAL, int(signal.SIGTERM))
+    if os.getppid() != parent:  # it was killed before the system was asked
+        os._exit(1)
 
 
 class Supervisor:
