@@ -3,6 +3,7 @@
 import asyncio
 import json
 from collections.abc import Awaitable, Callable
+from contextlib import redirect_stderr
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -142,6 +143,30 @@ def test_no_body_confuses_the_check(body, depth):
 )
 def test_the_media_type_is_the_one_that_the_client_likes_best(accept, kind):
     assert negotiate(accept, ("application/json", "text/csv")) == kind
+
+
+class Full:
+    """A stream on a disk that is full."""
+
+    def write(self, _: str) -> None:
+        raise OSError(28, "No space left on device")
+
+
+def test_a_log_that_cannot_be_written_keeps_nobody_from_an_answer():
+    with redirect_stderr(Full()):  # type: ignore[type-var]
+        start, _ = play(fails)
+    assert start["status"] == 500
+
+
+def test_a_connection_whose_body_was_not_read_is_closed():
+    async def turns_away(*_: object) -> None:
+        raise AssertionError
+
+    start, _ = play(turns_away, b"x" * 2_000_000, content_length="2000000")
+    assert start["status"] == 413
+    assert (b"connection", b"close") in start["headers"]
+    start, _ = play(fails, b"{}", content_length="2", content_type="application/json")
+    assert (b"connection", b"close") not in start["headers"]
 
 
 def test_libraries_log_without_their_arguments(capsys):
