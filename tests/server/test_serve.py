@@ -251,9 +251,9 @@ def is_ready(address: str) -> bool:
 
 
 def test_each_part_runs_alone_for_a_service_manager(folder):
-    places, operations = StateFolder(folder / ".dodona"), free_port()
-    ports = ("--port", str(free_port()), "--operations-port", str(operations))
-    command = [sys.executable, "-m", "dodona.cli", "serve", str(folder), *ports, "--share-group", "--only"]
+    places, port, operations = StateFolder(folder / ".dodona"), free_port(), free_port()
+    options = ("--port", str(port), "--operations-port", str(operations), "--share-group", "--behind-proxy")
+    command = [sys.executable, "-m", "dodona.cli", "serve", str(folder), *options, "--only"]
     quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
     core = subprocess.Popen([*command, "core"], **quiet)  # type: ignore[call-overload]
     started = [core]
@@ -266,6 +266,10 @@ def test_each_part_runs_alone_for_a_service_manager(folder):
             assert stat.S_IMODE(path.parent.stat().st_mode) == 0o710
         assert stat.S_IMODE(places.core.stat().st_mode) == 0o700
         assert stat.S_IMODE(places.accounts.stat().st_mode) == 0o660
+        plain = httpx.get(f"http://127.0.0.1:{port}/")
+        proxied = httpx.get(f"http://127.0.0.1:{port}/", headers={"X-Forwarded-Proto": "https"})
+        assert "strict-transport-security" not in plain.headers
+        assert "strict-transport-security" in proxied.headers  # the proxy said that it ended TLS
     finally:
         for process in started:
             process.terminate()
