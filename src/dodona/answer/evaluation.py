@@ -201,7 +201,7 @@ def _population_quantile(quantile: asked.Quantile, measured: MeasuredValues, fai
         last[here] = tree.walk.cuts[-1] - 1 if high >= _GRID else most[here]
     point = evaluate(quantile, measured, failing).value
     found = codes_to_units(quantile, measured, Band(first, first, last))
-    return Band(np.clip(point, found.low, found.high), found.low, found.high)
+    return Band(point, found.low, found.high)
 
 
 def _hoeffding_error(rows: Doubles, failing: float) -> Doubles:

@@ -120,12 +120,14 @@ def _boundary_paths(levels: tuple[Partition, ...]) -> BoundaryPaths:
 def quantile_band(quantile: Quantile, measured: MeasuredValues, failing: float) -> Band:
     """Return quantiles as codes of the column, with the hull of all codes that two one-sided tests do not reject.
 
+    The quantile itself does not depend on the confidence; the interval is extended to it.
+
     Theorem: quantile-interval
     """
     tree = histogram_tree(quantile, measured)
     level = float(quantile.level)
     first, last = quantile_code_range(tree, low=level, high=level, failing=failing)
-    return Band(np.clip(_crossing(tree, level), first, last), first, last)
+    return Band(_crossing(tree, level), first, last)
 
 
 def quantile_code_range(tree: HistogramTree, *, low: float, high: float, failing: float) -> tuple[Doubles, Doubles]:

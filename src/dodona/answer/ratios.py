@@ -80,7 +80,8 @@ def can_invert(noises: Sequence[Noise]) -> bool:
 def bounded_ratio_band(ratio: Ratio, *, lower: float, upper: float, failing: float) -> Band:
     """Return ratios with known public bounds, with valid intervals within these.
 
-    If the denominator is not clearly above its noise, the interval is the whole public range.
+    If the denominator is not clearly above its noise, the interval is the whole public range. The ratio itself does not
+    depend on the confidence: it is that of the noisy values, or the middle of the range if no rows are counted.
 
     Theorem: honest-ratio
     """
@@ -96,8 +97,8 @@ def bounded_ratio_band(ratio: Ratio, *, lower: float, upper: float, failing: flo
         low_edge, high_edge = _edges(ratio, ends, (low_from, high_from), failing)
         low = np.where(first | ~known, lower, low_edge)
         high = np.where(last | ~known, upper, high_edge)
-        guess = np.where((ratio.below > 0) & np.isfinite(point), point, (low + high) / 2)
-    return Band(np.clip(guess, low, high), low, high)
+        guess = np.where((ratio.below > 0) & np.isfinite(point), np.clip(point, lower, upper), (lower + upper) / 2)
+    return Band(guess, low, high)
 
 
 def ratio_band(ratio: Ratio, *, failing: float) -> Band:
@@ -269,6 +270,8 @@ def block_ratio(measured: MeasuredValues, above: int, below: int) -> Ratio:
 def variance_band(variation: Variation, measured: MeasuredValues, failing: float) -> Band:
     """Return variances or standard deviations: the range given by the two sums and the row count within their noise.
 
+    The value itself does not depend on the confidence: it is that of the noisy sums, as far as their mean allows it.
+
     Theorem: honest-spread
     """
     mean = variation.mean
@@ -277,7 +280,7 @@ def variance_band(variation: Variation, measured: MeasuredValues, failing: float
     rows, total, squares = (_sum_interval(measured, block, failing) for block in blocks)
     few, many = np.maximum(rows.low, 1.0), np.maximum(rows.high, 1.0)
     first = Band(
-        apply_operator("/", total.value, np.maximum(rows.value, 1.0)),
+        np.clip(total.value / np.maximum(rows.value, 1.0), low, high),
         np.clip(np.where(total.low < 0, total.low / few, total.low / many), low, high),
         np.clip(np.where(total.high > 0, total.high / few, total.high / many), low, high),
     )
@@ -288,16 +291,16 @@ def variance_band(variation: Variation, measured: MeasuredValues, failing: float
     with np.errstate(all="ignore"):
         peak = np.where(nearest > 0, most / (2 * nearest**2), np.inf)
     best = np.clip(peak, 1 / many, 1 / few)
-    top = np.clip(most * best - (nearest * best) ** 2, 0.0, _largest_variance(first, low, high))
+    top = np.clip(most * best - (nearest * best) ** 2, 0.0, _largest_variance(first.low, first.high, low, high))
     bottom = np.minimum(*(least * end - (farthest * end) ** 2 for end in (1 / few, 1 / many)))
     bottom = np.minimum(np.maximum(bottom, 0.0), top)
     point = squares.value / np.maximum(rows.value, 1.0) - first.value**2
+    point = np.clip(point, 0.0, _largest_variance(first.value, first.value, low, high))
     if variation.spread in _SAMPLE:
         few, many, likely = (np.maximum(count, 2.0) for count in (few, many, rows.value))
         bottom, point, top = bottom * many / (many - 1), point * likely / (likely - 1), top * few / (few - 1)
-        top = np.minimum(top, (high - low) ** 2 / 2)
+        top, point = (np.minimum(end, (high - low) ** 2 / 2) for end in (top, point))
     bottom = np.minimum(bottom, top)
-    point = np.clip(point, bottom, top)
     if variation.spread in _DEVIATION:
         bottom, point, top = np.sqrt(bottom), np.sqrt(point), np.sqrt(top)
     return Band(point, bottom, top)
@@ -311,8 +314,8 @@ def _sum_interval(measured: MeasuredValues, block: int, failing: float) -> Band:
     return Band(value, value - within, value + within)
 
 
-def _largest_variance(mean: Band, low: float, high: float) -> Doubles:
-    """Return the largest variance of values between the bounds with this mean: (high - m)(m - low)."""
-    best = np.clip((low + high) / 2, mean.low, mean.high)
+def _largest_variance(least: Doubles, most: Doubles, low: float, high: float) -> Doubles:
+    """Return the largest variance of values between the bounds whose mean m is in a range: (high - m)(m - low)."""
+    best = np.clip((low + high) / 2, least, most)
     found: Doubles = (high - best) * (best - low)
     return found

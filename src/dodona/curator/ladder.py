@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext, suppress
+from copy import copy
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import partial
@@ -162,10 +163,9 @@ def bundle(ladder: Ladder, call: Call) -> None:
     if bought is None:
         return
     with mark_errors_charged():
-        ladder.releases.follow()
-        missing = call.missing
-        learned = ladder.lookup.derive([Replay.nothing(one) for one in missing])  # a bundle is bought for counts alone
-        answers = [ladder.answer_of_bundle(one, known) for one, known in zip(missing, learned, strict=True)]
+        answers = ladder.answers_of_bundle(call.missing, bought.receipt)
+        if answers is None:
+            raise InvariantBroken("What was bought does not answer the question.", charged=True)
     call.fill([one.bought(bought.receipt.id, bought.price, reused=reused) for one in answers])
 
 
@@ -246,7 +246,7 @@ class Ladder:
                 found = self._recall(distinct, request, key, wait=False)
         else:
             call = self._resolve(distinct, request, None)
-            self._climb_free(call)
+            self.climb_free(call)
             found = None if call.missing else [one for one in call.found if one is not None]
         return None if found is None else self._answered(_spread(found, asked, places), request)
 
@@ -254,7 +254,7 @@ class Ladder:
         """Buy the cheapest measurement that answers all questions; those that already follow cost nothing."""
         call = self._resolve(distinct_questions(asked, request)[0], request, key)
         while True:
-            self._climb_free(call)
+            self.climb_free(call)
             if not call.missing:
                 nothing = "nothing: all of it follows from earlier releases"
                 return PreparedWorkload(questions=len(asked), price=FREE, bought=nothing)
@@ -267,7 +267,7 @@ class Ladder:
     def offer(self, asked: tuple[Question, ...], request: Request) -> Offer:
         """Return the price of questions; nothing is spent."""
         call = self._resolve(distinct_questions(asked, request)[0], request, None)
-        self._climb_free(call)
+        self.climb_free(call)
         left = self._dataset.ledger.left(analyst=self.desk.analyst)
         order = self.plan_order(call) if call.missing else None
         price = FREE if order is None else self._price(order)
@@ -323,7 +323,8 @@ class Ladder:
         if call.epoch is not FREE:
             call.found = [one and replace(one, price=one.price.plus(call.epoch)) for one in call.found]
 
-    def _climb_free(self, call: Call) -> None:
+    def climb_free(self, call: Call) -> None:
+        """Answer those questions of a call that are free."""
         for rung in _FREE_RUNGS:
             if rung in self.rungs and call.missing:
                 rung(self, call)
@@ -344,16 +345,18 @@ class Ladder:
             asked=refused.asked, left=refused.left, of=refused.of, best=words, why=refused.why
         ) from None
 
-    def answer_of_bundle(self, asked: Resolved, known: Found | None) -> Found:
-        """Return the answer that a bundle gives to a question it was bought for, whatever its accuracy.
+    def answers_of_bundle(self, asked: Sequence[Resolved], receipt: Receipt) -> list[Found] | None:
+        """Return the answers that a bundle gives, whatever accuracy is requested; None if they do not follow from it.
 
-        Its accuracy was verified before the charge. Only releases of others in the meantime can change it, by rounding;
-        then the answer states the interval that it has.
+        Their accuracy was verified before the charge. They depend on the bundle and on what was released before it, so
+        they are the same whenever they are fetched.
         """
-        found = self.lookup.derive_anyhow(asked) if known is None else known
-        if found is None:
-            raise InvariantBroken("What was bought does not answer the question.", charged=True)
-        return found
+        with self.releases.lock:  # nothing is added to the knowledge meanwhile
+            self.releases.follow()
+            released = self.releases.of_bundle(receipt.id)
+            derived = [] if released is None else Lookup(released, self.lookup.size).derive_anyhow(asked)
+        found = [one for one in derived if one is not None]
+        return found if len(found) == len(asked) else None
 
     def plan_order(self, call: Call) -> PurchaseOrder:
         """Return what to measure for the unanswered questions: a bundle, or the answers themselves."""
@@ -405,15 +408,29 @@ class Ladder:
             return None
         receipt, release = recalled
         if receipt.purpose == query_digest(_stack_queries(asked)):
-            return [
-                replace(found, source="replayed", price=FREE, reused=True)
-                for found in read_release(release, asked, FREE)
-            ]
-        call = self._resolve(asked, request, None)
-        self._climb_free(call)
+            return _read_again(release, asked)
+        call = self._answer_as_before(asked, request, receipt)
+        missing = _questions(call.missing)
+        if missing and receipt.purpose == query_digest(_stack_queries(missing)):
+            call.fill(_read_again(release, missing))
+        elif missing and " " in receipt.purpose:  # only a bundle has a label: it answers more than one question
+            call.fill(self.answers_of_bundle(call.missing, receipt) or [None] * len(missing))
         if call.missing:
             raise KeyReused(key)
         return [one for one in call.found if one is not None]
+
+    def _answer_as_before(self, asked: tuple[Question, ...], request: Request, receipt: Receipt) -> Call:
+        """Return a call with those of several questions answered that were free before a purchase.
+
+        Of a single question nothing was free, or nothing would have been bought.
+        """
+        call = self._resolve(asked, request, None)
+        released = self.releases.before(receipt.id) if len(asked) > 1 else None
+        if released is not None:
+            earlier = copy(self)
+            earlier.releases, earlier.lookup = released, Lookup(released, self.lookup.size)
+            earlier.climb_free(call)
+        return call
 
     def recalled(self, key: str, request: Request, read: Callable[[str], Question]) -> tuple[Answer, ...] | None:
         """Return what was bought under a key, for the questions as they were written; None if nothing was."""
@@ -425,16 +442,14 @@ class Ladder:
         if asked is None:  # a bundle, bought for one question: it follows from the bundle
             with suppress(InvalidRequest):
                 call = self._resolve((read(release.text or ""),), request, None)
-                found = self.lookup.derive_anyhow(call.asked[0])
+                found = self.answers_of_bundle(call.asked, receipt)
                 if found is not None:
-                    return self._answered([replace(found, source="replayed", receipt=receipt.id)], request)
+                    again = [replace(one, source="replayed", receipt=receipt.id) for one in found]
+                    return self._answered(again, request)
             raise InvalidRequest(
                 "What was bought under this key is not an answer to questions that can be shown again."
             )
-        found_again = [
-            replace(found, source="replayed", price=FREE, reused=True) for found in read_release(release, asked, FREE)
-        ]
-        return self._answered(found_again, request)
+        return self._answered(_read_again(release, asked), request)
 
     def _answered(self, found: Sequence[Found], request: Request, head: str | None = None) -> tuple[Answer, ...]:
         """Return the answers, as of a head of the ledger; without one, as of now."""
@@ -475,6 +490,11 @@ class Ladder:
 
 def _questions(asked: Sequence[Resolved]) -> tuple[Question, ...]:
     return tuple([one.question for one in asked])
+
+
+def _read_again(release: Release, asked: Sequence[Question]) -> list[Found]:
+    """Return a release that was bought before, by question."""
+    return [replace(found, source="replayed", reused=True) for found in read_release(release, asked, FREE)]
 
 
 def _written_questions(

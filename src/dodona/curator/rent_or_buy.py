@@ -99,9 +99,9 @@ class Bundle:
 
     def measurement(self, domain: Domain) -> Measurement | ResidualMeasurement:
         """Return the measurement to make."""
-        return (
-            self.plan if isinstance(self.plan, Measurement) else ResidualMeasurement(domain, self.plan, self.level.name)
-        )
+        if isinstance(self.plan, Measurement):
+            return replace(self.plan, label=self.level.name)
+        return ResidualMeasurement(domain, self.plan, self.level.name)
 
 
 _MOST_TABLES = 256

@@ -328,6 +328,24 @@ class Knowledge:
                     found._count_rows(0, noise)
         return found
 
+    def of_bundle(self, receipt: str, *, residuals: bool) -> Knowledge | None:
+        """Return what the bundle of a receipt answers from: residuals, or its table; None if it bought no table.
+
+        As `expecting` does before the purchase, this leaves out single answers.
+        """
+        found = Knowledge(self.domain)
+        found.rows = self.rows
+        if residuals:
+            found.residuals = self.residuals
+            return found
+        found.tables += [table for table in self.tables if table.receipt == receipt]
+        return found if found.tables else None
+
+    @property
+    def public_rows(self) -> int | None:
+        """The number of rows, where it is public."""
+        return None if self.rows is None or self.rows.noise is not None else int(self.rows.value)
+
     def exact(self, block: Block) -> KnownValues | None:
         """Return the values of a block that no row can change: it selects no rows, or counts all of a public number.
 
@@ -371,7 +389,9 @@ class Knowledge:
         yield from sorted((one for one in known if one is not None), key=_largest_variance)
 
     def _as_released(self, block: Block, pattern: CountPattern | None) -> Iterator[KnownValues]:
-        """Yield a released table with its columns reordered: its error law is exactly that of one draw."""
+        """Yield a released table with its columns reordered, or number of rows: its error law is that of one draw."""
+        if _counts_all(block) and self.rows is not None and self.rows.noise is not None:
+            yield KnownValues((self.rows.value,), (self.rows.noise,))
         if pattern is None or not pattern.grouped:
             return
         alike = [own for own in self.tables if set(own.classes) == set(pattern.classes)]

@@ -27,11 +27,12 @@ from dodona.trusted.source import SourceFailed
 
 @dataclass(frozen=True, slots=True)
 class ReleasedBlock:
-    """The noisy integers of one block, their noise, and the receipt that bought them."""
+    """The noisy integers of one block, their noise, the receipt that bought them, and its place in that release."""
 
     values: tuple[int, ...]
     noise: Noise
     receipt: str
+    place: int
 
 
 class ReleasedBlocks:
@@ -55,7 +56,8 @@ class ReleasedBlocks:
         self._ledger, self._domain = ledger, domain
         self._of = (dataset, version)
         self._blocks: defaultdict[str, list[ReleasedBlock]] = defaultdict(list)
-        self._place: dict[str, int] = {}  # index of the release of each receipt
+        self._place: dict[str, int] = {}  # how many releases there were with that of a receipt
+        self._residuals: set[str] = set()  # receipts that bought residuals
         self._waiting: defaultdict[bool, list[tuple[Block, ReleasedBlock, str | None]]] = defaultdict(list)
         self._expected: dict[str, Measurement | ResidualMeasurement] = {}
         self._unlearned: deque[tuple[Receipt, Measurement | ResidualMeasurement, tuple[int, ...]]] = deque()
@@ -99,7 +101,7 @@ class ReleasedBlocks:
             same = self._blocks[known or block_digest(block, self._domain)]
             same.append(told)
             if len(same) > 1:
-                same.sort(key=lambda one: self._place[one.receipt])
+                same.sort(key=lambda one: (self._place[one.receipt], one.place))  # a release may have a block twice
 
     def expect(self, receipt: str, measured: Measurement | ResidualMeasurement) -> None:
         """Take a new release, so that it need not be parsed from the ledger."""
@@ -123,6 +125,38 @@ class ReleasedBlocks:
                 self._read(receipt, release)
             return self.knowledge
 
+    def before(self, receipt: str) -> ReleasedBlocks | None:
+        """Return the blocks that were released before a receipt's; None if that one is not known here."""
+        return self._first(self._place[receipt] - 1) if receipt in self._place else None
+
+    def of_bundle(self, receipt: str) -> ReleasedBlocks | None:
+        """Return what a bundle answers from: itself and what was released before it; None if it is no bundle.
+
+        What was released later is left out, so that whoever bought the bundle always gets the same answers.
+        """
+        with self.lock:
+            if receipt not in self._place:
+                return None
+            last = self._place[receipt] == self.seen
+            known = self.knowledge if last else self._first(self._place[receipt]).knowledge
+            knowledge = known.of_bundle(receipt, residuals=receipt in self._residuals)
+            if knowledge is None:
+                return None
+            found = self._first(0)
+            found.begin()
+            found._knowledge, found.lock = knowledge, self.lock  # noqa: SLF001  of its own class
+            return found
+
+    def _first(self, number: int) -> ReleasedBlocks:
+        """Return the blocks of the first releases."""
+        with self.lock:
+            dataset, version = self._of
+            rows = self._rows or (lambda: self.knowledge.public_rows)
+            found = ReleasedBlocks(self._ledger, self._domain, dataset=dataset, version=version, rows=rows)
+            for receipt, release in self._ledger.releases()[:number] if number else ():
+                found._read(receipt, release)
+            return found
+
     def _read(self, receipt: Receipt, release: Release) -> None:
         if (receipt.dataset, receipt.version) == self._of and release.question is not None:
             self.begin()  # before the release counts as read: reading the table may fail
@@ -140,13 +174,15 @@ class ReleasedBlocks:
         self._unlearned.append((receipt, measured, values))
         self._place[receipt.id] = self.seen
         if isinstance(measured, ResidualMeasurement):
+            self._residuals.add(receipt.id)
             return
         start, blocks = 0, measured.query.blocks
         # The purpose of a receipt is the digest of its query, which equals that of its block if there is just one.
         known = receipt.purpose if len(blocks) == 1 else None
-        for block, noise in zip(blocks, measured.noises, strict=True):
-            told = ReleasedBlock(values[start : start + block.values], noise, receipt.id)
-            self._waiting[_counts(block)].append((block, told, known))
+        for place, (block, noise) in enumerate(zip(blocks, measured.noises, strict=True)):
+            told = ReleasedBlock(values[start : start + block.values], noise, receipt.id, place)
+            if " " not in receipt.purpose:  # what a bundle answers is derived from it, each time
+                self._waiting[_counts(block)].append((block, told, known))
             start += block.values
 
     @property

@@ -172,7 +172,14 @@ class Ledger:
 
         again = self._unrecorded.get(release.receipt) == release
         self._unrecorded[release.receipt] = release
-        self._run_charged(act)
+        try:
+            self._run_charged(act)
+        except (
+            errors.ReceiptMismatch,
+            errors.ReceiptReused,
+        ):  # refused for good: only what could not be written is kept
+            self._unrecorded.pop(release.receipt, None)
+            raise
         del self._unrecorded[release.receipt]
         self._keeper.let_go(release.receipt)
 

@@ -54,6 +54,8 @@ class Measurement:
 
     query: Query
     noises: tuple[Noise, ...]
+    label: str = field(default="", compare=False)
+    """Of a bundle, its kind: what is bought as a bundle is not the answer to the question that is the same table."""
 
     def __post_init__(self) -> None:
         """Validate that every block has noise."""
@@ -62,8 +64,8 @@ class Measurement:
 
     @property
     def purpose(self) -> str:
-        """The purpose that is recorded in its receipt."""
-        return query_digest(self.query)
+        """The purpose that is recorded in its receipt: the digest of the query, and the label if there is one."""
+        return " ".join(filter(None, (query_digest(self.query), self.label)))
 
     @property
     def mechanism(self) -> str:
