@@ -91,7 +91,11 @@ def charged(asked: Curator) -> list[Charged]:
 @BOTH
 @BUDGETS
 def test_a_stream_about_people_is_mostly_free_and_its_intervals_hold(neighbours: str, delta: str):
-    """60 intervals at .95, whose errors go together: fewer than 45 that hold come less than once in 10^6 runs."""
+    """60 intervals at .95, whose errors go together: in 530 runs 57 held on average and never fewer than 41.
+
+    Fewer than 30 come less than once in 10^4 runs by that tail. This catches answers about other people than were
+    asked about; how often intervals hold is tested where errors are independent.
+    """
     asked = curator(neighbours, delta=delta)
     sources, held = Counter[str](), 0
     for text in questions():
@@ -101,7 +105,7 @@ def test_a_stream_about_people_is_mostly_free_and_its_intervals_hold(neighbours:
         assert cell.within <= 0.1 * SIZE
         held += to_float(cell.low) <= truth(asked, text) <= to_float(cell.high)
     assert sources["derived"] + sources["replayed"] >= 30
-    assert held >= 45
+    assert held >= 30
 
 
 @BOTH
