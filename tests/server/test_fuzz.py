@@ -172,7 +172,8 @@ def test_the_examples_in_the_description_are_accepted_or_refused_by_policy_alone
         for operation in cases("analysts"):
             raw = operation.definition.raw
             body = raw.get("requestBody")
-            if body is None or "session" in operation.path or "me/tokens" in operation.path:
+            # Logins and tokens need a session, and an approval a limit: other tests have them.
+            if body is None or operation.path.endswith(("/session", "/me/tokens", "/requests")):
                 continue
             name = body["content"]["application/json"]["schema"]["$ref"].rpartition("/")[2]
             example = operation.schema.raw_schema["components"]["schemas"][name]["examples"][0]
