@@ -22,8 +22,8 @@ from typer.testing import CliRunner
 
 import dodona
 from dodona.answer.derived import DerivedValues
+from dodona.answer.estimate import Estimate, to_float
 from dodona.answer.measured import MeasuredValues, key_labels
-from dodona.answer.rows import Estimate, to_float
 from dodona.errors import InvalidRequest, Refused
 from dodona.schema.partition import Partition
 from tests.house.tree import ROOT
@@ -63,7 +63,7 @@ if TYPE_CHECKING:
     from dodona.answer.answer import Answer
     from dodona.answer.offer import Offer
     from dodona.curator.curator import Curator
-    from dodona.ledger.book import BudgetState
+    from dodona.privacy.budget import BudgetState
 
 Got = TypeVar("Got")
 Batch = tuple[Question, ...]

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from dodona.answer.estimate import KeyValue
 from dodona.errors import InvalidArgument
 from dodona.privacy.additive_noise import Gaussian, Laplace
 from dodona.query.predicate import (
@@ -86,10 +87,6 @@ def count_groups(question: Question) -> int:
 
 
 # --- Labels of the groups of a question. ---
-
-
-KeyValue = str | int | float | bool | date | None
-"""What a group stands for, to a program."""
 
 
 def group_labels(question: Question) -> list[tuple[Label, ...]]:

@@ -27,7 +27,7 @@ def describe(dataset: DatasetArgument, *, analyst: AnalystOption = None, as_json
         from rich.markup import escape
         from rich.table import Table
 
-        from dodona.curator.description import HEADINGS
+        from dodona.answer.description import HEADINGS
 
         table = Table(*HEADINGS, box=box.SIMPLE_HEAD, pad_edge=False)
         for row in description.rows:
@@ -42,14 +42,14 @@ def describe(dataset: DatasetArgument, *, analyst: AnalystOption = None, as_json
 def budget(dataset: DatasetArgument, *, analyst: AnalystOption = None, as_json: JsonOption = False) -> None:
     """Show what was spent and what is left."""
     with report_errors():
-        from dodona.cli.ledger import state_tables, state_to_json
+        from dodona.cli.ledger import state_tables
         from dodona.dataset import open_dataset_ledger
 
         with open_dataset_ledger(dataset) as ledger:
             state = ledger.state()
             left = ledger.left(analyst=analyst)
             if as_json:
-                print(json.dumps(state_to_json(state) | {"yours": str(left)}))
+                print(json.dumps(state.to_document() | {"yours": str(left)}))
                 return
             screen = make_console()
             for table in state_tables(state, []):
@@ -68,7 +68,8 @@ def history(
 ) -> None:
     """Show what was charged, the latest last."""
     with report_errors():
-        from dodona.curator.description import read_history, shorten
+        from dodona.answer.description import shorten
+        from dodona.curator.description import read_history
         from dodona.dataset import DatasetFile, open_dataset_ledger
 
         with open_dataset_ledger(dataset) as ledger:

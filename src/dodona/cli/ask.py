@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import sys
 from collections.abc import Callable, Sequence
@@ -13,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from dodona.answer.rows import Estimate, to_float
+from dodona.answer.estimate import Estimate, to_float
 from dodona.cli.terminal import (
     AnalystOption,
     ConfidenceOption,
@@ -37,7 +36,6 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from dodona.answer.answer import Answer
-    from dodona.answer.offer import Offer
     from dodona.curator.curator import Curator
 
 
@@ -144,7 +142,7 @@ def quote(  # noqa: PLR0913  each is an option
                 fresh=fresh,
             )
         if as_json:
-            print(json.dumps(_figures(offer)))
+            print(offer.to_json())
         else:
             print(offer)
 
@@ -271,7 +269,7 @@ def _table(answer: Answer, columns: int) -> Table:
     from rich.table import Table
 
     from dodona.answer.display import cell_text
-    from dodona.answer.rows import Estimate
+    from dodona.answer.estimate import Estimate
 
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     drawn: dict[int, list[str]] = {}
@@ -292,19 +290,3 @@ def _table(answer: Answer, columns: int) -> Table:
                 cells.append(drawn[number][place])
         table.add_row(*cells)
     return table
-
-
-def _figures(offer: Offer) -> dict[str, object]:
-    return {
-        "question": offer.question.text,
-        "price": {"share": str(offer.price.share), "epsilon": offer.price.epsilon},
-        "source": offer.source,
-        "mechanism": offer.mechanism,
-        "confidence": offer.confidence,
-        "accuracy": [
-            {"column": one.column, "within": one.within, "low": one.low, "high": one.high} for one in offer.accuracy
-        ],
-        "affordable": offer.affordable,
-        "explanation": offer.explanation,
-        "about": offer.about,
-    }

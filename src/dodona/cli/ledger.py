@@ -14,8 +14,8 @@ from rich.table import Table
 
 from dodona.cli.terminal import DatasetArgument, JsonOption, check_picture, make_console, report_errors
 from dodona.errors import InvalidArgument, printable
-from dodona.ledger.book import BudgetState
 from dodona.numbers import format_percent
+from dodona.privacy.budget import BudgetState
 
 if TYPE_CHECKING:
     from dodona.ledger.ledger import Ledger
@@ -74,28 +74,6 @@ def parse_ledger_place(text: str) -> str:
 
 
 _LAST = 8
-
-
-def state_to_json(state: BudgetState) -> dict[str, object]:
-    """Return the state as one JSON object."""
-    return {
-        "epsilon": str(state.total.epsilon),
-        "delta": str(state.total.delta),
-        "accountant": state.total.accountant.value,
-        "spent": str(state.spent),
-        "left": str(state.left),
-        "epsilon_spent": state.epsilon_spent,
-        "charges": state.charges,
-        "releases": state.releases,
-        "analysts": [
-            {"name": one.name, "share": str(one.share), "spent": str(one.spent), "left": str(one.left)}
-            | {"stopped": one.stopped}
-            for one in state.analysts
-        ],
-        "closed": state.closed,
-        "recovered": state.recovered,
-        "head": state.head,
-    }
 
 
 def state_tables(state: BudgetState, texts: list[str]) -> Iterator[Table]:
@@ -312,7 +290,7 @@ def show(
     with report_errors(), open_named_ledger(ledger, head) as found:
         state = found.state()
         if as_json:
-            print(json.dumps(state_to_json(state)))
+            print(json.dumps(state.to_document()))
             return
         console = make_console()
         for table in state_tables(state, [line.text for line in found.lines()]):

@@ -17,19 +17,19 @@ from dodona.answer.answer import Answer
 from dodona.answer.offer import Offer
 from dodona.answer.tolerance import Tolerances
 from dodona.curator.desk import Desk
-from dodona.curator.ladder import OPTIONAL_RUNGS, Ladder, PreparedWorkload
+from dodona.curator.ladder import OPTIONAL_RUNGS, Ladder
 from dodona.curator.request import Dataset, Request, effective_max_price, make_request
 from dodona.errors import InvalidArgument, InvalidRequest
-from dodona.ledger.book import BudgetState
 from dodona.numbers import Exact, format_percent
+from dodona.privacy.budget import BudgetState
 from dodona.query.query import Query
 from dodona.query.question import Question, question_from_query
 from dodona.schema.schema import Schema
 from dodona.sql.compile import compile_sql
 
 if TYPE_CHECKING:  # imported lazily by the calls that need it
-    from dodona.curator.choose import Choice
-    from dodona.curator.description import Description, History
+    from dodona.answer.description import Description, History
+    from dodona.answer.results import Choice, PreparedWorkload
     from dodona.curator.watch import Watch
     from dodona.curator.weights import Weights
 

@@ -14,6 +14,7 @@ from functools import partial
 
 from dodona.answer.answer import Answer, make_answer
 from dodona.answer.offer import Offer
+from dodona.answer.results import PreparedWorkload
 from dodona.answer.tolerance import validate_tolerances
 from dodona.curator.beyond_budget import BeyondBudget, best_affordable
 from dodona.curator.confirm import Confirmer
@@ -39,26 +40,12 @@ from dodona.privacy.budget import FREE, Price
 from dodona.privacy.conversion import standalone_epsilon
 from dodona.query.canonical import query_digest
 from dodona.query.query import Query
-from dodona.query.question import Question
+from dodona.query.question import KeyLabel, Question, Total
 from dodona.trusted.gate import read_public_rows, release_measurement
 
 _LONGEST_TEXT = 10_000
 _SHOWN = 10
 _MOST_LOOKS = 8  # after this many looks a call proceeds, whatever others release meanwhile
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PreparedWorkload:
-    """The number of questions that are now free, and the price of that."""
-
-    questions: int
-    price: Price
-    bought: str
-
-    def __str__(self) -> str:
-        return f"Prepared {self.questions} questions. Price: {self.price}. Bought: {self.bought}."
-
-    __repr__ = __str__
 
 
 @dataclass(slots=True)
@@ -243,6 +230,7 @@ class Ladder:
         words = explain_price(self, call, price, left) + hint_at_cheaper_ways(self, call, order)
         return Offer(
             question=asked[0],
+            foreseen=not all(isinstance(column.expression, Total | KeyLabel) for column in asked[0].columns),
             price=price,
             source="measured" if order is not None or known is None else known.source,
             mechanism=order.described if order is not None else "earlier releases",

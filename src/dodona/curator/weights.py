@@ -12,10 +12,11 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
-from typing import TYPE_CHECKING, Generic, Literal, Self, TypeVar
+from typing import TYPE_CHECKING, Generic, Self, TypeVar
 
 import numpy as np
 
+from dodona.answer.results import WeightsAnswer
 from dodona.curator.desk import Desk, Purchase, affordable_epsilon, mark_errors_prepaid
 from dodona.curator.request import Dataset
 from dodona.curator.watch import single_count_query
@@ -133,27 +134,6 @@ def count_weighted_rows(query: NDArray[np.float64], counts: NDArray[np.int64]) -
 QueryT = TypeVar("QueryT")
 CheckEstimate = Callable[[QueryT, int], int | None]
 """Returns None where the estimate, in rows, stands, and else a fresh noisy count. It raises Halted at the end."""
-
-
-@dataclass(frozen=True, slots=True)
-class WeightsAnswer:
-    """An answer, as a share of all rows."""
-
-    value: float
-    source: Literal["confirmed", "measured"]
-    """Whether the hypothesis knew it, or it was answered anew."""
-    within: float
-    confidence: float
-    """Of all answers together, for as many questions as the design is for."""
-    rows: int
-
-    @property
-    def count(self) -> float:
-        """The answer in rows."""
-        return self.value * self.rows
-
-    def __str__(self) -> str:
-        return f"{self.count:.0f} ± {math.ceil(self.within * self.rows)}"
 
 
 class PrivateMultiplicativeWeights(Generic[QueryT]):

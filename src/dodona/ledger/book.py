@@ -45,56 +45,12 @@ from dodona.ledger.errors import (
     ReceiptVoid,
 )
 from dodona.ledger.store import GENESIS_HASH, Line, line_after
-from dodona.numbers import format_percent
 from dodona.privacy.accountants import odometer
-from dodona.privacy.budget import Budget
+from dodona.privacy.budget import AnalystState, BudgetState
 from dodona.privacy.events import Event
 from dodona.schema.schema import Neighbours
 
 # --- What is left, as of one line of the ledger. ---
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AnalystState:
-    """What one analyst has spent, as a share of what they may spend."""
-
-    name: str
-    share: Fraction
-    spent: Fraction
-    left: Fraction
-    stopped: bool
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BudgetState:
-    """The budget, what has been spent and what is left, as shares of the budget."""
-
-    total: Budget
-    spent: Fraction
-    left: Fraction
-    epsilon_spent: float
-    """Holds for all answers so far, at the budget's δ: the odometer, or the budget itself if that is smaller.
-
-    These are two separate statements, each at δ; page odometer explains what holds for both together.
-    """
-    charges: int
-    releases: int
-    analysts: tuple[AnalystState, ...]
-    closed: bool
-    recovered: bool
-    head: str
-    """The hash of the last line: two readers with the same head see the same ledger."""
-
-    def __str__(self) -> str:
-        total = self.total
-        ended = "".join(
-            f" It is {word}." for word, so in (("closed", self.closed), ("recovered", self.recovered)) if so
-        )
-        return (
-            f"Budget: epsilon {total.epsilon}, delta {float(total.delta):g}, {total.accountant.value}. "
-            f"Spent: {format_percent(self.spent)} (epsilon so far, whenever you stop: {self.epsilon_spent:.3g}). "
-            f"Left: {format_percent(self.left)}.{ended}"
-        )
 
 
 def budget_state(account: Account, *, charges: int, releases: int, closed: bool, head: str) -> BudgetState:

@@ -12,7 +12,7 @@ from typing import Self, cast
 
 from dodona.errors import DodonaError, InvalidArgument, Unavailable
 from dodona.ledger.account import enlarge_budget, enlarge_limit
-from dodona.ledger.book import MOST_FAILURES, Book, BudgetState, ChargeState
+from dodona.ledger.book import MOST_FAILURES, Book, ChargeState
 from dodona.ledger.entries import (
     AnalystAdmitted,
     AnalystStopped,
@@ -45,7 +45,7 @@ from dodona.ledger.keeper import Act, Keeper, Write, chain_contains
 from dodona.ledger.store import Line, Reservation, Store
 from dodona.numbers import Exact
 from dodona.privacy.accountants import Shares
-from dodona.privacy.budget import Analyst, Budget
+from dodona.privacy.budget import Analyst, Budget, BudgetState
 from dodona.privacy.events import Event
 
 _LONGEST_RECORD = 1 << 26

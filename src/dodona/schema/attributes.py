@@ -11,9 +11,7 @@ import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import ClassVar, TypeGuard, assert_never
-
-import numpy as np
+from typing import Any, ClassVar, TypeGuard, assert_never
 
 from dodona.errors import InvalidArgument
 from dodona.numbers import Exact, format_decimal, format_fraction, to_fraction, to_integer
@@ -144,10 +142,10 @@ def date_code(value: object, *, lower: dt.date, upper: dt.date) -> int | None:
 def to_date(value: object) -> dt.date | None:
     """Convert to a date, including from numpy; None if it is not a date or has a time of day.
 
-    >>> to_date(np.datetime64("2024-01-31")), to_date("2024-01-31"), to_date(dt.datetime(2024, 1, 31))
+    >>> to_date(dt.date(2024, 1, 31)), to_date("2024-01-31"), to_date(dt.datetime(2024, 1, 31))
     (datetime.date(2024, 1, 31), None, None)
     """
-    day = value.item() if isinstance(value, np.datetime64) else value
+    day = value.item() if _is_numpy(value, "datetime64") else value
     return day if isinstance(day, dt.date) and not isinstance(day, dt.datetime) else None
 
 
@@ -155,9 +153,14 @@ def boolean_code(value: object) -> int | None:
     """Return 1 for true and 0 for false."""
     if value is None:
         return None
-    if not isinstance(value, bool | np.bool_):
+    if not isinstance(value, bool) and not _is_numpy(value, "bool", "bool_"):
         raise _invalid_value(value, "write true or false")
     return int(value)
+
+
+def _is_numpy(value: Any, *types: str) -> TypeGuard[Any]:  # noqa: ANN401  any value may be declared
+    """Whether a value is a numpy scalar of one of these types, without loading numpy, which a client may not have."""
+    return type(value).__module__ == "numpy" and type(value).__name__ in types
 
 
 def _invalid_value(value: object, accepted: str) -> InvalidArgument:
