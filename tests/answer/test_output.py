@@ -86,7 +86,7 @@ def test_json_has_a_form_that_stays() -> None:
         {"name": "ward", "kind": "label", "key": 0},
         {"name": "n", "kind": "estimate", "lower": 0.0},
     ]
-    assert told["keys"][0]["values"][:2] == ["<b>east</b>", "west"]
+    assert told["keys"][0]["values"][:2] == ["<b>east</b>", "west & south"]
     assert told["rows"][0][:2] == ["<b>east</b>", {"value": 800, "low": 785, "high": 815}]
     assert told["rows"][2][3] == {"value": None, "low": None, "high": None}
     assert told["price"] == {"share": "1/80", "epsilon": 0.25}

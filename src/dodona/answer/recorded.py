@@ -74,8 +74,8 @@ class RecordedAnswer:
         return cls.from_document(json.loads(text))
 
     @classmethod
-    def from_document(cls, document: Mapping[str, Any]) -> Self:
-        """Return the answer that a parsed JSON object holds."""
+    def from_document(cls, document: Mapping[str, Any], **further: Any) -> Self:  # noqa: ANN401  fields of a subclass
+        """Return the answer that a parsed JSON object holds; a subclass may have further fields."""
         if document.get("format") != JSON_FORMAT:
             raise InvalidRequest("This answer is of another version of Dodona. Install the version that wrote it.")
         columns = document["columns"]
@@ -103,6 +103,7 @@ class RecordedAnswer:
             about=document["about"],
             warnings=tuple(document["warnings"]),
             reused=document["reused"],
+            **further,
         )
 
     @property
