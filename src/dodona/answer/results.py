@@ -93,3 +93,38 @@ class WeightsAnswer:
 
     def __str__(self) -> str:
         return f"{self.count:.0f} ± {math.ceil(self.within * self.rows)}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WeightsRun:
+    """The answers of one run of private multiplicative weights over some columns, paid for by one charge."""
+
+    columns: tuple[str, ...]
+    price: Price
+    advice: str
+    """What it promises, and what would have promised more at its price."""
+    answers: tuple[WeightsAnswer, ...]
+    """In the order of the questions."""
+    about: str = ""
+    """What it is about, where people are protected: how many rows of each count. Else nothing."""
+
+    def to_json(self) -> str:
+        """Return the run as JSON text."""
+        document = asdict(self) | {"price": self.price.to_document()}
+        return printable_json(json.dumps(document, ensure_ascii=False))
+
+    @classmethod
+    def from_json(cls, text: str | bytes) -> Self:
+        """Return the run that `to_json` wrote."""
+        document = json.loads(text)
+        return cls(
+            columns=tuple(document["columns"]),
+            price=Price.from_document(document["price"]),
+            advice=document["advice"],
+            answers=tuple(WeightsAnswer(**one) for one in document["answers"]),
+            about=document["about"],
+        )
+
+    def __str__(self) -> str:
+        about = f" {self.about}" if self.about else ""
+        return f"{len(self.answers):,} counts over {', '.join(self.columns)} ({self.price}). {self.advice}{about}"

@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 from typing import Annotated
 
 import typer
 
-from dodona.cli.terminal import AnalystOption, DatasetArgument, JsonOption, make_console, report_errors
+from dodona.cli.opening import AskedDataset, ServerOption, open_curator, read_budget, read_charges
+from dodona.cli.terminal import AnalystOption, JsonOption, make_console, report_errors
 from dodona.errors import printable
 from dodona.numbers import format_percent
 
 
-def describe(dataset: DatasetArgument, *, analyst: AnalystOption = None, as_json: JsonOption = False) -> None:
+def describe(
+    dataset: AskedDataset, *, server: ServerOption = None, analyst: AnalystOption = None, as_json: JsonOption = False
+) -> None:
     """Show what may be asked: columns and their values, who is protected, the budget and the defaults."""
     with report_errors():
-        import dodona
-
-        with dodona.open(dataset, analyst=analyst) as curator:
+        with open_curator(dataset, server=server, analyst=analyst) as curator:
             description = curator.describe()
         if as_json:
             print(description.to_json())
@@ -39,44 +39,40 @@ def describe(dataset: DatasetArgument, *, analyst: AnalystOption = None, as_json
             screen.print(sentence, highlight=False, markup=False)
 
 
-def budget(dataset: DatasetArgument, *, analyst: AnalystOption = None, as_json: JsonOption = False) -> None:
+def budget(
+    dataset: AskedDataset, *, server: ServerOption = None, analyst: AnalystOption = None, as_json: JsonOption = False
+) -> None:
     """Show what was spent and what is left."""
     with report_errors():
         from dodona.cli.ledger import state_tables
-        from dodona.dataset import open_dataset_ledger
 
-        with open_dataset_ledger(dataset) as ledger:
-            state = ledger.state()
-            left = ledger.left(analyst=analyst)
-            if as_json:
-                print(json.dumps(state.to_document() | {"yours": str(left)}))
-                return
-            screen = make_console()
-            for table in state_tables(state, []):
-                screen.print(table)
-            if analyst is not None:
-                sentence = f"{printable(analyst)} may still spend {format_percent(left)} of the whole budget."
-                screen.print(sentence, markup=False)
+        state, left, name = read_budget(dataset, server=server, analyst=analyst)
+        if as_json:
+            print(json.dumps(state.to_document() | {"yours": str(left)}))
+            return
+        screen = make_console()
+        for table in state_tables(state, []):
+            screen.print(table)
+        if name is not None:
+            sentence = f"{printable(name)} may still spend {format_percent(left)} of the whole budget."
+            screen.print(sentence, markup=False)
 
 
 def history(
-    dataset: DatasetArgument,
+    dataset: AskedDataset,
     *,
+    server: ServerOption = None,
     analyst: AnalystOption = None,
     last: Annotated[int, typer.Option(help="How many charges to show.")] = 20,
     as_json: JsonOption = False,
 ) -> None:
     """Show what was charged, the latest last."""
     with report_errors():
-        from dodona.answer.description import shorten
-        from dodona.curator.description import read_history
-        from dodona.dataset import DatasetFile, open_dataset_ledger
+        from dodona.answer.description import History, shorten
 
-        with open_dataset_ledger(dataset) as ledger:
-            ledger.permit(analyst)
-            charges = read_history(ledger, dataset=DatasetFile.read(dataset).dataset).charges
+        charges = read_charges(dataset, server=server, analyst=analyst).charges
         if as_json:
-            print(json.dumps([dataclasses.asdict(charge) | {"share": str(charge.share)} for charge in charges]))
+            print(History(charges).to_json())
             return
         from rich import box
         from rich.markup import escape

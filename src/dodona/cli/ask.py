@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from dodona.answer.estimate import Estimate, to_float
+from dodona.cli.opening import AskedDataset, ServerOption, is_paid, open_curator
 from dodona.cli.terminal import (
     AnalystOption,
     ConfidenceOption,
-    DatasetArgument,
     EpsilonOption,
     FreshOption,
     JsonOption,
@@ -36,7 +36,10 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from dodona.answer.answer import Answer
-    from dodona.curator.curator import Curator
+    from dodona.answer.recorded import RecordedAnswer
+    from dodona.cli.opening import OpenCurator
+
+    ShownAnswer = Answer | RecordedAnswer
 
 
 _DOT, _LINE = "●", "─"
@@ -76,12 +79,13 @@ def _interval_bar(one: Estimate, place: Callable[[float], int], width: int) -> s
 
 
 def ask(  # noqa: PLR0913  each is an option
-    dataset: DatasetArgument,
+    dataset: AskedDataset,
     question: SqlArgument,
     *,
     within: WithinOption = None,
     epsilon: EpsilonOption = None,
     confidence: ConfidenceOption = None,
+    server: ServerOption = None,
     analyst: AnalystOption = None,
     max_price: MaxPriceOption = None,
     fresh: FreshOption = False,
@@ -97,12 +101,10 @@ def ask(  # noqa: PLR0913  each is an option
     On a terminal the price is shown first, and you are asked. Elsewhere --max-price holds, or what the dataset says.
     """
     with report_errors():
-        import dodona
-
         check_output(output)
         asking = not yes and sys.stdin.isatty() and sys.stdout.isatty()
         text, accuracy = read_sql(question), parse_tolerance(within)
-        with dodona.open(dataset, analyst=analyst) as curator:
+        with open_curator(dataset, server=server, analyst=analyst) as curator:
             wish = AskOptions(accuracy, epsilon, confidence, max_price, fresh)
             most = _agree_on_price(curator, text, wish, key) if asking else max_price
             answer = curator.ask(
@@ -117,7 +119,7 @@ def ask(  # noqa: PLR0913  each is an option
 
 
 def quote(  # noqa: PLR0913  each is an option
-    dataset: DatasetArgument,
+    dataset: AskedDataset,
     question: SqlArgument,
     *,
     within: WithinOption = None,
@@ -125,14 +127,13 @@ def quote(  # noqa: PLR0913  each is an option
     confidence: ConfidenceOption = None,
     max_price: MaxPriceOption = None,
     fresh: FreshOption = False,
+    server: ServerOption = None,
     analyst: AnalystOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Say what a question would cost and how accurate it would be. Nothing is spent."""
     with report_errors():
-        import dodona
-
-        with dodona.open(dataset, analyst=analyst) as curator:
+        with open_curator(dataset, server=server, analyst=analyst) as curator:
             offer = curator.quote(
                 read_sql(question),
                 within=parse_tolerance(within),
@@ -158,10 +159,9 @@ class AskOptions:
     fresh: bool
 
 
-def _agree_on_price(curator: Curator, text: str, wish: AskOptions, key: str | None) -> Fraction | str | None:
+def _agree_on_price(curator: OpenCurator, text: str, wish: AskOptions, key: str | None) -> Fraction | str | None:
     """Show the price and return it if the user agrees: no more than that is charged."""
-    desk = curator.desk
-    if key is not None and desk.dataset.ledger.receipt(key, analyst=desk.analyst) is not None:
+    if key is not None and is_paid(curator, key):
         return wish.max_price  # already paid for
     offer = curator.quote(
         text,
@@ -181,7 +181,7 @@ def _agree_on_price(curator: Curator, text: str, wish: AskOptions, key: str | No
     return offer.price.share
 
 
-def show_answer(answer: Answer, screen: Console, output: Path | None = None) -> None:
+def show_answer(answer: ShownAnswer, screen: Console, output: Path | None = None) -> None:
     """Print an answer: its first rows and columns, a bar for each estimate, and what the numbers mean."""
     from dodona.answer.display import answer_notes
 
@@ -215,12 +215,12 @@ def check_output(output: Path | None) -> Path | None:
     return output
 
 
-def write_answer(answer: Answer, output: Path) -> None:
+def write_answer(answer: ShownAnswer, output: Path) -> None:
     """Write all rows of an answer: estimates with their intervals, labels as texts."""
     _WRITERS[output.suffix](answer, output)
 
 
-def _write_csv(answer: Answer, output: Path) -> None:
+def _write_csv(answer: ShownAnswer, output: Path) -> None:
     import csv
 
     from dodona.answer.display import plain_columns
@@ -232,25 +232,25 @@ def _write_csv(answer: Answer, output: Path) -> None:
         writer.writerows(zip(*columns.values(), strict=True))
 
 
-def _write_parquet(answer: Answer, output: Path) -> None:
+def _write_parquet(answer: ShownAnswer, output: Path) -> None:
     import pyarrow.parquet as pq
 
     pq.write_table(answer.to_arrow(), output)
 
 
-def _write_json(answer: Answer, output: Path) -> None:
+def _write_json(answer: ShownAnswer, output: Path) -> None:
     with output.open("x", encoding="utf-8") as file:
         file.write(f"{answer.to_json()}\n")
 
 
-_WRITERS: dict[str, Callable[[Answer, Path], None]] = {
+_WRITERS: dict[str, Callable[[ShownAnswer, Path], None]] = {
     ".csv": _write_csv,
     ".parquet": _write_parquet,
     ".json": _write_json,
 }
 
 
-def _count_fitting_columns(answer: Answer, width: int) -> int:
+def _count_fitting_columns(answer: ShownAnswer, width: int) -> int:
     """Return how many columns fit on a screen, at least one."""
     from dodona.answer.display import cell_text
 
@@ -263,7 +263,7 @@ def _count_fitting_columns(answer: Answer, width: int) -> int:
     return len(answer.columns)
 
 
-def _table(answer: Answer, columns: int) -> Table:
+def _table(answer: ShownAnswer, columns: int) -> Table:
     from rich import box
     from rich.markup import escape
     from rich.table import Table

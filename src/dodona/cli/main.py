@@ -18,6 +18,8 @@ COMMANDS = {
     "confirm": "dodona.cli.owner:confirm",
     "keep": "dodona.cli.owner:keep",
     # for analysts
+    "login": "dodona.cli.login:login",
+    "logout": "dodona.cli.login:logout",
     "describe": "dodona.cli.account:describe",
     "quote": "dodona.cli.ask:quote",
     "ask": "dodona.cli.ask:ask",

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from dodona.cli.opening import AskedDataset, ServerOption, check_questions, open_curator, weigh_counts
 from dodona.cli.terminal import (
     AnalystOption,
     ConfidenceOption,
-    DatasetArgument,
     JsonOption,
     MaxPriceOption,
     SqlArgument,
@@ -37,12 +37,13 @@ DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Say what it would
 
 
 def choose(  # noqa: PLR0913  each is an option
-    dataset: DatasetArgument,
+    dataset: AskedDataset,
     question: SqlArgument,
     *,
     epsilon: RequiredEpsilonOption,
     count: Annotated[int, typer.Option(help="How many to choose.")] = 1,
     max_price: MaxPriceOption = None,
+    server: ServerOption = None,
     analyst: AnalystOption = None,
     key: KeyOption = None,
     as_json: JsonOption = False,
@@ -52,9 +53,7 @@ def choose(  # noqa: PLR0913  each is an option
     Try: dodona choose stays.toml "SELECT diagnosis, count(*) FROM stays GROUP BY diagnosis" --epsilon 0.1 --count 3
     """
     with report_errors():
-        import dodona
-
-        with dodona.open(dataset, analyst=analyst) as curator:
+        with open_curator(dataset, server=server, analyst=analyst) as curator:
             choice = curator.choose(read_sql(question), epsilon=epsilon, count=count, max_price=max_price, key=key)
         if as_json:
             found = {"names": choice.names, "within": choice.within, "confidence": choice.confidence}
@@ -67,7 +66,7 @@ def choose(  # noqa: PLR0913  each is an option
 
 
 def above(  # noqa: PLR0913  each is an option
-    dataset: DatasetArgument,
+    dataset: AskedDataset,
     threshold: Annotated[int, typer.Argument(help="The count that an alert is about.")],
     questions: QuestionsArgument = None,
     *,
@@ -75,6 +74,7 @@ def above(  # noqa: PLR0913  each is an option
     alerts: Annotated[int, typer.Option(help="How many alerts are paid for; after the last it ends.")] = 1,
     file: FileOption = None,
     max_price: MaxPriceOption = None,
+    server: ServerOption = None,
     analyst: AnalystOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -84,12 +84,9 @@ def above(  # noqa: PLR0913  each is an option
     dodona above stays.toml 9000 --file months.sql --epsilon 0.1 --alerts 2
     """
     with report_errors():
-        import dodona
-
         listed = _read_questions(questions, file)
-        with dodona.open(dataset, analyst=analyst) as curator:
-            for question in listed:
-                curator.read(question)  # a mistake in the last one is reported before anything is charged
+        with open_curator(dataset, server=server, analyst=analyst) as curator:
+            check_questions(curator, listed)  # a mistake in the last one is reported before anything is charged
             watch = curator.above(threshold, epsilon=epsilon, alerts=alerts, questions=len(listed), max_price=max_price)
             found: list[tuple[str, bool]] = []
             for question in listed:
@@ -112,7 +109,7 @@ def above(  # noqa: PLR0913  each is an option
 
 
 def prepare(  # noqa: PLR0913  each is an option
-    dataset: DatasetArgument,
+    dataset: AskedDataset,
     questions: QuestionsArgument = None,
     *,
     within: WithinOption = None,
@@ -120,6 +117,7 @@ def prepare(  # noqa: PLR0913  each is an option
     file: FileOption = None,
     dry_run: DryRunOption = False,
     max_price: MaxPriceOption = None,
+    server: ServerOption = None,
     analyst: AnalystOption = None,
     key: KeyOption = None,
     as_json: JsonOption = False,
@@ -129,10 +127,8 @@ def prepare(  # noqa: PLR0913  each is an option
     With --dry-run it plans the workload and says its price.
     """
     with report_errors():
-        import dodona
-
         listed, wanted = _read_questions(questions, file), parse_tolerance(within)
-        with dodona.open(dataset, analyst=analyst) as curator:
+        with open_curator(dataset, server=server, analyst=analyst) as curator:
             if dry_run:
                 offer = curator.quote(listed, within=wanted, confidence=confidence)
                 price, bought = offer.price, offer.mechanism
@@ -148,7 +144,7 @@ def prepare(  # noqa: PLR0913  each is an option
 
 
 def weights(  # noqa: PLR0913  each is an option
-    dataset: DatasetArgument,
+    dataset: AskedDataset,
     questions: QuestionsArgument = None,
     *,
     epsilon: RequiredEpsilonOption,
@@ -158,36 +154,27 @@ def weights(  # noqa: PLR0913  each is an option
     confidence: Annotated[float, typer.Option(help="How sure all answers together are.")] = 0.95,
     file: FileOption = None,
     max_price: MaxPriceOption = None,
+    server: ServerOption = None,
     analyst: AnalystOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Answer very many counts for one charge, by multiplicative weights over some columns."""
     with report_errors():
-        import dodona
-        from dodona.curator.watch import single_count_query
-        from dodona.curator.weights import cell_weights
-
         listed = _read_questions(questions, file)
-        with dodona.open(dataset, analyst=analyst) as curator:
-            queries = [single_count_query(curator.read(question)) for question in listed]
-            used = frozenset[str]().union(*(block.attributes for query in queries for block in query.blocks))
-            named = tuple(sorted(used)) if columns is None else tuple(name.strip() for name in columns.split(","))
-            for query in queries:
-                cell_weights(query, curator.schema.domain, named)  # a mistake is reported before anything is charged
-            opened = curator.weights(
-                questions=len(listed), epsilon=epsilon, columns=named, confidence=confidence, max_price=max_price
-            )
-            answers = [opened.ask(query) for query in queries]
-        price, first = opened.price, answers[0]
+        named = None if columns is None else [name.strip() for name in columns.split(",")]
+        wishes = {"epsilon": epsilon, "columns": named, "confidence": confidence, "max_price": max_price}
+        with open_curator(dataset, server=server, analyst=analyst) as curator:
+            run = weigh_counts(curator, listed, **wishes)
+        price, answers = run.price, run.answers
         if as_json:
             rows = [{"question": text, "value": one.count} for text, one in zip(listed, answers, strict=True)]
-            within = first.within * first.rows
+            within = answers[0].within * answers[0].rows
             print(json.dumps({"within": within, "confidence": confidence, "answers": rows} | _price(price)))
             return
         for text, one in zip(listed, answers, strict=True):
             _say(f"{one!s:>16}  {text}")
         _say(f"All {len(listed)} intervals together hold the exact counts with probability {confidence:g} or more.")
-        _say(opened.advice)
+        _say(run.advice)
         _say(f"Price: {price}.")
 
 

@@ -17,7 +17,7 @@ except ModuleNotFoundError as missing:
 
 from dodona.client.remote import RemoteCurator, RemoteRelease, RemoteWatch, connect
 from dodona.client.remote_async import AsyncRemoteCurator, AsyncRemoteRelease, AsyncRemoteWatch, connect_async
-from dodona.client.results import AsyncRemoteAnswer, RemoteAnswer, RemoteWeights
+from dodona.client.results import AsyncRemoteAnswer, RemoteAnswer
 from dodona.client.transport import Retries
 
 __all__ = [
@@ -29,7 +29,6 @@ __all__ = [
     "RemoteCurator",
     "RemoteRelease",
     "RemoteWatch",
-    "RemoteWeights",
     "Retries",
     "connect",
     "connect_async",

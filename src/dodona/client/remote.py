@@ -15,12 +15,13 @@ import httpx
 from dodona.answer.description import Description, History, HistoryEntry
 from dodona.answer.offer import Offer
 from dodona.answer.recorded import RecordedAnswer
-from dodona.answer.results import Choice, PreparedWorkload
+from dodona.answer.results import Choice, PreparedWorkload, WeightsRun
 from dodona.client.calls import Tolerances, ViewName, arguments, check_key, priced, question_texts
 from dodona.client.progress import ShowProgress, follow_progress
-from dodona.client.results import ReleaseState, RemoteAnswer, RemoteVerdict, RemoteWeights, WatchTerms
+from dodona.client.results import ReleaseState, RemoteAnswer, RemoteVerdict, WatchTerms
 from dodona.client.settings import check_token, find_token, is_loopback, read_settings, server_address, settings_path
 from dodona.client.surface import (
+    NOTHING_BOUGHT,
     DatasetCalls,
     batch_accept,
     describe_remote,
@@ -30,7 +31,7 @@ from dodona.client.surface import (
     view_wishes,
 )
 from dodona.client.transport import Link, Retries
-from dodona.errors import InvalidRequest
+from dodona.errors import DodonaError, InvalidRequest
 from dodona.numbers import Exact
 from dodona.privacy.budget import BudgetState, Price
 from dodona.schema.schema import Schema
@@ -192,6 +193,15 @@ class RemoteCurator:
             accept = batch_accept(shown=shown is not None)
             return self._open().send(self._calls.ask_many(listed, wishes, under, read, accept=accept), shown)
 
+    def recall(self, key: str) -> tuple[RecordedAnswer, ...] | None:
+        """Return the answers that were bought under a key, for nothing; None if there are none."""
+        try:
+            return self._open().send(self._calls.recall(check_key(key), RecordedAnswer.from_document))
+        except DodonaError as fault:
+            if fault.code != NOTHING_BOUGHT:
+                raise
+            return None
+
     def prepare(
         self,
         workload: Iterable[str],
@@ -274,7 +284,7 @@ class RemoteCurator:
         confidence: float = 0.95,
         max_price: Exact | None = None,
         key: str | None = None,
-    ) -> RemoteWeights:
+    ) -> WeightsRun:
         """Return the answers to very many counts by multiplicative weights over some columns, for one charge.
 
         A local curator takes their number and then each of them; a server takes them all at once.

@@ -13,13 +13,14 @@ import httpx
 from dodona.answer.description import Description, History, HistoryEntry
 from dodona.answer.offer import Offer
 from dodona.answer.recorded import RecordedAnswer
-from dodona.answer.results import Choice, PreparedWorkload
+from dodona.answer.results import Choice, PreparedWorkload, WeightsRun
 from dodona.client.calls import Call, Tolerances, ViewName, arguments, check_key, priced, question_texts
 from dodona.client.progress import ShowProgress, follow_progress
 from dodona.client.remote import DEFAULT_TIMEOUT, http_options
-from dodona.client.results import AsyncRemoteAnswer, ReleaseState, RemoteVerdict, RemoteWeights, WatchTerms
+from dodona.client.results import AsyncRemoteAnswer, ReleaseState, RemoteVerdict, WatchTerms
 from dodona.client.settings import server_address
 from dodona.client.surface import (
+    NOTHING_BOUGHT,
     DatasetCalls,
     batch_accept,
     list_datasets,
@@ -28,7 +29,7 @@ from dodona.client.surface import (
     view_wishes,
 )
 from dodona.client.transport import AsyncLink, Progress, ReadT, Retries
-from dodona.errors import InvalidRequest
+from dodona.errors import DodonaError, InvalidRequest
 from dodona.numbers import Exact
 from dodona.privacy.budget import BudgetState
 from dodona.schema.schema import Schema
@@ -150,6 +151,15 @@ class AsyncRemoteCurator:
             accept = batch_accept(shown=shown is not None)
             return await self._send(calls.ask_many(listed, wishes, under, read, accept=accept), shown)
 
+    async def recall(self, key: str) -> tuple[RecordedAnswer, ...] | None:
+        """Return the answers that were bought under a key, for nothing; None if there are none."""
+        try:
+            return await self._send((await self._of()).recall(check_key(key), RecordedAnswer.from_document))
+        except DodonaError as fault:
+            if fault.code != NOTHING_BOUGHT:
+                raise
+            return None
+
     async def prepare(
         self,
         workload: Iterable[str],
@@ -233,7 +243,7 @@ class AsyncRemoteCurator:
         confidence: float = 0.95,
         max_price: Exact | None = None,
         key: str | None = None,
-    ) -> RemoteWeights:
+    ) -> WeightsRun:
         """Return the answers to very many counts by multiplicative weights over some columns, for one charge."""
         calls, under = await self._of(), check_key(key)
         return await self._send(

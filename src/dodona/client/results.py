@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from typing import Any, Self
 
 from dodona.answer.recorded import RecordedAnswer
-from dodona.answer.results import WeightsAnswer
 from dodona.client.calls import ViewName
 from dodona.privacy.budget import Price
 
@@ -55,7 +54,7 @@ class AsyncRemoteAnswer(RecordedAnswer):
         return await self.fetch("any_choice")
 
 
-# --- Watches, weights and releases. ---
+# --- Watches and releases. ---
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,35 +100,6 @@ class WatchTerms:
         right = f"of {self.questions:,} counts all are told right that are {self.within:.4g} away"
         about = f" {self.about}" if self.about else ""
         return f"Which counts are above {self.threshold:,} ({right}, at {self.confidence:.0%}; {self.price}).{about}"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RemoteWeights:
-    """The answers of one run of private multiplicative weights, all paid for by one charge."""
-
-    columns: tuple[str, ...]
-    price: Price
-    advice: str
-    """What it promises, and what would have promised more at its price."""
-    answers: tuple[WeightsAnswer, ...]
-    """In the order of the questions."""
-    about: str = ""
-
-    @classmethod
-    def from_json(cls, text: bytes) -> Self:
-        """Return the run that a server sent."""
-        document = json.loads(text)
-        return cls(
-            columns=tuple(document["columns"]),
-            price=Price.from_document(document["price"]),
-            advice=document["advice"],
-            answers=tuple(WeightsAnswer(**one) for one in document["answers"]),
-            about=document.get("about", ""),
-        )
-
-    def __str__(self) -> str:
-        about = f" {self.about}" if self.about else ""
-        return f"{len(self.answers):,} counts over {', '.join(self.columns)} ({self.price}). {self.advice}{about}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 from dodona.answer.description import Description, HistoryEntry
 from dodona.answer.offer import Offer
 from dodona.answer.recorded import RecordedAnswer
-from dodona.answer.results import Choice, PreparedWorkload
+from dodona.answer.results import Choice, PreparedWorkload, WeightsRun
 from dodona.client.calls import (
     CSV,
     EVENTS,
@@ -24,7 +24,7 @@ from dodona.client.calls import (
     question_texts,
     read_json,
 )
-from dodona.client.results import ReleaseState, RemoteVerdict, RemoteWeights, WatchTerms
+from dodona.client.results import ReleaseState, RemoteVerdict, WatchTerms
 from dodona.errors import InvalidArgument, InvalidRequest
 from dodona.numbers import Exact, format_percent
 from dodona.privacy.budget import BudgetState
@@ -32,6 +32,8 @@ from dodona.schema.schema import Schema
 
 ReadT = TypeVar("ReadT")
 _PAGE = 1000
+NOTHING_BOUGHT = "nothing-bought"
+"""The code of the problem that nothing was bought under a key."""
 _FORMATS = {".csv": CSV, ".parquet": PARQUET}
 
 
@@ -123,6 +125,15 @@ class DatasetCalls:
 
         return self._post("batches", {"questions": questions} | dict(wishes), read_all, key=key, accept=accept)
 
+    def recall(self, key: str, read: Callable[[Mapping[str, Any]], ReadT]) -> Call[tuple[ReadT, ...]]:
+        """Return the call for what was bought under a key."""
+
+        def read_all(body: bytes) -> tuple[ReadT, ...]:
+            document = read_json(body)
+            return tuple(map(read, document.get("answers", [document])))
+
+        return Call(method="GET", path=address(self.dataset, "answers", key), read=read_all)
+
     def prepare(self, workload: object, wishes: Mapping[str, object], key: str) -> Call[PreparedWorkload]:
         """Return the call that buys what a workload follows from."""
         listed = question_texts(workload)
@@ -173,11 +184,11 @@ class DatasetCalls:
         confidence: float,
         max_price: Exact | None,
         key: str,
-    ) -> Call[RemoteWeights]:
+    ) -> Call[WeightsRun]:
         """Return the call that answers very many counts for one charge."""
         named = None if columns is None else list(columns)
         body = arguments(epsilon=epsilon, columns=named, confidence=confidence, max_price=max_price)
-        return self._post("weights", {"questions": question_texts(questions)} | body, RemoteWeights.from_json, key=key)
+        return self._post("weights", {"questions": question_texts(questions)} | body, WeightsRun.from_json, key=key)
 
     def synthesize(self, declaration: Mapping[str, object], key: str) -> Call[ReleaseState]:
         """Return the call that starts a synthetic release, or finds it."""

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Generic, Self, TypeVar
 
 import numpy as np
 
-from dodona.answer.results import WeightsAnswer
+from dodona.answer.results import WeightsAnswer, WeightsRun
 from dodona.curator.desk import Desk, Purchase, affordable_epsilon, mark_errors_prepaid
 from dodona.curator.request import Dataset
 from dodona.curator.watch import single_count_query
@@ -44,6 +44,8 @@ from dodona.trusted.gate import CHECKING, open_estimate_check
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
+
+    from dodona.curator.curator import Curator
 
 
 # --- The hypothesis: a distribution over the cells of the columns. ---
@@ -337,6 +339,38 @@ def open_weights(  # noqa: PLR0913  weights have this many sides
         mechanism=mechanism,
         read=read,
         about=desk.dataset.about,
+    )
+
+
+def answer_counts(  # noqa: PLR0913  weights have this many sides
+    curator: Curator,
+    questions: Iterable[str],
+    *,
+    epsilon: Exact,
+    columns: Iterable[str] | None = None,
+    confidence: float = 0.95,
+    max_price: Exact | None = None,
+) -> WeightsRun:
+    """Return the answers to counts by weights over the columns that they use, or over those that are named.
+
+    A mistake in the last question is reported before anything is charged.
+    """
+    queries = [single_count_query(curator.read(question)) for question in questions]
+    if not queries:
+        raise InvalidRequest("There is no count to answer. Write a list of questions.")
+    used = frozenset[str]().union(*(block.attributes for query in queries for block in query.blocks))
+    named = tuple(sorted(used)) if columns is None else tuple(columns)
+    for query in queries:
+        cell_weights(query, curator.schema.domain, named)
+    opened = curator.weights(
+        questions=len(queries), epsilon=epsilon, columns=named, confidence=confidence, max_price=max_price
+    )
+    return WeightsRun(
+        columns=opened.columns,
+        price=opened.price,
+        advice=opened.advice,
+        answers=tuple(opened.ask(query) for query in queries),
+        about=opened.about,
     )
 
 
