@@ -107,7 +107,7 @@ class Description:
                 "size": unit.size,
                 "left_out": self.left_out,
             },
-            "budget": {name: own for name, own in self.budget.to_document().items() if name != "analysts"}
+            "budget": {name: own for name, own in self.budget.to_json().items() if name != "analysts"}
             | {"yours": str(self.left)},
             "defaults": self.default.to_document(),
             "analyst": self.analyst,
@@ -124,7 +124,7 @@ class Description:
             table=document["table"],
             columns=tuple(map(_read_column, document["columns"])),
             unit=Unit(neighbours=unit["neighbours"], size=unit["size"], id=unit["id"], rows=unit["rows"]),
-            budget=BudgetState.from_document(budget),
+            budget=BudgetState.from_json(budget),
             default=DefaultRequest.from_document(document["defaults"]),
             analyst=document["analyst"],
             left=Fraction(budget["yours"]),

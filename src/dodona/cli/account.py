@@ -48,7 +48,7 @@ def budget(
 
         state, left, name = read_budget(dataset, server=server, analyst=analyst)
         if as_json:
-            print(json.dumps(state.to_document() | {"yours": str(left)}))
+            print(json.dumps(state.to_json() | {"yours": str(left)}))
             return
         screen = make_console()
         for table in state_tables(state, []):

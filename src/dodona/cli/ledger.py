@@ -290,7 +290,7 @@ def show(
     with report_errors(), open_named_ledger(ledger, head) as found:
         state = found.state()
         if as_json:
-            print(json.dumps(state.to_document()))
+            print(json.dumps(state.to_json()))
             return
         console = make_console()
         for table in state_tables(state, [line.text for line in found.lines()]):

@@ -17,6 +17,7 @@ COMMANDS = {
     "check": "dodona.cli.owner:check",
     "confirm": "dodona.cli.owner:confirm",
     "keep": "dodona.cli.owner:keep",
+    "serve": "dodona.cli.serve:serve",
     # for analysts
     "login": "dodona.cli.login:login",
     "logout": "dodona.cli.login:logout",

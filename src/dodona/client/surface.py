@@ -77,7 +77,7 @@ class DatasetCalls:
         """Return the call for what was spent and what is left."""
 
         def read(body: bytes) -> BudgetState:
-            return BudgetState.from_document(read_json(body))
+            return BudgetState.from_json(read_json(body))
 
         return Call(method="GET", path=address(self.dataset, "budget"), read=read)
 

@@ -17,7 +17,7 @@ from dodona.answer.answer import Answer
 from dodona.answer.offer import Offer
 from dodona.answer.tolerance import Tolerances
 from dodona.curator.desk import Desk
-from dodona.curator.ladder import OPTIONAL_RUNGS, Ladder
+from dodona.curator.ladder import OPTIONAL_RUNGS, Ladder, SharedKnowledge
 from dodona.curator.request import Dataset, Request, effective_max_price, make_request
 from dodona.errors import InvalidArgument, InvalidRequest
 from dodona.numbers import Exact, format_percent
@@ -40,8 +40,18 @@ Progress = Callable[[int, int], None]
 class Curator:
     """Answers questions about one dataset for one analyst. It is a context manager."""
 
-    def __init__(self, dataset: Dataset, *, analyst: str | None = None, rungs: frozenset[str] = OPTIONAL_RUNGS) -> None:
-        """Take an open dataset; nothing is charged. Rungs can be left out to measure what they save."""
+    def __init__(
+        self,
+        dataset: Dataset,
+        *,
+        analyst: str | None = None,
+        rungs: frozenset[str] = OPTIONAL_RUNGS,
+        shared: SharedKnowledge | None = None,
+    ) -> None:
+        """Take an open dataset; nothing is charged. Rungs can be left out to measure what they save.
+
+        Curators of one open dataset may share what was learned: see `for_analyst`.
+        """
         self._dataset = dataset
         if not rungs <= OPTIONAL_RUNGS or ("bundle" in rungs and "derive" not in rungs):
             accepted = f"write some of {', '.join(sorted(OPTIONAL_RUNGS))}; what a bundle answers is derived from it"
@@ -49,7 +59,7 @@ class Curator:
         dataset.ledger.permit(analyst)
         self.desk = Desk(dataset, analyst)
         """Where whatever spends is charged."""
-        self._ladder = Ladder(self.desk, rungs)
+        self._ladder = Ladder(self.desk, rungs, shared=shared)
         self._closed = False
         self._keys: WeakValueDictionary[str, threading.Lock] = WeakValueDictionary()
         self._mutex = threading.Lock()
@@ -71,6 +81,13 @@ class Curator:
 
         self._permit()
         return read_history(self._dataset.ledger, dataset=self._dataset.name)
+
+    def for_analyst(self, analyst: str | None) -> Curator:
+        """Return a curator of the same open dataset for another analyst; what was learned is shared, not read again.
+
+        Both are closed by closing one of them.
+        """
+        return Curator(self._dataset, analyst=analyst, shared=self._ladder.shared)
 
     def describe(self) -> Description:
         """Return the columns, the protected unit, the remaining budget and the defaults; all of it is public."""
@@ -112,6 +129,30 @@ class Curator:
         asked, request = self.read(question), self._request(within, confidence, epsilon, max_price, fresh=fresh)
         with self._held(key):
             return self._ladder.answers((asked,), request, key)[0]
+
+    def ask_if_free(  # noqa: PLR0913  the surface of a question
+        self,
+        question: str | Query,
+        *,
+        within: Tolerances | None = None,
+        confidence: float | None = None,
+        epsilon: Exact | None = None,
+        max_price: Exact | None = None,
+        fresh: bool = False,
+        key: str | None = None,
+    ) -> Answer | None:
+        """Return the answer that `ask` would give for nothing, without reading any data; None if it is not free."""
+        asked, request = self.read(question), self._request(within, confidence, epsilon, max_price, fresh=fresh)
+        found = self._ladder.free_answers((asked,), request, key)
+        return None if found is None else found[0]
+
+    def recall(self, key: str, *, confidence: float | None = None) -> tuple[Answer, ...] | None:
+        """Return again what was bought under a key, one answer for each of its questions; None if nothing was.
+
+        It costs nothing. What was derived for nothing was not bought: ask it again.
+        """
+        request = self._request(None, confidence, None, None)
+        return self._ladder.recalled(key, request, self.read)
 
     def ask_many(  # noqa: PLR0913  the surface of a question
         self,

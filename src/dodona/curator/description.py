@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from dodona.answer.description import DefaultRequest, Description, History, HistoryEntry
@@ -40,32 +42,57 @@ def describe(dataset: Dataset, analyst: str | None) -> Description:
     )
 
 
+class HistoryReader:
+    """Reads the charges of one dataset from its ledger, each line once however often it is asked."""
+
+    def __init__(self, ledger: Ledger, *, dataset: str) -> None:
+        """Take the ledger; it is read when the history is first asked for."""
+        self._ledger, self._dataset = ledger, dataset
+        self._next = 0
+        self._charges: dict[str, tuple[str, Charged]] = {}
+        self._texts: dict[str, str | None] = {}
+        self._lock = threading.Lock()
+
+    def __len__(self) -> int:
+        """The number of charges so far."""
+        with self._lock:
+            self._follow()
+            return len(self._charges)
+
+    def read(self, after: int = 0, limit: int | None = None) -> tuple[HistoryEntry, ...]:
+        """Return charges, oldest first: at most `limit`, without the first `after`."""
+        with self._lock:
+            self._follow()
+            end = None if limit is None else after + limit
+            listed = list(islice(self._charges.items(), after, end))
+            return tuple(
+                HistoryEntry(
+                    time=time,
+                    analyst=charged.analyst,
+                    text=self._texts.get(receipt) or _describe_purpose(charged.purpose),
+                    share=self._ledger.share(charged.event),
+                    version=charged.version,
+                    receipt=receipt,
+                    answered=receipt in self._texts or _kind(charged.purpose) in _PURPOSE_NAMES,
+                )
+                for receipt, (time, charged) in listed
+            )
+
+    def _follow(self) -> None:
+        for line in self._ledger.lines(self._next):
+            match entry_from_json(line.text, number=line.number):
+                case Charged() as charged if charged.dataset == self._dataset:
+                    self._charges[line.hash] = (entry_time(line.text), charged)
+                case Released(release):
+                    self._texts[release.receipt] = release.text
+                case _:
+                    pass
+            self._next = line.number + 1
+
+
 def read_history(ledger: Ledger, *, dataset: str) -> History:
     """Return the charges of one dataset, oldest first."""
-    found: dict[str, tuple[str, Charged]] = {}
-    texts: dict[str, str | None] = {}
-    for line in ledger.lines():
-        match entry_from_json(line.text, number=line.number):
-            case Charged() as charged if charged.dataset == dataset:
-                found[line.hash] = (entry_time(line.text), charged)
-            case Released(release):
-                texts[release.receipt] = release.text
-            case _:
-                pass
-    return History(
-        tuple(
-            HistoryEntry(
-                time=time,
-                analyst=charged.analyst,
-                text=texts.get(receipt) or _describe_purpose(charged.purpose),
-                share=ledger.share(charged.event),
-                version=charged.version,
-                receipt=receipt,
-                answered=receipt in texts or _kind(charged.purpose) in _PURPOSE_NAMES,
-            )
-            for receipt, (time, charged) in found.items()
-        )
-    )
+    return History(HistoryReader(ledger, dataset=dataset).read())
 
 
 def _kind(purpose: str) -> str:

@@ -7,7 +7,7 @@ last three buy through the desk: the charge is made durable before the data are 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import partial
@@ -30,11 +30,11 @@ from dodona.curator.offers import expect_accuracy, explain_price, hint_at_cheape
 from dodona.curator.planner import Planner
 from dodona.curator.predictions import ModelTracker
 from dodona.curator.rent_or_buy import Buyer, PurchaseOrder, RentOrBuyRule
-from dodona.curator.request import Request
-from dodona.errors import InvariantBroken
+from dodona.curator.request import Dataset, Request
+from dodona.errors import InvalidRequest, InvariantBroken
 from dodona.knowledge.releases import ReleasedBlocks
-from dodona.ledger.entries import Release
-from dodona.ledger.errors import BudgetExhausted, KeyReused
+from dodona.ledger.entries import Receipt, Release
+from dodona.ledger.errors import AnswerInterrupted, BudgetExhausted, KeyReused
 from dodona.privacy.accuracy import to_failure_probability
 from dodona.privacy.budget import FREE, Price
 from dodona.privacy.conversion import standalone_epsilon
@@ -172,24 +172,36 @@ OPTIONAL_RUNGS = frozenset(rung.__name__ for rung in RUNGS[:-1])
 _FREE_RUNGS = (replay, derive)
 
 
-class Ladder:
-    """The rungs of one dataset for one analyst."""
+class SharedKnowledge:
+    """What was learned about one open dataset, and how it is used: the same for all of its analysts."""
 
-    def __init__(self, desk: Desk, rungs: frozenset[str] = OPTIONAL_RUNGS) -> None:
-        """Take the desk of an open dataset."""
-        self.desk = desk
-        self.rungs = tuple(rung for rung in RUNGS if rung is measure or rung.__name__ in rungs)
-        dataset = self._dataset = desk.dataset
+    def __init__(self, dataset: Dataset) -> None:
+        """Take an open dataset; releases are read when the first question is asked."""
         ledger, schema = dataset.ledger, dataset.schema
-        self.budget = ledger.budget
-        self.planner = Planner(schema.unit, self.budget.delta, ledger.share)
+        self.planner = Planner(schema.unit, ledger.budget.delta, ledger.share)
         version, rows = dataset.source.version, partial(read_public_rows, dataset.source, schema.domain, schema.unit)
         self.releases = ReleasedBlocks(ledger, schema.domain, dataset=dataset.name, version=version, rows=rows)
         self.lookup = Lookup(self.releases, schema.unit.size)
         rule = RentOrBuyRule(schema.domain, schema.unit, self.releases.knowledge)
         self.buyer = Buyer(self.planner, rule, ledger.shares, ledger.share)
-        tracker = ModelTracker(self.releases, schema.unit.size)
-        self.confirmer, self._beyond = Confirmer(desk, tracker), BeyondBudget(tracker)
+        self.tracker = ModelTracker(self.releases, schema.unit.size)
+
+
+class Ladder:
+    """The rungs of one dataset for one analyst."""
+
+    def __init__(
+        self, desk: Desk, rungs: frozenset[str] = OPTIONAL_RUNGS, *, shared: SharedKnowledge | None = None
+    ) -> None:
+        """Take the desk of an open dataset, and what was learned about it where other analysts ask it too."""
+        self.desk = desk
+        self.rungs = tuple(rung for rung in RUNGS if rung is measure or rung.__name__ in rungs)
+        self._dataset = desk.dataset
+        self.budget = desk.dataset.ledger.budget
+        self.shared = SharedKnowledge(desk.dataset) if shared is None else shared
+        self.planner, self.releases = self.shared.planner, self.shared.releases
+        self.lookup, self.buyer = self.shared.lookup, self.shared.buyer
+        self.confirmer, self._beyond = Confirmer(desk, self.shared.tracker), BeyondBudget(self.shared.tracker)
 
     def answers(self, asked: tuple[Question, ...], request: Request, key: str | None) -> tuple[Answer, ...]:
         """Return the answers to questions by the cheapest way that is accurate enough; one charge, or none."""
@@ -204,6 +216,22 @@ class Ladder:
         charged = any(one.price.share > 0 for one in found)
         with mark_errors_charged() if charged else nullcontext():
             return self._answered(_spread(found, asked, places), request)
+
+    def free_answers(self, asked: tuple[Question, ...], request: Request, key: str | None) -> tuple[Answer, ...] | None:
+        """Return the answers to questions if all of them are free; otherwise None. No data are read.
+
+        What is being measured under the key right now is not waited for.
+        """
+        distinct, places = distinct_questions(asked, request)
+        found: list[Found] | None = None
+        if key is not None and self._dataset.ledger.receipt(key, analyst=self.desk.analyst) is not None:
+            with suppress(AnswerInterrupted):
+                found = self._recall(distinct, request, key, wait=False)
+        else:
+            call = self._resolve(distinct, request, None)
+            self._climb_free(call)
+            found = None if call.missing else [one for one in call.found if one is not None]
+        return None if found is None else self._answered(_spread(found, asked, places), request)
 
     def prepare(self, asked: tuple[Question, ...], request: Request, key: str | None) -> PreparedWorkload:
         """Buy the cheapest measurement that answers all questions; those that already follow cost nothing."""
@@ -349,9 +377,11 @@ class Ladder:
             self.releases.expect(bought.receipt.id, order.measurement)
         return bought
 
-    def _recall(self, asked: tuple[Question, ...], request: Request, key: str) -> list[Found] | None:
+    def _recall(
+        self, asked: tuple[Question, ...], request: Request, key: str, *, wait: bool = True
+    ) -> list[Found] | None:
         """Return what was bought under a key; None if there is nothing, or it is not yet measured."""
-        recalled = self.desk.recall(key)
+        recalled = self.desk.recall(key, wait=wait)
         if recalled is None:
             return None
         receipt, release = recalled
@@ -365,6 +395,27 @@ class Ladder:
         if call.missing:
             raise KeyReused(key)
         return [one for one in call.found if one is not None]
+
+    def recalled(self, key: str, request: Request, read: Callable[[str], Question]) -> tuple[Answer, ...] | None:
+        """Return what was bought under a key, for the questions as they were written; None if nothing was."""
+        recalled = self.desk.recall(key, wait=False)
+        if recalled is None:
+            return None
+        receipt, release = recalled
+        asked = _written_questions(release, receipt, read)
+        if asked is None:  # a bundle, bought for one question: it follows from the bundle
+            with suppress(InvalidRequest):
+                call = self._resolve((read(release.text or ""),), request, None)
+                found = self.lookup.derive_anyhow(call.asked[0])
+                if found is not None:
+                    return self._answered([replace(found, source="replayed", receipt=receipt.id)], request)
+            raise InvalidRequest(
+                "What was bought under this key is not an answer to questions that can be shown again."
+            )
+        found_again = [
+            replace(found, source="replayed", price=FREE, reused=True) for found in read_release(release, asked, FREE)
+        ]
+        return self._answered(found_again, request)
 
     def _answered(self, found: Sequence[Found], request: Request) -> tuple[Answer, ...]:
         dataset, draws, head = self._dataset, self.releases.draws, self._dataset.ledger.head
@@ -404,6 +455,19 @@ class Ladder:
 
 def _questions(asked: Sequence[Resolved]) -> tuple[Question, ...]:
     return tuple([one.question for one in asked])
+
+
+def _written_questions(
+    release: Release, receipt: Receipt, read: Callable[[str], Question]
+) -> tuple[Question, ...] | None:
+    """Return the questions of a release from their text, if they are exactly what was measured; else None."""
+    text = release.text or ""
+    for texts in ((text,), text.split("; ")):
+        with suppress(InvalidRequest):
+            asked = tuple([read(one) for one in texts])
+            if query_digest(_stack_queries(asked)) == receipt.purpose:
+                return asked
+    return None
 
 
 def _spread(found: Sequence[Found], asked: Sequence[Question], places: Sequence[int]) -> list[Found]:

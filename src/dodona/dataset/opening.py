@@ -9,8 +9,9 @@ from __future__ import annotations
 import json
 import math
 import os
+import threading
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from fractions import Fraction
 from hashlib import sha256
@@ -24,6 +25,7 @@ from dodona.curator.request import DEFAULT_MAX_PRICE, AfterBudget, Dataset, Requ
 from dodona.dataset.file import ENV_PREFIX, DatasetFile, read_secret
 from dodona.errors import InvalidRequest
 from dodona.ledger import memory, opening
+from dodona.ledger.ledger import PATIENCE
 from dodona.ledger.opening import LedgerTerms
 from dodona.numbers import Exact, to_share
 from dodona.privacy.budget import Analyst, Budget
@@ -38,7 +40,8 @@ if TYPE_CHECKING:
     from dodona.engines.postgres import PostgresSource
     from dodona.engines.spark import SparkSource
     from dodona.ledger.ledger import Ledger
-    from dodona.trusted.source import Source
+    from dodona.query.query import Query
+    from dodona.trusted.source import Sealed, Source
 
 
 # --- Extras: heavy libraries that are installed only if needed. ---
@@ -310,10 +313,54 @@ def create_ledger(
     return path if isinstance(path, Path) else opening.display_place(path)
 
 
-def open_dataset_ledger(path: str | Path, /) -> Ledger:
-    """Open the ledger of a dataset file; the data are not touched."""
+def open_dataset_ledger(path: str | Path, /, *, patience: float = PATIENCE) -> Ledger:
+    """Open the ledger of a dataset file; the data are not touched.
+
+    `patience` is how many seconds to wait for an answer that is being computed for another caller.
+    """
     file = DatasetFile.read(path)
-    return opening.open_ledger(file.place, head=file.head_file, dataset=file.dataset, schema=file.schema.digest)
+    return opening.open_ledger(
+        file.place, head=file.head_file, dataset=file.dataset, schema=file.schema.digest, patience=patience
+    )
+
+
+def open_for_serving(file: DatasetFile, *, patience: float = PATIENCE, lazily: bool = False) -> Dataset:
+    """Open a dataset file for many analysts, each with a curator over it. It warns nobody about the rows.
+
+    With `lazily`, rows are opened, and compared with their version, when they are first read: a process that replays
+    and derives answers may never read any.
+    """
+    ledger = open_dataset_ledger(file.path, patience=patience)
+    try:
+        key = ledger.cap_key
+        source: Source = LazySource(file, key) if lazily else open_source(file, key, owner=False)
+        return _open_parts(file, ledger, source)
+    except BaseException:
+        ledger.close()
+        raise
+
+
+class LazySource:
+    """The rows of a dataset file, opened when they are first read."""
+
+    def __init__(self, file: DatasetFile, key: bytes) -> None:
+        """Take the file and the key that selects the rows of a person that count."""
+        self.version = file.version
+        self._open: Callable[[], Source] = lambda: open_source(file, key, owner=False)
+        self._source: Source | None = None
+        self._lock = threading.Lock()
+
+    def exact(self, query: Query) -> Sealed:
+        """Return the exact answers."""
+        with self._lock:
+            if self._source is None:
+                self._source = self._open()
+        return self._source.exact(query)
+
+    def close(self) -> None:
+        """Close the rows if they were opened."""
+        if self._source is not None:
+            self._source.close()
 
 
 def _open_file(file: DatasetFile, analyst: str | None) -> Curator:
@@ -324,8 +371,12 @@ def _open_file(file: DatasetFile, analyst: str | None) -> Curator:
     except BaseException:
         ledger.close()
         raise
+    return Curator(_open_parts(file, ledger, source), analyst=analyst)
+
+
+def _open_parts(file: DatasetFile, ledger: Ledger, source: Source) -> Dataset:
     default = Request(within=file.within, epsilon=None, confidence=file.confidence, max_price=file.max_price)
-    dataset = Dataset(
+    return Dataset(
         name=file.dataset,
         schema=file.schema,
         source=source,
@@ -334,7 +385,6 @@ def _open_file(file: DatasetFile, analyst: str | None) -> Curator:
         after=file.after,
         left_out=describe_left_out(ledger, file.schema, file.version),
     )
-    return Curator(dataset, analyst=analyst)
 
 
 def open_source(file: DatasetFile, key: bytes, *, owner: bool) -> Source:

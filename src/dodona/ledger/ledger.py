@@ -274,9 +274,14 @@ class Ledger:
         """The hash of the last line."""
         return self._keeper.read(lambda book, _, __: book.head)
 
-    def lines(self) -> Sequence[Line]:
-        """Return the whole chain."""
-        return self._keeper.read(lambda _, store, __: store.lines(0))
+    @property
+    def mark(self) -> tuple[str, int]:
+        """The hash and the number of the last line."""
+        return self._keeper.read(lambda book, _, __: (book.head, book.number))
+
+    def lines(self, since: int = 0) -> Sequence[Line]:
+        """Return the whole chain, or its lines from a number on."""
+        return self._keeper.read(lambda _, store, __: store.lines(since))
 
     def verify(self) -> BudgetState:
         """Return the state, after recomputing every hash and every total from the store."""

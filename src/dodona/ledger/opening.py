@@ -177,19 +177,20 @@ def create_file_ledger(path: Path, terms: LedgerTerms, *, head: Path | None = No
     sync_folder(path.parent)
 
 
-def open_file_ledger(
+def open_file_ledger(  # noqa: PLR0913  the parts of a ledger
     path: Path,
     *,
     head: Path | None = None,
     dataset: str | None = None,
     schema: str | None = None,
     clock: Clock = utc_now,
+    patience: float = PATIENCE,
 ) -> Ledger:
     """Open the ledger at a path; never creates one."""
     store = SqliteStore(path)
     try:
         kept = HeadFile(default_head_path(path) if head is None else head)
-        return open_existing(store, kept, dataset=dataset, schema=schema, clock=clock)
+        return open_existing(store, kept, dataset=dataset, schema=schema, clock=clock, patience=patience)
     except BaseException:
         store.close()
         raise
@@ -257,25 +258,26 @@ def create_ledger_at(
         raise
 
 
-def open_ledger(
+def open_ledger(  # noqa: PLR0913  the parts of a ledger
     place: LedgerPlace,
     *,
     head: Path | None = None,
     dataset: str | None = None,
     schema: str | None = None,
     clock: Clock = utc_now,
+    patience: float = PATIENCE,
 ) -> Ledger:
     """Open the ledger at a place; never creates one."""
     found = _split_address(place)
     if found is None:
-        return open_file_ledger(Path(place), head=head, dataset=dataset, schema=schema, clock=clock)
+        return open_file_ledger(Path(place), head=head, dataset=dataset, schema=schema, clock=clock, patience=patience)
     _require_driver()
     from dodona.ledger.postgres import PostgresStore
 
     kept, store = _require_head(head), PostgresStore(*found)
     try:
         again = partial(PostgresStore, *found)
-        return open_existing(store, kept, dataset=dataset, schema=schema, clock=clock, again=again)
+        return open_existing(store, kept, dataset=dataset, schema=schema, clock=clock, patience=patience, again=again)
     except BaseException:
         store.close()
         raise

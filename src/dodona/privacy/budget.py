@@ -142,8 +142,8 @@ class BudgetState:
             f"Left: {format_percent(self.left)}.{ended}"
         )
 
-    def to_document(self) -> dict[str, object]:
-        """Return the state as JSON represents it: shares are exact fractions, written as texts."""
+    def to_json(self) -> dict[str, object]:
+        """Return the state as a JSON object: shares are exact fractions, written as texts."""
         return {
             "epsilon": str(self.total.epsilon),
             "delta": str(self.total.delta),
@@ -164,8 +164,8 @@ class BudgetState:
         }
 
     @classmethod
-    def from_document(cls, document: Mapping[str, Any]) -> Self:
-        """Return the state that `to_document` described."""
+    def from_json(cls, document: Mapping[str, Any]) -> Self:
+        """Return the state that `to_json` described."""
         return cls(
             total=Budget(document["epsilon"], document["delta"], document["accountant"]),
             spent=Fraction(document["spent"]),

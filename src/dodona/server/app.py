@@ -1,0 +1,134 @@
+"""The HTTP application of a door: its addresses, its errors and its description."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any, Literal
+
+from fastapi import FastAPI, Request, Response
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+from starlette.exceptions import HTTPException
+
+from dodona import __version__
+from dodona.errors import DodonaError, InvalidRequest
+from dodona.server import account_routes, analyst_routes, owner_routes, page_routes, problems, session_routes
+from dodona.server.accounts import Accounts
+from dodona.server.describing import describe
+from dodona.server.doorkeeper import PREFIX, Doorkeeper
+from dodona.server.guard import App, Guard, Limits
+from dodona.server.link import CoreLink
+from dodona.server.metrics import Metrics
+from dodona.server.relay import Relay, note_of
+from dodona.server.sessions import Logins, Sessions
+
+DoorName = Literal["analysts", "owners"]
+_ABOUT = {
+    "analysts": "Ask questions of datasets that only the server holds. Answers are noisy, with honest error bars, and "
+    "every call that spends takes an idempotency key: repeated, it is charged once.",
+    "owners": "What owners do with their datasets and accounts. This port has the analysts' addresses too.",
+}
+# FastAPI records spans with bodies and messages of exceptions where a telemetry library is set up: not here.
+_NO_TELEMETRY = {
+    "tracing": False, "metrics": False, "logs": False, "operation_spans": False, "auto_configure": False,
+}  # fmt: skip
+
+
+def make_application(door: DoorName) -> FastAPI:
+    """Return the addresses of a door, without anything behind them; enough to describe them."""
+    app = FastAPI(
+        title="Dodona" if door == "analysts" else "Dodona, owners' door",
+        version=__version__,
+        description=_ABOUT[door],
+        openapi_url=None,
+        docs_url=None,
+        redoc_url=None,
+        redirect_slashes=False,
+        telemetry=_NO_TELEMETRY,  # type: ignore[arg-type]  # all fields are optional
+    )
+    app.include_router(analyst_routes.router, prefix=PREFIX)
+    if door == "owners":
+        app.include_router(owner_routes.router, prefix=PREFIX)
+        app.include_router(account_routes.everyone, prefix=PREFIX)
+    app.include_router(account_routes.me, prefix=PREFIX)
+    app.include_router(session_routes.router, prefix=PREFIX)
+
+    @cache
+    def description() -> dict[str, Any]:
+        return describe(app)
+
+    @app.get(f"{PREFIX}/openapi.json", include_in_schema=False)
+    async def openapi(request: Request) -> Response:
+        note_of(request, "openapi")
+        return JSONResponse(description())
+
+    if door == "analysts":
+        app.include_router(page_routes.router)
+    app.add_exception_handler(DodonaError, _known)
+    app.add_exception_handler(RequestValidationError, _invalid)
+    app.add_exception_handler(HTTPException, _other)
+    app.add_exception_handler(Exception, _unexpected)
+    return app
+
+
+def make_door(  # noqa: PLR0913  what a door consists of
+    door: DoorName,
+    *,
+    link: CoreLink,
+    accounts: Accounts,
+    limits: Limits,
+    metrics: Metrics,
+    log_texts: bool = False,
+) -> App:
+    """Return a door that answers: its addresses with the core and the accounts behind them, and the guard in front."""
+    app = make_application(door)
+    app.state.relay = Relay(link)
+    app.state.accounts = accounts
+    sessions = Sessions(accounts)
+    app.state.sessions = sessions
+    app.state.logins = Logins(sessions, accounts)
+    keeper = Doorkeeper(accounts, sessions)
+    return Guard(app, keeper, limits, metrics, door, log_texts)
+
+
+# --- Errors. ---
+
+
+async def _known(request: Request, fault: Exception) -> Response:
+    if not isinstance(fault, DodonaError):
+        raise fault
+    request.scope["note"].code = fault.code
+    return Response(problems.problem(fault), fault.http_status, problems.headers(fault), problems.MEDIA_TYPE)
+
+
+async def _invalid(request: Request, fault: Exception) -> Response:
+    """Answer a body, a header or an address that does not fit, without repeating what was sent."""
+    if not isinstance(fault, RequestValidationError):
+        raise fault
+    return await _known(request, InvalidRequest(" ".join(_mistake(one) for one in fault.errors()[:5])))
+
+
+def _mistake(error: Any) -> str:  # noqa: ANN401  pydantic's errors are plain dictionaries
+    where = ".".join(str(part) for part in error["loc"] if isinstance(part, str | int))
+    return f"{where}: {error['msg']}."
+
+
+async def _unexpected(request: Request, fault: Exception) -> Response:
+    """Answer a bug; the guard writes where it was raised into the log."""
+    del fault
+    return await _known(request, problems.InternalFault())
+
+
+async def _other(request: Request, fault: Exception) -> Response:
+    """Answer what the router itself refuses."""
+    if not isinstance(fault, HTTPException):
+        raise fault
+    match fault.status_code:
+        case 404:
+            reply = await _known(request, problems.UnknownAddress())
+        case 405:
+            reply = await _known(request, problems.MethodNotAllowed())
+        case _:
+            reply = await _known(request, InvalidRequest("The body cannot be read as JSON."))
+    reply.headers.update(fault.headers or {})
+    return reply

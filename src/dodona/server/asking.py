@@ -1,0 +1,240 @@
+"""Acts that ask: quotes, answers, batches, and what was bought before."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, nullcontext
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+from dodona.answer.answer import Answer
+from dodona.answer.display import plain_columns
+from dodona.curator.curator import Curator
+from dodona.curator.desk import PriceAboveMaximum, mark_errors_charged
+from dodona.errors import InvalidArgument, InvalidRequest, Refused
+from dodona.numbers import format_percent, to_share
+from dodona.server.acts import BadCall
+from dodona.server.link import JSON, Reply
+
+if TYPE_CHECKING:
+    from dodona.server.worker import ActCall
+
+CSV = "text/csv"
+ARROW = "application/vnd.apache.arrow.stream"
+MOST_QUESTIONS = 10_000
+"""In one batch."""
+_WISHES = frozenset(("within", "confidence", "epsilon", "max_price", "fresh"))
+
+
+class TokenCap(Refused):
+    """A call would take more of the budget than the caller's token may spend at once."""
+
+    code = "token-cap"
+
+    def __init__(self, *, price: Fraction, most: Fraction) -> None:
+        """State the price, and what the token allows."""
+        self.price, self.most = price, most
+        super().__init__(
+            f"This would take {format_percent(price)} of the budget, and the token may spend {format_percent(most)} "
+            "in one call. Ask for less, or with another token."
+        )
+
+
+class NothingBought(InvalidRequest):
+    """Nothing was bought under a key, by this caller."""
+
+    code = "nothing-bought"
+    http_status = 404
+
+    def __init__(self) -> None:
+        """Set a constant message."""
+        super().__init__("You bought nothing under this key here, or its answer is not recorded yet.")
+
+
+# --- What a call wishes. ---
+
+
+def expect(call: ActCall, *names: str) -> Mapping[str, Any]:
+    """Return the arguments of a call, none of which may be unknown; the library validates their values."""
+    unknown = sorted(set(call.arguments) - set(names) - {"key"})
+    if unknown:
+        raise BadCall(f"There is no argument {unknown[0][:60]!r} here. There are: {', '.join(sorted(names))}.")
+    return call.arguments
+
+
+def texts(value: object, *, argument: str) -> list[str]:
+    """Return a list of questions."""
+    if not isinstance(value, list) or not all(isinstance(one, str) for one in value):
+        raise InvalidArgument(argument, type(value).__name__, "write a list of questions, each a text")
+    if len(value) > MOST_QUESTIONS:
+        raise InvalidArgument(argument, len(value), f"write at most {MOST_QUESTIONS} questions")
+    return value
+
+
+def text(value: object, *, argument: str = "question") -> str:
+    """Return a question."""
+    if not isinstance(value, str):
+        raise InvalidArgument(argument, type(value).__name__, "write SQL text")
+    return value
+
+
+def wishes(call: ActCall, *names: str) -> dict[str, Any]:
+    """Return the accuracy, the price and the like that a call asks for, as arguments of the curator's methods."""
+    fresh = call.arguments.get("fresh")
+    if fresh is not None and type(fresh) is not bool:
+        raise InvalidArgument("fresh", fresh, "write true or false")
+    found = {name: call.arguments.get(name) for name in names if call.arguments.get(name) is not None}
+    if "max_price" in names:
+        found["max_price"] = allowed_price(call)
+    return found
+
+
+def allowed_price(call: ActCall) -> Fraction | Any:  # noqa: ANN401  what the caller wrote, which the library validates
+    """Return the largest share that a call may take: what it says or the dataset, but no more than the token allows."""
+    wanted, cap = call.arguments.get("max_price"), call.caller.max_price
+    if cap is None:
+        return wanted
+    default = call.opened.dataset.default.max_price
+    return min(default if wanted is None else to_share(wanted, argument="max_price"), _cap(cap))  # type: ignore[arg-type]
+
+
+@contextmanager
+def capped(call: ActCall) -> Iterator[None]:
+    """Say so where the token's cap is what refuses a price: to allow more in the call would not help."""
+    refusal: Refused | None = None
+    try:
+        yield
+    except PriceAboveMaximum as refused:
+        cap = call.caller.max_price
+        if cap is None or refused.price <= _cap(cap):
+            raise
+        refusal = TokenCap(price=refused.price, most=_cap(cap))
+    if refusal is not None:
+        raise refusal
+
+
+def _cap(cap: str) -> Fraction:
+    return to_share(cap, argument="max_price")
+
+
+def curator_of(call: ActCall) -> Curator:
+    """Return the caller's curator; the name is the account's, never the request's."""
+    return call.opened.curator(call.caller.name)
+
+
+# --- The acts. ---
+
+
+def quote(call: ActCall) -> Reply:
+    """Return the price of a question, or of several together; nothing is spent."""
+    found = expect(call, "question", "questions", *_WISHES)
+    if ("question" in found) == ("questions" in found):
+        raise BadCall("Write either a question, or questions.")
+    asked = text(found["question"]) if "question" in found else texts(found["questions"], argument="questions")
+    offer = curator_of(call).quote(asked, **wishes(call, *_WISHES))
+    return Reply(200, JSON, offer.to_json().encode())
+
+
+def ask(call: ActCall) -> Reply | None:
+    """Return the answer to a question; None if it must not spend and the question is not free."""
+    found = expect(call, "question", "view", *_WISHES)
+    question, view = text(found.get("question")), _view(found.get("view"))
+    curator = curator_of(call)
+    if call.only_free:
+        free = curator.ask_if_free(question, **wishes(call, *_WISHES), key=call.key)
+        return None if free is None else answer_reply(seen(free, view), call.accept)
+    with capped(call):
+        answer = curator.ask(question, **wishes(call, *_WISHES), key=call.key)
+    return answer_reply(seen(answer, view), call.accept)
+
+
+def batch(call: ActCall) -> Reply:
+    """Return the answers to questions that are planned together and charged once."""
+    found = expect(call, "questions", "view", *_WISHES)
+    questions, view = texts(found.get("questions"), argument="questions"), _view(found.get("view"))
+    with capped(call):
+        answers = curator_of(call).ask_many(questions, **wishes(call, *_WISHES), key=call.key, progress=call.progress)
+    return answers_reply([seen(answer, view) for answer in answers])
+
+
+def recall(call: ActCall) -> Reply:
+    """Return what the caller bought under a key, for nothing."""
+    found = expect(call, "view", "confidence")
+    view = _view(found.get("view"))
+    answers = curator_of(call).recall(call.key, **wishes(call, "confidence"))
+    if answers is None:
+        raise NothingBought
+    shown = [seen(answer, view) for answer in answers]
+    return answer_reply(shown[0], call.accept) if len(shown) == 1 else answers_reply(shown)
+
+
+# --- Answers as replies. ---
+
+
+_VIEWS = ("single", "simultaneous", "population", "any_choice")
+
+
+def _view(value: object) -> str:
+    if value is None:
+        return "single"
+    if value not in _VIEWS:
+        raise InvalidArgument("view", value, f"write one of {', '.join(_VIEWS)}")
+    return str(value)
+
+
+def seen(answer: Answer, view: str) -> Answer:
+    """Return an answer in the view that was asked for; what has no such view may be charged by then, and says so."""
+    with mark_errors_charged() if answer.price.share > 0 else nullcontext():
+        return _seen(answer, view)
+
+
+def _seen(answer: Answer, view: str) -> Answer:
+    match view:
+        case "simultaneous":
+            return answer.simultaneous()
+        case "population":
+            return answer.population
+        case "any_choice":
+            return answer.any_choice()
+        case _:
+            return answer
+
+
+def answer_reply(answer: Answer, accept: str) -> Reply:
+    """Return an answer as JSON, CSV or an Arrow stream."""
+    headers = {"Dodona-Source": answer.source, "Dodona-Price": str(answer.price.share)}
+    if answer.receipt is not None:
+        headers["Dodona-Receipt"] = answer.receipt
+    if CSV in accept:
+        return Reply(200, f"{CSV}; charset=utf-8", _csv(answer), headers)
+    if ARROW in accept:
+        return Reply(200, ARROW, arrow_bytes(answer.to_arrow()), headers)
+    return Reply(200, JSON, answer.to_json().encode(), headers)
+
+
+def answers_reply(answers: list[Answer]) -> Reply:
+    """Return several answers as one JSON object; each stays as its own text says."""
+    price = sum({answer.receipt: answer.price.share for answer in answers}.values(), Fraction(0))
+    body = f'{{"answers": [{", ".join(answer.to_json() for answer in answers)}]}}'
+    return Reply(200, JSON, body.encode(), {"Dodona-Price": str(price)})
+
+
+def _csv(answer: Answer) -> bytes:
+    columns = plain_columns(answer)
+    out = io.StringIO()
+    writer = csv.writer(out)
+    writer.writerow(columns)
+    writer.writerows(zip(*columns.values(), strict=True))
+    return out.getvalue().encode()
+
+
+def arrow_bytes(table: Any) -> bytes:  # noqa: ANN401  pyarrow ships no types
+    """Return a table as an Arrow stream."""
+    import pyarrow as pa
+
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    return bytes(sink.getvalue().to_pybytes())

@@ -1,0 +1,143 @@
+"""The datasets that a worker serves: the files of a folder, each opened once, with one curator for each caller."""
+
+from __future__ import annotations
+
+import threading
+import time
+import tomllib
+from collections import OrderedDict
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from dodona.curator.curator import Curator
+from dodona.curator.description import HistoryReader
+from dodona.curator.ladder import SharedKnowledge
+from dodona.curator.request import Dataset
+from dodona.curator.watch import Watch
+from dodona.dataset.file import DatasetFile
+from dodona.dataset.opening import open_for_serving
+from dodona.errors import DodonaError
+from dodona.ledger.errors import LedgerUnavailable
+from dodona.server.acts import DatasetUnknown
+
+SUFFIX = ".toml"
+_LOOK_AGAIN = 1.0  # seconds
+_MOST_CURATORS = 1024
+_MOST_WATCHES = 1024
+_Stamp = tuple[int, int, int]
+
+
+@dataclass(slots=True)
+class Opened:
+    """An open dataset: one source and one ledger for all callers, and what was learned from its releases."""
+
+    file: DatasetFile
+    dataset: Dataset
+    shared: SharedKnowledge
+    history: HistoryReader
+    stamp: _Stamp
+    watches: OrderedDict[tuple[str, str], Watch] = field(default_factory=OrderedDict)
+    """By caller and key."""
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    _curators: OrderedDict[str, Curator] = field(default_factory=OrderedDict)
+
+    def curator(self, analyst: str) -> Curator:
+        """Return the curator of an analyst; raises NotPermitted for one whom the owner did not let in."""
+        with self.lock:
+            found = self._curators.get(analyst)
+            if found is None:
+                found = self._curators[analyst] = Curator(self.dataset, analyst=analyst, shared=self.shared)
+                if len(self._curators) > _MOST_CURATORS:
+                    self._curators.popitem(last=False)
+            else:
+                self._curators.move_to_end(analyst)
+            return found
+
+    def keep_watch(self, analyst: str, key: str, watch: Watch) -> None:
+        """Hold an open watch; the one that was not asked for longest gives way to too many."""
+        with self.lock:
+            self.watches[analyst, key] = watch
+            if len(self.watches) > _MOST_WATCHES:
+                self.watches.popitem(last=False)
+
+
+class Datasets:
+    """The dataset files of a folder, opened when they are first asked for, and again after their file changed."""
+
+    def __init__(self, folder: Path, state: Path, *, lazily: bool, patience: float) -> None:
+        """Take the folders. With `lazily`, rows are not opened before they are read."""
+        self.folder, self.state = folder, state
+        self._lazily, self._patience = lazily, patience
+        self._lock = threading.Lock()
+        self._looked = -_LOOK_AGAIN
+        self._paths: dict[str, tuple[Path, _Stamp]] = {}
+        self._opened: dict[str, Opened] = {}
+        self._opening: dict[str, threading.Lock] = {}
+
+    def names(self) -> Mapping[str, Path]:
+        """Return the path of each dataset file, by the dataset's name."""
+        return {name: path for name, (path, _) in sorted(self._look().items())}
+
+    def path(self, name: str) -> Path:
+        """Return the path of a dataset's file; raises DatasetUnknown."""
+        found = self._look().get(name)
+        if found is None:
+            raise DatasetUnknown
+        return found[0]
+
+    def open(self, name: str) -> Opened:
+        """Return a dataset, opened by whichever call comes first."""
+        found = self._look().get(name)
+        if found is None:
+            raise DatasetUnknown
+        path, stamp = found
+        opened = self._opened.get(name)
+        if opened is not None and opened.stamp == stamp:
+            return opened
+        with self._lock:
+            opening = self._opening.setdefault(name, threading.Lock())
+        with opening:
+            opened = self._opened.get(name)
+            if opened is None or opened.stamp != stamp:
+                file = DatasetFile.read(path)
+                dataset = open_for_serving(file, patience=self._patience, lazily=self._lazily)
+                history = HistoryReader(dataset.ledger, dataset=dataset.name)
+                opened = Opened(file, dataset, SharedKnowledge(dataset), history, stamp)
+                self._opened[name] = opened  # calls that still use the one before keep it open
+            return opened
+
+    def forget_if_lost(self, name: str, fault: DodonaError) -> None:
+        """Open a dataset again at its next call, after its ledger could not be written or read."""
+        if isinstance(fault, LedgerUnavailable):
+            self._opened.pop(name, None)
+
+    def _look(self) -> dict[str, tuple[Path, _Stamp]]:
+        """Return the files by name, read again at most once a second."""
+        now = time.monotonic()
+        if now - self._looked < _LOOK_AGAIN:
+            return self._paths
+        with self._lock:
+            known = {path: (name, stamp) for name, (path, stamp) in self._paths.items()}
+            found: dict[str, tuple[Path, _Stamp]] = {}
+            for path in sorted(self.folder.glob(f"*{SUFFIX}")):
+                if path.is_symlink() or not path.is_file():
+                    continue
+                stat = path.stat()
+                stamp = (stat.st_mtime_ns, stat.st_size, stat.st_ino)
+                name, before = known.get(path, ("", None))
+                if before != stamp:
+                    name = _dataset_name(path)
+                if name:
+                    found.setdefault(name, (path, stamp))
+            self._paths, self._looked = found, now
+            return found
+
+
+def _dataset_name(path: Path) -> str:
+    """Return the name in a dataset file; empty if it is none."""
+    try:
+        found = tomllib.loads(path.read_text(encoding="utf-8-sig")).get("dataset", "")
+    except (OSError, ValueError):
+        return ""
+    return found if isinstance(found, str) else ""

@@ -1,0 +1,173 @@
+"""The process of a door: HTTP on one socket, operations on another, and a link to the core.
+
+It is started as `python -m dodona.server.front SETTINGS`, where the settings are JSON without secrets. A line on
+standard output says that it listens. It loads no engine, no ledger and no noise.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import socket
+import sys
+from collections.abc import Generator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import uvicorn
+
+from dodona.errors import DodonaError, InvalidArgument
+from dodona.server import logs
+from dodona.server.app import DoorName, make_door
+from dodona.server.connections import limited
+from dodona.server.guard import CLIENT_SECONDS, Limits
+from dodona.server.link import CoreLink
+from dodona.server.metrics import Metrics
+from dodona.server.operations import Operations
+from dodona.server.places import open_accounts
+
+KEEP_ALIVE_SECONDS = 30
+BACKLOG = 1024
+
+
+@dataclass(frozen=True, slots=True)
+class FrontSettings:
+    """What the process of a door has to know. `fd` and `operations_fd` are sockets that listen already."""
+
+    door: DoorName
+    core: str
+    accounts: str
+    fd: int
+    operations_fd: int | None = None
+    tls_cert: str | None = None
+    tls_key: str | None = None
+    proxy_address: str | None = None
+    log_texts: bool = False
+    client_seconds: float = CLIENT_SECONDS
+    drain_seconds: float = 30.0
+    login: str | None = None
+    """The file that says which OpenID Connect provider people log in with."""
+
+    def to_json(self) -> str:
+        """Return the settings as the process reads them."""
+        return json.dumps(asdict(self))
+
+
+class _Server(uvicorn.Server):
+    """A server that leaves signals to the process: it runs several servers."""
+
+    @contextmanager
+    def capture_signals(self) -> Generator[None]:
+        """Capture none."""
+        yield
+
+
+def listen(host: str, port: int, *, argument: str) -> socket.socket:
+    """Return a socket that listens, and that a child process may inherit."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    found = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        found.bind((host, port))
+        found.listen(BACKLOG)
+    except OSError as fault:
+        found.close()
+        reason = f"the system says: {fault.strerror}. Choose another host or port"
+        raise InvalidArgument(argument, f"{host}:{port}", reason) from None
+    found.set_inheritable(True)
+    return found
+
+
+async def serve(settings: FrontSettings) -> None:
+    """Serve a door until the process is asked to stop; then finish what is under way."""
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    limits = Limits(client_seconds=settings.client_seconds)
+    metrics = Metrics(settings.door)
+    link = CoreLink(Path(settings.core))
+    link.lose(None)  # opens it in the background: the core may start after the front
+    accounts = open_accounts(settings.accounts)
+    app = make_door(
+        settings.door,
+        link=link,
+        accounts=accounts,
+        limits=limits,
+        metrics=metrics,
+        log_texts=settings.log_texts,
+    )
+    operations = Operations(link, metrics)
+    servers = [_server(app, settings, limits, metrics)]
+    sockets = [socket.socket(fileno=settings.fd)]
+    if settings.operations_fd is not None:
+        servers.append(_Server(uvicorn.Config(operations, http="httptools", **_PLAIN)))
+        sockets.append(socket.socket(fileno=settings.operations_fd))
+    running = [
+        asyncio.create_task(server.serve([listening])) for server, listening in zip(servers, sockets, strict=True)
+    ]
+    logs.write("listening", door=settings.door, pid=os.getpid())  # the sockets do, since before this process began
+    stopped = asyncio.create_task(stop.wait())
+    await asyncio.wait((stopped, *running), return_when=asyncio.FIRST_COMPLETED)
+    stopped.cancel()
+    operations.draining = True
+    logs.write("stopping", door=settings.door)
+    servers[0].should_exit = True
+    await running[0]
+    for server in servers[1:]:
+        server.should_exit = True
+    await asyncio.gather(*running)
+    await link.close()
+    accounts.close()
+    logs.write("stopped", door=settings.door)
+
+
+_PLAIN: dict[str, Any] = {
+    "log_config": None, "access_log": False, "ws": "none", "lifespan": "off", "server_header": False,
+    "proxy_headers": False,
+}  # fmt: skip
+
+
+def _server(app: Any, settings: FrontSettings, limits: Limits, metrics: Metrics) -> _Server:  # noqa: ANN401  an ASGI app
+    proxied = {"proxy_headers": True, "forwarded_allow_ips": settings.proxy_address} if settings.proxy_address else {}
+    config = uvicorn.Config(
+        app,
+        **(_PLAIN | proxied),
+        http=limited(limits, metrics),
+        ssl_certfile=settings.tls_cert,
+        ssl_keyfile=settings.tls_key,
+        timeout_keep_alive=KEEP_ALIVE_SECONDS,
+        timeout_graceful_shutdown=round(settings.drain_seconds),
+        backlog=BACKLOG,
+    )
+    return _Server(config)
+
+
+def main() -> None:
+    """Read the settings and serve."""
+    run_front(FrontSettings(**json.loads(sys.argv[1])))
+
+
+def run_front(settings: FrontSettings) -> None:
+    """Serve a door in this process, until it is asked to stop."""
+    logs.set_up()
+    try:
+        with asyncio.Runner(loop_factory=_loop) as runner:
+            runner.run(serve(settings))
+    except DodonaError as fault:
+        logs.write("failed", door=settings.door, code=fault.code, detail=fault.message)
+        sys.exit(fault.exit_code)
+
+
+def _loop() -> asyncio.AbstractEventLoop:
+    import uvloop
+
+    return uvloop.new_event_loop()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,58 @@
+"""What owners may do over HTTP, on a port of its own: the analysts' port does not have these addresses."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter, Request, Response
+
+from dodona.server import models
+from dodona.server.describing import Dataset, Person, replies
+from dodona.server.relay import Relay
+
+router = APIRouter(tags=["owner"])
+
+
+def _relay(request: Request) -> Relay:
+    relay: Relay = request.app.state.relay
+    return relay
+
+
+@router.post("/datasets/{dataset}/budget", responses=replies({"epsilon": "2", "delta": "1/1000000"}))
+async def raise_budget(request: Request, dataset: Dataset, body: models.BudgetBody) -> Response:
+    """Raise the budget. It is never lowered."""
+    return await _relay(request).call(request, "raise", dataset, body.arguments())
+
+
+@router.post("/datasets/{dataset}/close", responses=replies({"closed": True}))
+async def close(request: Request, dataset: Dataset) -> Response:
+    """Close the dataset for ever: nothing can be charged afterwards; what was released stays free."""
+    return await _relay(request).call(request, "close", dataset, {})
+
+
+@router.put("/datasets/{dataset}/analysts/{name}", responses=replies({"name": "ada", "share": "1/2"}))
+async def admit(request: Request, dataset: Dataset, name: Person, body: models.AdmitBody) -> Response:
+    """Admit an analyst, or change the share."""
+    return await _relay(request).call(request, "admit", dataset, body.arguments() | {"name": name})
+
+
+@router.delete("/datasets/{dataset}/analysts/{name}", responses=replies({"name": "ada", "stopped": True}))
+async def stop(request: Request, dataset: Dataset, name: Person) -> Response:
+    """Stop an analyst: no further charges in this name."""
+    return await _relay(request).call(request, "stop", dataset, {"name": name})
+
+
+@router.post("/datasets/{dataset}/confirmation", responses=replies({"confirmed_by": "grace"}))
+async def confirm(request: Request, dataset: Dataset) -> Response:
+    """Confirm a draft: all that was taken from the rows was reviewed."""
+    return await _relay(request).call(request, "confirm", dataset, {})
+
+
+@router.post("/datasets/{dataset}/checks", responses=replies({"rows": 200_000, "cut": 1200}))
+async def check(request: Request, dataset: Dataset) -> Response:
+    """Show what the declarations do to the rows. Exact, and for the owner alone."""
+    return await _relay(request).call(request, "check", dataset, {})
+
+
+@router.put("/datasets/{dataset}/limits", responses=replies({"question": "5%", "approvals": True}))
+async def limits(request: Request, dataset: Dataset, body: models.LimitsBody) -> Response:
+    """Set caps on spending: for a question, for an analyst and day, for the dataset and day."""
+    return await _relay(request).call(request, "limits", dataset, body.arguments())

@@ -1,0 +1,95 @@
+"""Where a server keeps what is not data: a folder with the sockets of the core, the accounts, and the core's state."""
+
+from __future__ import annotations
+
+import os
+import pwd
+from dataclasses import dataclass
+from pathlib import Path
+
+from dodona.errors import InvalidArgument
+from dodona.server.accounts import Accounts
+
+
+@dataclass(frozen=True, slots=True)
+class Users:
+    """The users of the system whom the parts belong to; None for the one who starts the server."""
+
+    core: str | None = None
+    front: str | None = None
+    owners: str | None = None
+
+    def entry(self, name: str | None) -> pwd.struct_passwd | None:
+        """Return what the system knows of a user."""
+        if name is None:
+            return None
+        try:
+            return pwd.getpwnam(name)
+        except KeyError:
+            raise InvalidArgument("user", name, "write a user of this system") from None
+
+
+@dataclass(frozen=True, slots=True)
+class StateFolder:
+    """The state folder of a server.
+
+    Each socket of the core is in a folder that only the core may write and only one front may enter: the mode of the
+    folder keeps the analysts' front from the owners' socket.
+    """
+
+    folder: Path
+
+    @property
+    def analysts_socket(self) -> Path:
+        """Where the core listens for the analysts' front."""
+        return self.folder / "analysts" / "core.sock"
+
+    @property
+    def owners_socket(self) -> Path:
+        """Where the core listens for the owners' front."""
+        return self.folder / "owners" / "core.sock"
+
+    @property
+    def core(self) -> Path:
+        """What only the core may read."""
+        return self.folder / "core"
+
+    @property
+    def accounts(self) -> Path:
+        """The accounts, where no database holds them."""
+        return self.folder / "accounts" / "accounts.sqlite"
+
+    def create(self, users: Users) -> None:
+        """Make the folders that are missing, and give them to the users of the parts."""
+        core, front, owners = (users.entry(name) for name in (users.core, users.front, users.owners or users.front))
+        self.folder.mkdir(mode=0o711, parents=True, exist_ok=True)
+        for path, owner, group in (
+            (self.core, core, core),
+            (self.accounts.parent, front, owners),
+            (self.analysts_socket.parent, core, front),
+            (self.owners_socket.parent, core, owners),
+        ):
+            path.mkdir(mode=0o700, exist_ok=True)
+            if owner is not None and group is not None:
+                os.chown(path, owner.pw_uid, group.pw_gid)
+                # The group's bit makes sockets, and files of the accounts, belong to the group of their folder.
+                path.chmod(0o2770 if path == self.accounts.parent else 0o2710)
+
+
+def open_accounts(place: str) -> Accounts:
+    """Open the accounts at a path, or at the address of a database, which may be written as env:NAME."""
+    return Accounts.open(_resolve(place))
+
+
+def create_accounts(place: str) -> None:
+    """Make empty accounts where there are none."""
+    Accounts.create(_resolve(place)).close()
+
+
+def _resolve(place: str) -> str:
+    if not place.startswith("env:"):
+        return place
+    address = os.environ.get(place.removeprefix("env:"))
+    if not address:
+        raise InvalidArgument("accounts", place, "set this variable of the environment to the database's address")
+    return address

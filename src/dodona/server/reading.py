@@ -1,0 +1,133 @@
+"""Acts that only read: which datasets there are, what they hold, what was spent, and by whom."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+from dodona.answer.description import HistoryEntry
+from dodona.curator.description import describe as describe_dataset
+from dodona.dataset.file import DatasetFile
+from dodona.errors import DodonaError, InvalidArgument, printable_json
+from dodona.server.acts import ANALYST
+from dodona.server.link import JSON, Reply
+
+if TYPE_CHECKING:
+    from dodona.server.datasets import Opened
+    from dodona.server.worker import ActCall
+
+_MOST_CHARGES = 1000
+_CHARGES = 100
+
+
+def json_reply(document: object, *, status: int = 200) -> Reply:
+    """Return a document as a reply."""
+    return Reply(status, JSON, printable_json(json.dumps(document, ensure_ascii=False, allow_nan=False)).encode())
+
+
+def permitted(call: ActCall) -> Opened:
+    """Return the open dataset if the caller may read it: an analyst only if the owner let them in."""
+    opened = call.opened
+    if call.caller.role == ANALYST:
+        opened.dataset.ledger.permit(call.caller.name)
+    return opened
+
+
+def datasets(call: ActCall) -> Reply:
+    """Return the datasets that are served; `only` lists the names that the caller may see, null for all."""
+    only = call.arguments.get("only")
+    listed = []
+    for name, path in call.datasets.names().items():
+        if isinstance(only, list) and name not in only:
+            continue
+        try:
+            file = DatasetFile.draft(path)
+        except DodonaError:
+            listed.append({"dataset": name, "table": None, "size": None, "protects": None, "served": False})
+            continue
+        unit = file.schema.unit
+        protects = "row" if unit.id is None else "person"
+        listed.append(
+            {"dataset": name, "table": file.schema.table, "size": unit.size, "protects": protects}
+            | {"served": not file.waiting}
+        )
+    return json_reply({"datasets": listed})
+
+
+def describe(call: ActCall) -> Reply:
+    """Return the public facts of a dataset, the caller's role, and how much one call may spend."""
+    opened = permitted(call)
+    analyst = call.caller.name if call.caller.role == ANALYST else None
+    found = json.loads(describe_dataset(opened.dataset, analyst).to_json())
+    found["role"] = call.caller.role
+    found["limits"] = {"max_price": call.caller.max_price}
+    return json_reply(found)
+
+
+def budget(call: ActCall) -> Reply:
+    """Return what was spent and what is left; an analyst sees no other analyst's share."""
+    opened = permitted(call)
+    state = opened.dataset.ledger.state()
+    found = state.to_json()
+    name = call.caller.name
+    if call.caller.role == ANALYST:
+        found["analysts"] = [one for one in _analysts(found) if one["name"] == name]
+        found["yours"] = str(opened.dataset.ledger.left(analyst=name))
+    return json_reply(found)
+
+
+def history(call: ActCall) -> Reply:
+    """Return a page of the charges; of others' charges an analyst sees the time and the share alone."""
+    opened = permitted(call)
+    after = _whole(call, "after", 0, 1 << 40)
+    limit = _whole(call, "limit", _CHARGES, _MOST_CHARGES)
+    total = len(opened.history)
+    page = opened.history.read(after, limit)
+    own = call.caller.name if call.caller.role == ANALYST else None
+    listed = [_charge(after + place + 1, one, own) for place, one in enumerate(page)]
+    further = after + len(page) < total
+    return json_reply({"charges": listed, "total": total, "next": after + len(page) if further else None})
+
+
+def ledger(call: ActCall) -> Reply:
+    """Return the head of the ledger, which auditors compare with a copy of theirs, and the number of its lines."""
+    found = permitted(call).dataset.ledger
+    head, number = found.mark
+    return json_reply({"head": head, "entries": number + 1})
+
+
+def verify(call: ActCall) -> Reply:
+    """Compute every hash and total of the ledger again."""
+    found = permitted(call).dataset.ledger
+    state = found.verify()
+    head, number = found.mark
+    return json_reply(
+        {"verified": True, "head": head, "entries": number + 1, "charges": state.charges, "releases": state.releases}
+    )
+
+
+def _analysts(found: dict[str, object]) -> list[dict[str, object]]:
+    listed = found["analysts"]
+    return listed if isinstance(listed, list) else []
+
+
+def _charge(number: int, one: HistoryEntry, own: str | None) -> dict[str, object]:
+    shown: dict[str, object] = {"number": number, "time": one.time, "share": str(one.share)}
+    if own is not None and one.analyst != own:
+        return shown
+    return shown | {
+        "analyst": one.analyst,
+        "text": one.text,
+        "version": one.version,
+        "receipt": one.receipt,
+        "answered": one.answered,
+    }
+
+
+def _whole(call: ActCall, name: str, default: int, most: int) -> int:
+    value = call.arguments.get(name)
+    if value is None:
+        return default
+    if type(value) is not int or not 0 <= value <= most:
+        raise InvalidArgument(name, value, f"write a whole number from 0 to {most}")
+    return value

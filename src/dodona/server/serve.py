@@ -1,0 +1,337 @@
+"""`dodona serve`: starts the core, the analysts' front and the owners' front, and starts again what dies.
+
+The supervisor opens the listening sockets and hands them on, so that a front that is started again goes on with the
+connections that were waiting, and so that only the supervisor needs the right to low ports.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import http.client
+import json
+import os
+import pwd
+import signal
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from http import HTTPStatus
+from ipaddress import ip_address
+from pathlib import Path
+from typing import Any
+
+from dodona.errors import InvalidArgument, InvalidRequest, Unavailable
+from dodona.server import logs
+from dodona.server.front import FrontSettings, listen, run_front
+from dodona.server.guard import CLIENT_SECONDS
+from dodona.server.places import StateFolder, Users, create_accounts
+
+ANALYSTS_PORT, OWNERS_PORT, OPERATIONS_PORT = 8700, 8701, 8702
+_FIRST_PAUSE, _LONGEST_PAUSE, _STABLE_SECONDS = 0.2, 5.0, 30.0
+_START_SECONDS, _STOP_SECONDS = 60.0, 15.0
+_SETTINGS_ARE_WRONG = 2
+"""The exit code of a child that cannot start as it was told to: starting it again does not help."""
+
+
+class DidNotStart(Unavailable):
+    """A part of the server ended before the server was ready."""
+
+    code = "did-not-start"
+
+    def __init__(self, part: str) -> None:
+        """Name the part."""
+        super().__init__(f"The {part} did not start. The lines above say why.")
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """A host and a port."""
+
+    host: str
+    port: int
+
+    @property
+    def on_loopback(self) -> bool:
+        """Whether only this machine can reach it."""
+        if self.host == "localhost":
+            return True
+        try:
+            return ip_address(self.host).is_loopback
+        except ValueError:
+            return False
+
+
+@dataclass(frozen=True, slots=True)
+class ServeSettings:
+    """What the operator chose."""
+
+    folder: Path
+    state: Path
+    analysts: Address = field(default_factory=lambda: Address("127.0.0.1", ANALYSTS_PORT))
+    owners: Address = field(default_factory=lambda: Address("127.0.0.1", OWNERS_PORT))
+    operations: Address = field(default_factory=lambda: Address("127.0.0.1", OPERATIONS_PORT))
+    accounts: str | None = None
+    """A path, or `env:NAME` for the address of a database; None for a file in the state folder."""
+    tls_cert: Path | None = None
+    tls_key: Path | None = None
+    behind_proxy: bool = False
+    proxy_address: str = "127.0.0.1"
+    login: Path | None = None
+    users: Users = field(default_factory=Users)
+    log_texts: bool = False
+    client_seconds: float = CLIENT_SECONDS
+    drain_seconds: float = 30.0
+
+    def __post_init__(self) -> None:
+        """Refuse what would send tokens over a network in plain text, and files that are not there."""
+        if (self.tls_cert is None) != (self.tls_key is None):
+            raise InvalidRequest("TLS needs both files: --tls-cert and --tls-key.")
+        for argument, path in (("--tls-cert", self.tls_cert), ("--tls-key", self.tls_key), ("--login", self.login)):
+            if path is not None and not path.is_file():
+                raise InvalidArgument(argument, str(path), "write the path of a file")
+        if not self.folder.is_dir():
+            raise InvalidArgument("FOLDER", str(self.folder), "write a folder with dataset files, such as stays.toml")
+        for argument, address in (("--host", self.analysts), ("--owners-host", self.owners)):
+            if not address.on_loopback and self.tls_cert is None and not self.behind_proxy:
+                raise InvalidArgument(
+                    argument,
+                    address.host,
+                    "others on the network would read tokens: give --tls-cert and --tls-key, or --behind-proxy if a "
+                    "proxy in front ends TLS",
+                )
+        named = (self.users.core, self.users.front, self.users.owners)
+        if any(named) and os.geteuid() != 0:
+            raise InvalidRequest("Only root can start the parts as other users: --core-user and --front-user.")
+        if (self.users.core is None) != (self.users.front is None):
+            raise InvalidRequest("Name both users, --core-user and --front-user, or neither.")
+
+    @property
+    def places(self) -> StateFolder:
+        """Where the sockets and the accounts are."""
+        return StateFolder(self.state)
+
+    def front(self, door: str, *, fd: int, operations_fd: int | None) -> FrontSettings:
+        """Return the settings of the front of a door."""
+        socket_path = self.places.analysts_socket if door == "analysts" else self.places.owners_socket
+        return FrontSettings(
+            door="analysts" if door == "analysts" else "owners",
+            core=str(socket_path),
+            accounts=self.accounts or str(self.places.accounts),
+            fd=fd,
+            operations_fd=operations_fd,
+            tls_cert=None if self.tls_cert is None else str(self.tls_cert),
+            tls_key=None if self.tls_key is None else str(self.tls_key),
+            proxy_address=self.proxy_address if self.behind_proxy else None,
+            log_texts=self.log_texts,
+            client_seconds=self.client_seconds,
+            drain_seconds=self.drain_seconds,
+            login=None if self.login is None else str(self.login),
+        )
+
+    def core(self) -> str:
+        """Return the settings of the core, as its process reads them."""
+        limits: dict[str, object] = {}
+        if self.users.front is not None:
+            fronts = [self.users.entry(name) for name in (self.users.front, self.users.owners)]
+            limits = {"socket_mode": 0o660, "peers": [one.pw_uid for one in fronts if one is not None]}
+        places = self.places
+        found = {
+            "folder": str(self.folder.resolve()),
+            "analysts": str(places.analysts_socket),
+            "owners": str(places.owners_socket),
+            "state": str(places.core),
+            "limits": limits,
+        }
+        return json.dumps(found)
+
+
+# --- One part alone, for systemd. ---
+
+
+def serve_one(settings: ServeSettings, part: str) -> None:
+    """Run one part in this process: core, front or owners."""
+    prepare(settings)
+    if part == "core":
+        os.execv(sys.executable, [sys.executable, "-m", "dodona.server.core", settings.core()])  # noqa: S606  our own module
+    door, address = ("analysts", settings.analysts) if part == "front" else ("owners", settings.owners)
+    listening = listen(address.host, address.port, argument="--host" if part == "front" else "--owners-host")
+    operations = None
+    if part == "front":
+        operations = listen(settings.operations.host, settings.operations.port, argument="--operations-host")
+    chosen = settings.front(
+        door, fd=listening.detach(), operations_fd=None if operations is None else operations.detach()
+    )
+    run_front(chosen)
+
+
+def prepare(settings: ServeSettings) -> None:
+    """Make the state folder and empty accounts, where they are missing."""
+    settings.places.create(settings.users)
+    place = settings.accounts or str(settings.places.accounts)
+    create_accounts(place)
+    if settings.accounts is None:
+        front = settings.users.entry(settings.users.front)
+        for path in settings.places.accounts.parent.iterdir():
+            if front is not None:
+                os.chown(path, front.pw_uid, -1)
+
+
+# --- All parts, and whoever dies is started again. ---
+
+
+@dataclass(slots=True)
+class _Part:
+    """A child process that is started again when it ends."""
+
+    name: str
+    command: list[str]
+    fds: tuple[int, ...] = ()
+    user: pwd.struct_passwd | None = None
+    log: Any = None
+    process: asyncio.subprocess.Process | None = None
+    restarts: int = 0
+    began: float = 0.0
+
+    async def start(self) -> None:
+        rights: dict[str, Any] = {}
+        if self.user is not None:
+            rights = {"user": self.user.pw_uid, "group": self.user.pw_gid, "extra_groups": []}
+        self.began = time.monotonic()
+        self.process = await asyncio.create_subprocess_exec(
+            *self.command,
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.DEVNULL,
+            stderr=self.log,
+            pass_fds=self.fds,
+            start_new_session=True,  # an interrupt from the keyboard is the supervisor's to hand on
+            **rights,
+        )
+
+    async def stop(self, seconds: float) -> None:
+        """Ask the process to end, and end it if it does not."""
+        process = self.process
+        if process is None or process.returncode is not None:
+            return
+        process.terminate()
+        try:
+            await asyncio.wait_for(process.wait(), seconds)
+        except TimeoutError:
+            process.kill()
+            await process.wait()
+
+
+class Supervisor:
+    """Runs all parts until it is asked to stop."""
+
+    def __init__(self, settings: ServeSettings, *, log: Any = None) -> None:  # noqa: ANN401  a file or a number of one
+        """Open the sockets; `log` is where the parts write their lines instead of standard error."""
+        self.settings = settings
+        self._stop = asyncio.Event()
+        self._sockets = {
+            "analysts": listen(settings.analysts.host, settings.analysts.port, argument="--host"),
+            "owners": listen(settings.owners.host, settings.owners.port, argument="--owners-host"),
+            "operations": listen(settings.operations.host, settings.operations.port, argument="--operations-host"),
+        }
+        users = settings.users
+        core, front, owners = (users.entry(name) for name in (users.core, users.front, users.owners or users.front))
+        fds = {name: found.fileno() for name, found in self._sockets.items()}
+        program = [sys.executable, "-m"]
+        analysts = settings.front("analysts", fd=fds["analysts"], operations_fd=fds["operations"])
+        of_owners = settings.front("owners", fd=fds["owners"], operations_fd=None)
+        self._core = _Part("core", [*program, "dodona.server.core", settings.core()], user=core, log=log)
+        self._fronts = (
+            _Part(
+                "front",
+                [*program, "dodona.server.front", analysts.to_json()],
+                (fds["analysts"], fds["operations"]),
+                front,
+                log,
+            ),
+            _Part("owners", [*program, "dodona.server.front", of_owners.to_json()], (fds["owners"],), owners, log),
+        )
+
+    def url(self, door: str) -> str:
+        """Return the address of a door, as clients write it."""
+        listening = self._sockets[door]
+        host, port = listening.getsockname()[:2]
+        scheme = "https" if self.settings.tls_cert is not None and door != "operations" else "http"
+        return f"{scheme}://{f'[{host}]' if ':' in host else host}:{port}"
+
+    async def run(self, ready: Callable[[], None]) -> None:
+        """Start all parts, call `ready` when questions are answered, and keep them running until a signal."""
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self._stop.set)
+        parts = (self._core, *self._fronts)
+        keepers = [asyncio.create_task(self._keep(part)) for part in parts]
+        asked = asyncio.create_task(self._stop.wait())
+        waiting = asyncio.create_task(self._until_ready())
+        try:
+            await asyncio.wait((asked, waiting, *keepers), return_when=asyncio.FIRST_COMPLETED)
+            self._raise_failures(keepers)
+            if waiting.done():
+                ready()
+                await asyncio.wait((asked, *keepers), return_when=asyncio.FIRST_COMPLETED)
+                self._raise_failures(keepers)
+        finally:
+            for task in (asked, waiting, *keepers):
+                task.cancel()
+            # Fronts first: they finish what was asked, for which they need the core.
+            patience = self.settings.drain_seconds + _STOP_SECONDS
+            await asyncio.gather(*(part.stop(patience) for part in self._fronts))
+            await self._core.stop(patience)
+            for listening in self._sockets.values():
+                listening.close()
+
+    @staticmethod
+    def _raise_failures(keepers: Sequence[asyncio.Task[None]]) -> None:
+        for task in keepers:
+            if task.done():
+                task.result()
+
+    async def _keep(self, part: _Part) -> None:
+        """Start a part, and start it again whenever it ends; later each time, if it ends at once."""
+        pause = _FIRST_PAUSE
+        while True:
+            await part.start()
+            if part.process is None:
+                raise DidNotStart(part.name)
+            code = await part.process.wait()
+            if code == _SETTINGS_ARE_WRONG:
+                raise DidNotStart(part.name)
+            pause = _FIRST_PAUSE if time.monotonic() - part.began > _STABLE_SECONDS else pause
+            part.restarts += 1
+            logs.write("restart", part=part.name, exit=code, after=round(time.monotonic() - part.began, 1))
+            await asyncio.sleep(pause)
+            pause = min(2 * pause, _LONGEST_PAUSE)
+
+    async def _until_ready(self) -> None:
+        host, port = self._sockets["operations"].getsockname()[:2]
+        until = time.monotonic() + _START_SECONDS
+        while not await asyncio.to_thread(_is_ready, host, port):
+            if time.monotonic() > until:
+                raise DidNotStart("server")
+            await asyncio.sleep(0.05)
+
+
+def _is_ready(host: str, port: int) -> bool:
+    asking = http.client.HTTPConnection(host, port, timeout=5)
+    try:
+        asking.request("GET", "/ready")
+        return asking.getresponse().status == HTTPStatus.OK
+    except (OSError, http.client.HTTPException):
+        return False
+    finally:
+        asking.close()
+
+
+def serve_all(settings: ServeSettings, ready: Callable[[Supervisor], None], *, log: Any = None) -> None:  # noqa: ANN401
+    """Run the whole server until a signal; `ready` is called when it answers."""
+    prepare(settings)
+
+    async def run() -> None:
+        supervisor = Supervisor(settings, log=log)
+        await supervisor.run(lambda: ready(supervisor))
+
+    asyncio.run(run())

@@ -1,0 +1,287 @@
+"""A worker: a process that opens datasets and carries out acts for the dispatcher, in a few threads.
+
+It can be killed at any moment: whatever spends has a key, and is durable in the ledger before any data are read. An
+unexpected error becomes a constant reply, and only the name of its class is logged.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import gc
+import importlib
+import json
+import logging
+import os
+import resource
+import signal
+import socket
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from dodona.errors import DodonaError, InvariantBroken
+from dodona.server import channel
+from dodona.server.acts import ACTS, BadCall, DatasetUnavailable, Failed, Pool, TookTooLong, WorkerLost
+from dodona.server.channel import Kind
+from dodona.server.link import Caller, Progress, Reply, make_progress_frame, make_reply_frame, problem_reply
+
+if TYPE_CHECKING:
+    from dodona.server.datasets import Datasets, Opened
+
+_LOG = logging.getLogger("dodona.server.worker")
+_PROGRESS_PAUSE = 0.1
+_WATCH_PAUSE = 0.25
+_PR_SET_PDEATHSIG, _PR_SET_DUMPABLE = 1, 4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerSettings:
+    """What a worker is started with, as JSON on its command line."""
+
+    folder: str
+    """With the dataset files."""
+    state: str
+    """Where watches and synthetic releases keep what they need after a restart; all of it is public."""
+    pool: str
+    threads: int
+    processor_seconds: float
+    """Of one call's thread."""
+    memory: int
+    """Bytes of address space; 0 for no limit."""
+    patience: float
+    """Seconds to wait for an answer that is being computed for another caller."""
+    parent: int
+    """The process that started it: without it, a worker ends."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ActCall:
+    """One call, as a worker sees it."""
+
+    act: str
+    dataset: str
+    """Empty for acts that concern no dataset."""
+    caller: Caller
+    arguments: Mapping[str, object]
+    accept: str
+    owners: bool
+    """Whether it came through the owners' socket."""
+    datasets: Datasets
+    progress: Progress
+    only_free: bool = False
+    """Whether it must return None rather than spend."""
+
+    @property
+    def opened(self) -> Opened:
+        """The dataset, opened for all callers; analysts do not learn why it could not be."""
+        try:
+            return self.datasets.open(self.dataset)
+        except DodonaError as fault:
+            if self.owners or fault.http_status == 404:  # noqa: PLR2004  there is none of that name
+                raise
+            _LOG.error("opening a dataset failed: %s", type(fault).__name__)
+            raise DatasetUnavailable from None
+
+    @property
+    def key(self) -> str:
+        """The key of a call that spends."""
+        return str(self.arguments["key"])
+
+
+class RunLater(Exception):
+    """Raised by an act that was replied to, and has a long part that the dispatcher shall have run."""
+
+    def __init__(self, reply: Reply) -> None:
+        """Take the reply."""
+        super().__init__()
+        self.reply = reply
+
+
+class Worker:
+    """The threads of a worker process, and what they are working on."""
+
+    def __init__(self, settings: WorkerSettings, link: socket.socket) -> None:
+        """Take the socket of the dispatcher."""
+        from dodona.server.datasets import Datasets
+
+        self._settings = settings
+        self._link = link
+        self._sending, self._receiving = threading.Lock(), threading.Lock()
+        self._working: dict[int, tuple[int, float]] = {}
+        lazily = settings.pool == Pool.FREE.value
+        self._datasets = Datasets(
+            Path(settings.folder), Path(settings.state), lazily=lazily, patience=settings.patience
+        )
+        self._functions: dict[str, Callable[[ActCall], Reply | None]] = {}
+
+    def serve(self) -> None:
+        """Work until the dispatcher is gone."""
+        for _ in range(self._settings.threads):
+            threading.Thread(target=self._work, daemon=True).start()
+        self._send(Kind.READY, 0)
+        while True:
+            time.sleep(_WATCH_PAUSE)
+            if os.getppid() != self._settings.parent:
+                os._exit(0)
+            for thread, (job, started) in tuple(self._working.items()):
+                with contextlib.suppress(OSError, KeyError):  # the thread may have ended
+                    if _thread_seconds(thread) - started > self._settings.processor_seconds:
+                        self._send(Kind.OVERRUN, job)
+
+    def _work(self) -> None:
+        own = threading.get_ident()
+        while True:
+            with self._receiving:  # the threads take turns at reading, so that no other thread hands jobs over
+                found = channel.receive(self._link)
+            if found is None:
+                os._exit(0)
+            kind, job, flags, content = found
+            self._working[own] = (job, _thread_seconds(own))
+            try:
+                self._carry_out(kind, job, flags, content)
+            except MemoryError:
+                self._send(Kind.OVERRUN, job)
+            finally:
+                self._working.pop(own, None)
+
+    def _carry_out(self, kind: Kind, job: int, flags: int, content: bytes) -> None:
+        header = json.loads(content)
+        number = header["id"]
+        outcome = Kind.REPLY
+        try:
+            call = self._call(kind, job, flags, header)
+            match kind:
+                case Kind.SETTLE_SLOW | Kind.SETTLE_LOST:
+                    error = TookTooLong if kind is Kind.SETTLE_SLOW else WorkerLost
+                    reply = problem_reply(error(charged=self._charged(call)))
+                case Kind.RUN:
+                    self._function(f"{call.act}_run")(call)
+                    self._send(Kind.RAN, job)
+                    return
+                case _:
+                    found = self._function(call.act)(call)
+                    if found is None:
+                        self._send(Kind.NOT_FREE, job)
+                        return
+                    reply = found
+        except RunLater as later:
+            reply, outcome = later.reply, Kind.REPLY_THEN_RUN
+        except InvariantBroken as fault:
+            _LOG.critical("broken invariant: %s", type(fault).__name__)
+            reply, outcome = problem_reply(fault), Kind.BROKEN
+        except DodonaError as fault:
+            self._datasets.forget_if_lost(header["dataset"] or "", fault)
+            reply = problem_reply(fault)
+        except MemoryError:
+            raise
+        except Exception as fault:  # noqa: BLE001  its text may hold anything, and is neither shown nor logged
+            _LOG.error("unexpected error in %s: %s", header["act"], type(fault).__name__)
+            reply = problem_reply(Failed(charged=self._charged_by(header)))
+        if kind is Kind.RUN:
+            self._send(Kind.RAN, job)
+            return
+        self._send(outcome, job, make_reply_frame(number, reply))
+
+    def _call(self, kind: Kind, job: int, flags: int, header: Mapping[str, object]) -> ActCall:
+        caller, arguments = header["caller"], header["arguments"]
+        if not isinstance(caller, dict) or not isinstance(arguments, dict):
+            raise BadCall("A call names its caller and its arguments.")
+        last = [0.0]
+
+        def progress(done: int, of: int) -> None:
+            now = time.monotonic()
+            if done == of or now - last[0] >= _PROGRESS_PAUSE:
+                last[0] = now
+                self._send(Kind.PROGRESS, job, make_progress_frame(header["id"], done, of))
+
+        return ActCall(
+            act=str(header["act"]),
+            dataset=str(header["dataset"] or ""),
+            caller=Caller(**caller),
+            arguments=arguments,
+            accept=str(header["accept"]),
+            owners=bool(flags & channel.OWNERS),
+            datasets=self._datasets,
+            progress=progress,
+            only_free=kind is Kind.CALL_IF_FREE,
+        )
+
+    def _function(self, act: str) -> Callable[[ActCall], Reply | None]:
+        found = self._functions.get(act)
+        if found is None:
+            base = act.removesuffix("_run")
+            module, _, name = ACTS[base].function.partition(":")
+            name = name if base == act else f"{name}_run"
+            found = getattr(importlib.import_module(f"dodona.server.{module}"), name)
+            self._functions[act] = found
+        return found
+
+    def _charged_by(self, header: Mapping[str, object]) -> bool:
+        """Return whether a failed call was charged: as the ledger says, or that it may have been."""
+        if not ACTS[str(header["act"])].spends:
+            return False
+        try:
+            return self._charged(self._call(Kind.CALL, 0, 0, header))
+        except Exception:  # noqa: BLE001  the ledger cannot be asked now
+            return True
+
+    @staticmethod
+    def _charged(call: ActCall) -> bool:
+        ledger = call.opened.dataset.ledger
+        return ledger.receipt(call.key, analyst=call.caller.name) is not None
+
+    def _send(self, kind: Kind, job: int, content: bytes = b"") -> None:
+        with self._sending:
+            try:
+                self._link.sendall(channel.pack(kind, job, content))
+            except OSError:
+                os._exit(0)  # the dispatcher is gone
+
+
+def _thread_seconds(thread: int) -> float:
+    """Return the processor time that a thread of this process has used."""
+    return time.clock_gettime(time.pthread_getcpuclockid(thread))
+
+
+def confine(settings: WorkerSettings) -> None:
+    """Limit this process: its memory, no core dumps, no debugger of the same user, and no life without its parent."""
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    if settings.memory:
+        resource.setrlimit(resource.RLIMIT_AS, (settings.memory, settings.memory))
+    with contextlib.suppress(OSError, AttributeError):  # where the system has no prctl
+        library = ctypes.CDLL(None, use_errno=True)
+        library.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+        library.prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """Let no warning of a library reach the log: it may quote a value."""
+    import warnings
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
+
+
+def main(settings: str, descriptor: str) -> None:
+    """Run a worker: with its settings, and the descriptor of the dispatcher's socket."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the dispatcher ends its workers itself
+    logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(levelname)s %(name)s %(message)s")
+    found = WorkerSettings(**json.loads(settings))
+    confine(found)
+    for module in ("dodona.curator.curator", "dodona.dataset.opening", "dodona.server.asking", "dodona.server.reading"):
+        importlib.import_module(module)  # before it takes jobs, so that none of them waits for a library
+    gc.collect()
+    gc.freeze()
+    with _quiet(), socket.socket(fileno=int(descriptor)) as link:
+        Worker(found, link).serve()
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

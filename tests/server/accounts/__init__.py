@@ -1,0 +1,1 @@
+"""Tests of accounts, on every kind of store."""
