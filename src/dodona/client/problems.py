@@ -13,6 +13,8 @@ from dodona.errors import DodonaError, InvalidRequest, InvariantBroken, Refused,
 
 _REFUSALS = frozenset({401, 403, 429})
 _BUG = 500
+_ELSEWHERE = "dodona.elsewhere"
+"""The module of errors that are defined on the server, and not here."""
 
 
 class NotConnected(Unavailable):
@@ -69,7 +71,7 @@ def error_class(code: str, status: int) -> type[DodonaError]:
     ('BudgetExhausted', 'Refused')
     """
     for kind in _kinds(DodonaError):
-        if vars(kind).get("code") == code:
+        if vars(kind).get("code") == code and kind.__module__ != _ELSEWHERE:
             return kind
     return _unknown_class(code, status)
 
@@ -90,7 +92,6 @@ def _family(status: int) -> type[DodonaError]:
 
 @lru_cache(maxsize=256)
 def _unknown_class(code: str, status: int) -> type[DodonaError]:
-    """Return a class of its family for a code that is not known here, with the code."""
-    return type(
-        "UnknownProblem", (_family(status),), {"code": code, "http_status": status, "__doc__": "From a server."}
-    )
+    """Return a class of its family for a code that is not known here, named after it."""
+    name = "".join(part for part in code.title() if part.isalnum()) or "Problem"
+    return type(name, (_family(status),), {"code": code, "http_status": status, "__module__": _ELSEWHERE})

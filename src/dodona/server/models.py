@@ -17,7 +17,12 @@ Amount = (
     | Annotated[str, StringConstraints(min_length=1, max_length=100)]
 )
 """An exact number: 1, 0.1, "1/10" or "2%"."""
-Tolerances = Amount | Annotated[dict[str, Amount], Field(min_length=1, max_length=100)]
+Tolerances = (
+    Amount
+    | Annotated[dict[str, Amount], Field(min_length=1, max_length=100)]
+    | Annotated[list[Amount], Field(min_length=1, max_length=100)]
+)
+"""One for all columns, or one for each: by name, or in their order."""
 Confidence = Annotated[float, Field(gt=0, lt=1)]
 Name = Annotated[str, StringConstraints(min_length=1, max_length=200)]
 View = Literal["single", "simultaneous", "population", "any_choice"]
