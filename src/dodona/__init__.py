@@ -67,7 +67,13 @@ def __getattr__(name: str) -> object:
     if name not in _LAZY:
         raise AttributeError(f"module 'dodona' has no attribute {name!r}")
     place, attribute = _LAZY[name]
-    module = import_module(place)
+    try:
+        module = import_module(place)
+    except ModuleNotFoundError as missing:
+        if missing.name is None or not missing.name.startswith("dodona."):
+            raise
+        why = f"dodona.{name} is no part of dodona-client, which only asks servers: install dodona instead."
+        raise ModuleNotFoundError(why, name=missing.name) from missing
     return getattr(module, attribute) if attribute else module
 
 
