@@ -6,7 +6,7 @@ import asyncio
 import json
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -95,7 +95,7 @@ class RunningCore:
 
 
 @contextmanager
-def running_core(folder: Path, sockets: Path, **limits: Any) -> Iterator[RunningCore]:
+def running_core(folder: Path, sockets: Path, **limits: object) -> Iterator[RunningCore]:
     """Start a core over the dataset files of a folder, and end it."""
     analysts, owners, state = sockets / "a.sock", sockets / "o.sock", sockets / "state"
     settings = {
@@ -127,7 +127,7 @@ class Line:
     caller: Caller
     dataset: str = "stays"
 
-    async def call(self, act: str, accept: str = "application/json", **arguments: Any) -> Reply:
+    async def call(self, act: str, accept: str = "application/json", **arguments: object) -> Reply:
         return await self.link.call(act, dataset=self.dataset, caller=self.caller, arguments=arguments, accept=accept)
 
     def as_caller(self, name: str, role: str = "analyst", max_price: str | None = None) -> Line:
@@ -150,7 +150,7 @@ def document(reply: Reply) -> dict[str, Any]:
     return found
 
 
-async def wait_until(condition: Any, seconds: float = 20.0) -> None:
+async def wait_until(condition: Callable[[], Awaitable[bool]], seconds: float = 20.0) -> None:
     """Wait until a condition holds, or fail."""
     for _ in range(int(seconds / 0.02)):
         if await condition():

@@ -126,15 +126,21 @@ def _count_scales(sets: Iterable[tuple[tuple[str, int], ...]]) -> int:
     """Return the number of distinct row norms of residuals, counted up to one more than the maximum allowed."""
     found: int = 0
     for inner in sets:
-        lengths = {1}
-        for number in sorted(number for _, number in inner):
-            lengths = {own * j * (j + 1) for own in lengths for j in range(1, number)}
-            if len(lengths) > MOST_SCALES:
-                return MOST_SCALES + 1
-        found += len(lengths)
+        found += _count_row_norms(tuple(sorted([number for _, number in inner])))
         if found > MOST_SCALES:
             return MOST_SCALES + 1
     return found
+
+
+@lru_cache(maxsize=1 << 12)
+def _count_row_norms(numbers: tuple[int, ...]) -> int:
+    """Return the same for one residual, of so many classes in each column; questions ask for few of these."""
+    lengths = {1}
+    for number in numbers:
+        lengths = {own * j * (j + 1) for own in lengths for j in range(1, number)}
+        if len(lengths) > MOST_SCALES:
+            return MOST_SCALES + 1
+    return len(lengths)
 
 
 def _product(sides: tuple[ClassSet, ...]) -> tuple[Factor, ...]:

@@ -68,6 +68,8 @@ class Confirmer:
     """The receipts that an epoch was opened for before; None until they were looked up."""
     _counted: int = 0
     _paid: list[float] = field(default_factory=lambda: [0.0, 0.0])
+    _earned: dict[float, tuple[int, AccountPrices]] = field(default_factory=dict)
+    """By failure probability: how many predictions were counted, and what those that were right have cost."""
     _prices: dict[Event, AccountPrices] = field(default_factory=dict)
 
     @property
@@ -183,12 +185,12 @@ class Confirmer:
         """Return whether the answers since the last epoch that the model predicted well cost at least as much."""
         self.tracker.follow()
         spent = self._spent_before()
-        sums = [0.0, 0.0]
-        for one in self.tracker.predictions:
-            if one.learned.receipt in spent or abs(one.distance) > half_width(one.learned.noise, failing):
-                continue
-            for place, own in enumerate(self._priced(one.learned.event)):
-                sums[place] += own / one.learned.blocks
+        first, sums = self._earned.get(failing, (0, (0.0, 0.0)))
+        for one in self.tracker.predictions[first:]:  # each is counted once
+            if one.learned.receipt not in spent and abs(one.distance) <= half_width(one.learned.noise, failing):
+                pure, units = self._priced(one.learned.event)
+                sums = sums[0] + pure / one.learned.blocks, sums[1] + units / one.learned.blocks
+        self._earned[failing] = (len(self.tracker.predictions), sums)
         price = self._priced(epoch.event)
         return all(own <= total for own, total in zip(price, sums, strict=True) if math.isfinite(own))
 
@@ -196,6 +198,7 @@ class Confirmer:
         """Mark past purchases as used: the next epoch has to be earned anew."""
         self._spent = self._spent_before() | {one.learned.receipt for one in self.tracker.predictions}
         self._paid = [0.0, 0.0]
+        self._earned.clear()
 
     def _spent_before(self) -> set[str]:
         """Return the receipts of all charges before the last epoch, from the ledger."""

@@ -27,7 +27,7 @@ from dodona.curator.bundles import (
     is_small_enough,
 )
 from dodona.curator.planner import PlannedMeasurement, Planner
-from dodona.curator.request import Request
+from dodona.curator.request import NoiseType, Request
 from dodona.knowledge.knowledge import (
     BundleLevel,
     ClassSet,
@@ -103,6 +103,7 @@ class Bundle:
         )
 
 
+_MOST_TABLES = 256
 _CachedBundle = tuple[Targets, object, Bundle | None]
 """The targets of the last design of a level, what else it depends on, and the design."""
 
@@ -115,6 +116,8 @@ class RentOrBuyRule:
     unit: Unit
     knowledge: Knowledge
     _known: dict[BundleLevel, _CachedBundle] = field(default_factory=dict, repr=False)
+    _tables: dict[Hashable, tuple[Measurement, Event] | None] = field(default_factory=dict, repr=False)
+    """The last designs of tables: they depend on nothing that was released, and many questions look at the same."""
 
     def choose(self, wanted: CountDemand, single: float, price: PriceFunction, left: float) -> Bundle | None:
         """Return the bundle to buy now, trying the widest first; None if a single answer is cheaper.
@@ -223,15 +226,26 @@ class RentOrBuyRule:
     ) -> Iterator[Bundle]:
         best: Bundle | None = None
         for law in (Laplace, Gaussian):
-            found = design_count_table(
-                self.domain, self.unit, classes, law, tolerance=wanted.tolerance, failing=wanted.failing
-            )
+            found = self._design_table(classes, law, wanted.tolerance, wanted.failing)
             if found is not None:
-                event = found.event(self.unit)
-                cost = price(event)
-                best = Bundle(level, found, event, cost) if best is None or cost < best.price else best
+                cost = price(found[1])
+                best = Bundle(level, *found, cost) if best is None or cost < best.price else best
         if best is not None:
             yield best
+
+    def _design_table(
+        self, classes: tuple[Classes, ...], law: NoiseType, tolerance: float, failing: float
+    ) -> tuple[Measurement, Event] | None:
+        """Return a table that meets a tolerance, and what it costs."""
+        key = (classes, law, tolerance, failing)
+        try:
+            return self._tables[key]
+        except KeyError:
+            found = design_count_table(self.domain, self.unit, classes, law, tolerance=tolerance, failing=failing)
+            if len(self._tables) >= _MOST_TABLES:
+                self._tables.clear()
+            designed = self._tables[key] = None if found is None else (found, found.event(self.unit))
+            return designed
 
     def _shared(self, bundle: Bundle, wanted: CountDemand, price: PriceFunction, most: float) -> Bundle:
         """Return a narrow lattice at the variances of the wide one, if it has paid for that; else unchanged.

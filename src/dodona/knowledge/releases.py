@@ -43,6 +43,7 @@ class ReleasedBlocks:
         self._place: dict[str, int] = {}  # index of the release of each receipt
         self._waiting: defaultdict[bool, list[tuple[Block, ReleasedBlock, str | None]]] = defaultdict(list)
         self._expected: dict[str, Measurement | ResidualMeasurement] = {}
+        self._read: set[str] = set()
         self.seen = 0
         """How many releases of the ledger were read."""
         self._draws = DrawCounts()
@@ -84,7 +85,8 @@ class ReleasedBlocks:
     def expect(self, receipt: str, measured: Measurement | ResidualMeasurement) -> None:
         """Take a new release, so that it need not be parsed from the ledger."""
         with self.lock:
-            self._expected[receipt] = measured
+            if receipt not in self._read:  # another thread may have read it back meanwhile
+                self._expected[receipt] = measured
 
     def follow(self) -> Knowledge:
         """Return the knowledge after reading all releases so far."""
@@ -97,6 +99,7 @@ class ReleasedBlocks:
             if (receipt.dataset, receipt.version) == self._of and release.question is not None:
                 self.begin()  # before the release counts as read: reading the table may fail
             self.seen += 1
+            self._read.add(receipt.id)
             measured = self._expected.pop(receipt.id, None)
             if (receipt.dataset, receipt.version) != self._of or release.question is None:
                 continue

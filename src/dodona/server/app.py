@@ -19,6 +19,7 @@ from dodona.server.doorkeeper import PREFIX, Doorkeeper
 from dodona.server.guard import App, Guard, Limits
 from dodona.server.link import CoreLink
 from dodona.server.metrics import Metrics
+from dodona.server.oidc import Provider, ProviderSettings
 from dodona.server.relay import Relay, note_of
 from dodona.server.sessions import Logins, Sessions
 
@@ -78,6 +79,7 @@ def make_door(  # noqa: PLR0913  what a door consists of
     accounts: Accounts,
     limits: Limits,
     metrics: Metrics,
+    provider: ProviderSettings | None = None,
     log_texts: bool = False,
 ) -> App:
     """Return a door that answers: its addresses with the core and the accounts behind them, and the guard in front."""
@@ -87,6 +89,7 @@ def make_door(  # noqa: PLR0913  what a door consists of
     sessions = Sessions(accounts)
     app.state.sessions = sessions
     app.state.logins = Logins(sessions, accounts)
+    app.state.provider = None if provider is None else Provider(provider, accounts)
     keeper = Doorkeeper(accounts, sessions)
     return Guard(app, keeper, limits, metrics, door, log_texts)
 

@@ -8,26 +8,24 @@ charged twice.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import logging
 import os
 import signal
 import socket
-import struct
-import subprocess
 import sys
 import zlib
-from collections import Counter, OrderedDict, deque
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, dataclass, field
+from collections import Counter
+from collections.abc import Callable, Coroutine, Mapping
+from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import cast
 
 from dodona.errors import DodonaError
-from dodona.server import channel
 from dodona.server.acts import (
     ACTS,
-    Act,
     ActUnknown,
     BadCall,
     DatasetUnavailable,
@@ -38,25 +36,15 @@ from dodona.server.acts import (
     TooManyRequests,
     WorkerLost,
 )
-from dodona.server.channel import EnvelopeReader, Kind
-from dodona.server.link import (
-    JSON,
-    LONGEST_KEY,
-    BadFrame,
-    FrameReader,
-    KeyMissing,
-    Reply,
-    make_reply_frame,
-    problem_reply,
-)
+from dodona.server.channel import Kind
+from dodona.server.link import JSON, LONGEST_KEY, KeyMissing, Reply, make_reply_frame, problem_reply
+from dodona.server.pools import Front, Job, Station, WorkerProcess
 from dodona.server.timing import QUANTUM, TimeGrids
 from dodona.server.worker import WorkerSettings
 
 _LOG = logging.getLogger("dodona.server.core")
 _SWEEP = 0.2
 _MOST_DEATHS = 2
-_LONGEST_BODY = 1 << 10  # of a request: all of it is in the header
-_MOST_BUFFERED = 1 << 30
 _LONGEST_PAUSE = 5.0
 _SHORT_LIFE = 2.0
 _STOPPING = 10.0
@@ -95,181 +83,13 @@ class Limits:
     """The users who may connect; None for anyone whom the mode of the sockets lets in."""
 
 
-@dataclass(eq=False, slots=True)
-class _Job:
-    number: int
-    header: bytes
-    front_id: object
-    name: str
-    act: Act
-    dataset: str | None
-    caller: str
-    link: _Front | None
-    owners: bool
-    arrived: float
-    kind: Kind
-    key: str | None
-    station: _Station | None = None
-    begun: float = 0.0
-    deaths: int = 0
-
-
-class _FairQueue:
-    """Jobs that wait, by caller; callers take turns."""
-
-    def __init__(self) -> None:
-        self._callers: OrderedDict[str, deque[_Job]] = OrderedDict()
-        self.size = 0
-
-    def push(self, job: _Job, *, first: bool = False) -> None:
-        waiting = self._callers.setdefault(job.caller, deque())
-        (waiting.appendleft if first else waiting.append)(job)
-        self.size += 1
-
-    def pop(self, may_run: Callable[[str], bool]) -> _Job | None:
-        for caller, waiting in self._callers.items():
-            if may_run(caller):
-                job = waiting.popleft()
-                self.size -= 1
-                if waiting:
-                    self._callers.move_to_end(caller)
-                else:
-                    del self._callers[caller]
-                return job
-        return None
-
-    def overdue(self, before: float) -> Iterator[_Job]:
-        """Take out and yield the jobs that arrived before a moment."""
-        for caller, waiting in tuple(self._callers.items()):
-            for job in [job for job in waiting if job.arrived < before]:
-                waiting.remove(job)
-                self.size -= 1
-                yield job
-            if not waiting:
-                del self._callers[caller]
-
-
-class _Front(asyncio.Protocol):
-    """A connection of a front, to one of the two sockets."""
-
-    def __init__(self, core: Core, *, owners: bool) -> None:
-        self.owners = owners
-        self._core = core
-        self._reader = FrameReader(longest_body=_LONGEST_BODY)
-        self._transport: asyncio.Transport | None = None
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast("asyncio.Transport", transport)
-        peers = self._core.limits.peers
-        if peers is not None and _peer_user(transport.get_extra_info("socket")) not in peers:
-            _LOG.warning("a user who may not connect was turned away")
-            self._transport.abort()
-            return
-        self._core.fronts.add(self)
-
-    def data_received(self, data: bytes) -> None:
-        try:
-            for header, _ in self._reader.feed(data):
-                self._core.arrive(self, header)
-        except BadFrame:
-            _LOG.warning("a link was closed: bad frame")
-            if self._transport is not None:
-                self._transport.abort()
-
-    def connection_lost(self, _: Exception | None) -> None:
-        self._core.fronts.discard(self)
-        self._transport = None
-
-    def write(self, frame: bytes) -> None:
-        """Send a frame; a front that reads nothing for very long is cut off."""
-        if self._transport is None or self._transport.is_closing():
-            return
-        self._transport.write(frame)
-        if self._transport.get_write_buffer_size() > _MOST_BUFFERED:
-            self._transport.abort()
-
-    def close(self) -> None:
-        if self._transport is not None:
-            self._transport.close()
-
-
-class _WorkerProcess(asyncio.Protocol):
-    """A worker process, the jobs that it has, and how many more it takes."""
-
-    def __init__(self, station: _Station, core: Core) -> None:
-        self.station = station
-        self.running: dict[int, _Job] = {}
-        self.ready = False
-        self.started = asyncio.get_running_loop().time()
-        self._core = core
-        self._reader = EnvelopeReader()
-        self._transport: asyncio.Transport | None = None
-        self.process: subprocess.Popen[bytes] | None = None
-
-    async def start(self, settings: WorkerSettings) -> None:
-        own, other = socket.socketpair()
-        with other:
-            command = [sys.executable, "-m", "dodona.server.worker", json.dumps(asdict(settings)), str(other.fileno())]
-            environment = os.environ | {"MALLOC_ARENA_MAX": "4"}
-            self.process = subprocess.Popen(  # noqa: ASYNC220, S603  it returns at once; our own module
-                command, stdin=subprocess.DEVNULL, pass_fds=(other.fileno(),), env=environment
-            )
-        await asyncio.get_running_loop().create_unix_connection(lambda: self, sock=own)
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast("asyncio.Transport", transport)
-
-    def data_received(self, data: bytes) -> None:
-        for kind, job, _, content in self._reader.feed(data):
-            self._core.hear(self, kind, job, content)
-
-    def connection_lost(self, _: Exception | None) -> None:
-        self._transport = None
-        self._core.bury(self)
-
-    @property
-    def room(self) -> bool:
-        return self.ready and self._transport is not None and len(self.running) < self.station.slots
-
-    def give(self, job: _Job) -> None:
-        self.running[job.number] = job
-        flags = channel.OWNERS if job.owners else 0
-        if self._transport is not None:
-            self._transport.write(channel.pack(job.kind, job.number, job.header, flags))
-
-    def kill(self) -> None:
-        if self.process is not None and self.process.poll() is None:
-            self.process.kill()
-
-
-@dataclass(eq=False, slots=True)
-class _Station:
-    """A queue, and the workers that serve it."""
-
-    pool: Pool
-    number: int
-    size: int
-    threads: int
-    seconds: float
-    processor_seconds: float
-    queue: _FairQueue = field(default_factory=_FairQueue)
-    workers: list[_WorkerProcess] = field(default_factory=list)
-    failures: int = 0
-    starting: int = 0
-
-    @property
-    def slots(self) -> int:
-        """Jobs that a worker has at once: one more than it has threads, so that none of them waits for the next."""
-        return self.threads + 1
-
-
 class Core:
     """The dispatcher: fronts on one side, workers on the other."""
 
     def __init__(self, folder: Path, state: Path, limits: Limits) -> None:
         """Take the folder of the dataset files, and one for what outlives a worker."""
-        self.limits = limits
-        self.fronts: set[_Front] = set()
+        self.limits, self.peers = limits, limits.peers
+        self.fronts: set[Front] = set()
         self._folder, self._state = folder, state
         self._grids = TimeGrids(limits.quantum, limits.quanta)
         self._last = 0
@@ -279,21 +99,22 @@ class Core:
         self._runs: set[tuple[str | None, str, str | None]] = set()
         self._counts: Counter[str] = Counter()
         self._stopping = False
-        self._tasks: set[asyncio.Task[None]] = set()
-        free = _Station(
+        self._changed = asyncio.Event()
+        self._tasks: set[asyncio.Task[object]] = set()
+        free = Station(
             Pool.FREE, 0, limits.free_workers, limits.free_threads, limits.free_seconds, limits.processor_seconds
         )
         paid = [
-            _Station(Pool.PAID, number, 1, limits.paid_threads, limits.paid_seconds, limits.processor_seconds)
+            Station(Pool.PAID, number, 1, limits.paid_threads, limits.paid_seconds, limits.processor_seconds)
             for number in range(limits.paid_workers)
         ]
-        jobs = _Station(Pool.JOBS, 0, 1, limits.job_threads, limits.job_seconds, limits.job_seconds)
+        jobs = Station(Pool.JOBS, 0, 1, limits.job_threads, limits.job_seconds, limits.job_seconds)
         self._free, self._paid, self._jobs = free, paid, jobs
         self._stations = (free, *paid, jobs)
 
     # --- Calls arrive. ---
 
-    def arrive(self, front: _Front, header: bytes) -> None:
+    def arrive(self, front: Front, header: bytes) -> None:
         """Take a call of a front: refuse it, or let it wait for a worker."""
         front_id: object = None
         try:
@@ -311,7 +132,7 @@ class Core:
         self._under_way[job.caller] += 1
         self._enqueue(job)
 
-    def _admit(self, front: _Front, header: bytes, call: Mapping[str, object]) -> _Job:
+    def _admit(self, front: Front, header: bytes, call: Mapping[str, object]) -> Job:
         name, dataset, caller = str(call["act"]), call["dataset"], cast("dict[str, object]", call["caller"])
         arguments = cast("dict[str, object]", call["arguments"])
         act = ACTS.get(name)
@@ -332,7 +153,7 @@ class Core:
         if self._under_way[asking] >= self.limits.waiting or self._under_way.total() >= self.limits.waiting_in_all:
             raise TooManyRequests
         self._last += 1
-        return _Job(
+        return Job(
             number=self._last,
             header=header,
             front_id=call["id"],
@@ -347,19 +168,19 @@ class Core:
             key=cast("str | None", key),
         )
 
-    def _enqueue(self, job: _Job, *, first: bool = False) -> None:
+    def _enqueue(self, job: Job, *, first: bool = False) -> None:
         job.station = self._station(job)
         job.station.queue.push(job, first=first)
         self._pump(job.station)
 
-    def _station(self, job: _Job) -> _Station:
+    def _station(self, job: Job) -> Station:
         """Return where a job is done: what measures one dataset goes to one worker, so that commits are shared."""
         pool = Pool.FREE if job.kind is Kind.CALL_IF_FREE else job.act.pool
         if pool is Pool.PAID:
             return self._paid[zlib.crc32((job.dataset or "").encode()) % len(self._paid)]
         return self._free if pool is Pool.FREE else self._jobs
 
-    def _pump(self, station: _Station) -> None:
+    def _pump(self, station: Station) -> None:
         """Give waiting jobs to the workers that have room."""
         while station.queue.size:
             if len(station.workers) + station.starting < station.size:
@@ -376,10 +197,11 @@ class Core:
 
     # --- Workers reply, die, or overrun. ---
 
-    def hear(self, worker: _WorkerProcess, kind: Kind, number: int, content: bytes) -> None:
+    def hear(self, worker: WorkerProcess, kind: Kind, number: int, content: bytes) -> None:
         """Take what a worker sent."""
         if kind is Kind.READY:
             worker.ready = True
+            self._changed.set()
             self._pump(worker.station)
             return
         job = worker.running.get(number)
@@ -410,14 +232,14 @@ class Core:
                     self._run_later(job)
                 self._pump(worker.station)
 
-    def _release(self, worker: _WorkerProcess, job: _Job) -> None:
+    def _release(self, worker: WorkerProcess, job: Job) -> None:
         del worker.running[job.number]
         self._lower(self._running, job.caller)
         for station in self._stations:  # the caller may have jobs that waited for this one elsewhere
             if station is not worker.station and station.queue.size:
                 self._pump(station)
 
-    def _reply(self, job: _Job, frame: bytes) -> None:
+    def _reply(self, job: Job, frame: bytes) -> None:
         """Send the last frame of a call: what comes from where data are read leaves on the time grid."""
         if job.station is not None and job.station.pool is not Pool.FREE:
             now = _now()
@@ -427,18 +249,19 @@ class Core:
                 return
         self._send(job, frame)
 
-    def _send(self, job: _Job, frame: bytes) -> None:
+    def _send(self, job: Job, frame: bytes) -> None:
         if job.link is not None:
             job.link.write(frame)
         self._finish(job)
 
-    def _finish(self, job: _Job) -> None:
+    def _finish(self, job: Job) -> None:
         self._counts[f"done {job.name}"] += 1
         self._lower(self._under_way, job.caller)
+        self._changed.set()
         if job.kind is Kind.RUN:
             self._runs.discard((job.dataset, job.caller, job.key))
 
-    def _run_later(self, job: _Job) -> None:
+    def _run_later(self, job: Job) -> None:
         """Let the long part of a call wait for a worker, unless it is running already."""
         run = (job.dataset, job.caller, job.key)
         if run in self._runs:
@@ -447,7 +270,7 @@ class Core:
         self._last += 1
         self._under_way[job.caller] += 1
         self._enqueue(
-            _Job(
+            Job(
                 number=self._last,
                 header=job.header,
                 front_id=None,
@@ -463,7 +286,7 @@ class Core:
             )
         )
 
-    def _overrun(self, worker: _WorkerProcess, job: _Job) -> None:
+    def _overrun(self, worker: WorkerProcess, job: Job) -> None:
         """End a worker because of one of its jobs; the others are done again elsewhere."""
         self._counts["overruns"] += 1
         _LOG.warning("a worker is ended: %s took too long", job.name)
@@ -471,14 +294,15 @@ class Core:
         worker.kill()
         self._settle(job, Kind.SETTLE_SLOW)
 
-    def bury(self, worker: _WorkerProcess) -> None:
+    def bury(self, worker: WorkerProcess) -> None:
         """Give the jobs of a worker that died to others."""
         station = worker.station
         if worker in station.workers:
             station.workers.remove(worker)
         worker.kill()
         if worker.process is not None:
-            self._spawn(_reap(worker.process))
+            self._spawn(asyncio.to_thread(worker.process.wait))
+        self._changed.set()
         if self._stopping:
             return
         self._counts["deaths"] += 1
@@ -493,7 +317,7 @@ class Core:
                 self._enqueue(job, first=True)
         self._start(station)
 
-    def _settle(self, job: _Job, kind: Kind) -> None:
+    def _settle(self, job: Job, kind: Kind) -> None:
         """Reply to a call that is given up: a worker looks up whether it was charged."""
         error = TookTooLong if kind is Kind.SETTLE_SLOW else WorkerLost
         if job.kind is Kind.RUN:
@@ -508,7 +332,7 @@ class Core:
 
     # --- The processes. ---
 
-    def _start(self, station: _Station) -> None:
+    def _start(self, station: Station) -> None:
         """Start a worker, later if the last ones ended soon after their start."""
         if self._stopping or len(station.workers) + station.starting >= station.size:
             return
@@ -516,19 +340,19 @@ class Core:
         pause = min(_LONGEST_PAUSE, 0.1 * 2**station.failures) if station.failures else 0.0
         self._spawn(self._start_after(station, pause))
 
-    async def _start_after(self, station: _Station, pause: float) -> None:
+    async def _start_after(self, station: Station, pause: float) -> None:
         try:
             if pause:
                 await asyncio.sleep(pause)
             if self._stopping:
                 return
-            worker = _WorkerProcess(station, self)
+            worker = WorkerProcess(station, self)
             await worker.start(self._settings(station))
             station.workers.append(worker)
         finally:
             station.starting -= 1
 
-    def _settings(self, station: _Station) -> WorkerSettings:
+    def _settings(self, station: Station) -> WorkerSettings:
         return WorkerSettings(
             folder=str(self._folder),
             state=str(self._state),
@@ -540,8 +364,8 @@ class Core:
             parent=os.getpid(),
         )
 
-    def _spawn(self, work: object) -> None:
-        task = asyncio.get_running_loop().create_task(work)  # type: ignore[arg-type]
+    def _spawn(self, work: Coroutine[object, object, object]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
@@ -569,7 +393,7 @@ class Core:
     def _status(self) -> Reply:
         """Return how the core is doing, for health checks and metrics; nothing of it depends on data."""
         document = {
-            "ready": all(any(one.ready for one in station.workers) for station in (self._free, *self._paid)),
+            "ready": self._ready,
             "pools": [
                 {
                     "pool": station.pool.value,
@@ -592,26 +416,23 @@ class Core:
     async def serve(self, analysts: Path, owners: Path, ready: Callable[[], None], stop: asyncio.Event) -> None:
         """Serve both sockets until `stop` is set, and then end in order: calls that run are finished first."""
         loop = asyncio.get_running_loop()
-        servers = []
-        for path, of_owners in ((analysts, False), (owners, True)):
-            listening = _listen(path, self.limits.socket_mode)
-            servers.append(
-                await loop.create_unix_server(lambda own=of_owners: _Front(self, owners=own), sock=listening)
+        servers = [
+            await loop.create_unix_server(partial(Front, self, owners=of_owners), sock=listening)
+            for listening, of_owners in (
+                (_listen(analysts, self.limits.socket_mode), False),
+                (_listen(owners, self.limits.socket_mode), True),
             )
-        self._state.mkdir(mode=0o700, parents=True, exist_ok=True)
+        ]
         for station in (self._free, *self._paid):
             for _ in range(station.size):
                 self._start(station)
         sweeping = loop.create_task(self._sweep())
-        while not json.loads(self._status().body)["ready"]:
-            await asyncio.sleep(0.01)
+        await self._until(lambda: self._ready)
         ready()
         await stop.wait()
         for server in servers:
             server.close()
-        until = _now() + _STOPPING
-        while self._under_way.total() > len(self._runs) and _now() < until:
-            await asyncio.sleep(0.02)
+        await self._until(lambda: self._under_way.total() <= len(self._runs), seconds=_STOPPING)
         self._stopping = True
         sweeping.cancel()
         for front in tuple(self.fronts):
@@ -619,11 +440,20 @@ class Core:
         for station in self._stations:
             for worker in tuple(station.workers):
                 worker.kill()
-        for path in (analysts, owners):
-            path.unlink(missing_ok=True)
-        while any(station.workers for station in self._stations):
-            await asyncio.sleep(0.01)
+        await self._until(lambda: not any(station.workers for station in self._stations), seconds=_STOPPING)
         await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    @property
+    def _ready(self) -> bool:
+        return all(any(one.ready for one in station.workers) for station in (self._free, *self._paid))
+
+    async def _until(self, condition: Callable[[], bool], *, seconds: float | None = None) -> None:
+        """Wait until something is so, or for some seconds."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                while not condition():
+                    self._changed.clear()
+                    await self._changed.wait()
 
 
 def run_core(  # noqa: PLR0913  what an operator sets
@@ -639,17 +469,19 @@ def run_core(  # noqa: PLR0913  what an operator sets
 
     `state` is a folder that only the core may read; `ready` is called once calls are answered.
     """
-    asyncio.run(_run(folder, analysts, owners, state, limits or Limits(), ready))
+    kept = (folder / ".state" if state is None else state).resolve()
+    kept.mkdir(mode=0o700, parents=True, exist_ok=True)
+    try:
+        asyncio.run(_run(Core(folder.resolve(), kept, limits or Limits()), analysts, owners, ready))
+    finally:
+        for path in (analysts, owners):
+            path.unlink(missing_ok=True)
 
 
-async def _run(  # noqa: PLR0913, PLR0917  what an operator sets
-    folder: Path, analysts: Path, owners: Path, state: Path | None, limits: Limits, ready: Callable[[], None]
-) -> None:
+async def _run(core: Core, analysts: Path, owners: Path, ready: Callable[[], None]) -> None:
     stop = asyncio.Event()
-    loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stop.set)
-    core = Core(folder.resolve(), (folder / ".state" if state is None else state).resolve(), limits)
+        asyncio.get_running_loop().add_signal_handler(number, stop.set)
     await core.serve(analysts, owners, ready, stop)
 
 
@@ -690,19 +522,8 @@ def _listen(path: Path, mode: int) -> socket.socket:
     finally:
         os.umask(before)
     listening.listen(128)
-    listening.setblocking(False)
+    listening.setblocking(False)  # noqa: FBT003  the argument has no name
     return listening
-
-
-def _peer_user(connection: socket.socket) -> int:
-    """Return the user at the other end of a local socket."""
-    _, user, _ = struct.unpack("3i", connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
-    return int(user)
-
-
-async def _reap(process: subprocess.Popen[bytes]) -> None:
-    while process.poll() is None:
-        await asyncio.sleep(0.01)
 
 
 def main(settings: str) -> None:

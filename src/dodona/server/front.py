@@ -28,7 +28,7 @@ from dodona.server.guard import CLIENT_SECONDS, Limits
 from dodona.server.link import CoreLink
 from dodona.server.metrics import Metrics
 from dodona.server.operations import Operations
-from dodona.server.places import open_accounts
+from dodona.server.places import open_accounts, read_provider
 
 KEEP_ALIVE_SECONDS = 30
 BACKLOG = 1024
@@ -99,6 +99,7 @@ async def serve(settings: FrontSettings) -> None:
         accounts=accounts,
         limits=limits,
         metrics=metrics,
+        provider=None if settings.login is None else read_provider(Path(settings.login)),
         log_texts=settings.log_texts,
     )
     operations = Operations(link, metrics)

@@ -178,8 +178,10 @@ class FrameReader:
 
 
 REPEATABLE: Final = frozenset(
-    ("budget", "datasets", "describe", "history", "ledger", "quote", "recall", "release", "release_rows", "requests")
-    + ("status", "verify", "watch")
+    {
+        *("budget", "datasets", "describe", "history", "ledger", "quote", "recall", "release", "release_rows"),
+        *("requests", "status", "verify", "watch"),
+    }
 )
 """Acts that only read, and may be sent again after the link was dropped. Others are sent again if they have a key."""
 _REPEATS = 3

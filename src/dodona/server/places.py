@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import pwd
+import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 
 from dodona.errors import InvalidArgument
 from dodona.server.accounts import Accounts
+from dodona.server.oidc import ProviderSettings
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +78,20 @@ class StateFolder:
                 path.chmod(0o2770 if path == self.accounts.parent else 0o2710)
 
 
+def read_provider(path: Path) -> ProviderSettings:
+    """Read the file about the OpenID Connect provider: TOML, with the secret as env:NAME."""
+    try:
+        found = tomllib.loads(path.read_text(encoding="utf-8"))
+        secret = found.pop("client_secret", None)
+        found["scopes"] = tuple(found.get("scopes", ("openid", "email")))
+        return ProviderSettings(
+            **found, client_secret=None if secret is None else _resolve_name("client_secret", secret)
+        )
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, TypeError):
+        accepted = 'write TOML with issuer, client_id, client_secret = "env:NAME", redirect_uri and [roles.GROUP]'
+        raise InvalidArgument("--login", str(path), accepted) from None
+
+
 def open_accounts(place: str) -> Accounts:
     """Open the accounts at a path, or at the address of a database, which may be written as env:NAME."""
     return Accounts.open(_resolve(place))
@@ -87,9 +103,14 @@ def create_accounts(place: str) -> None:
 
 
 def _resolve(place: str) -> str:
-    if not place.startswith("env:"):
-        return place
-    address = os.environ.get(place.removeprefix("env:"))
-    if not address:
-        raise InvalidArgument("accounts", place, "set this variable of the environment to the database's address")
-    return address
+    return _resolve_name("accounts", place) if place.startswith("env:") else place
+
+
+def _resolve_name(argument: str, name: object) -> str:
+    """Return what a variable of the environment holds; secrets are written in no file."""
+    if not isinstance(name, str) or not name.startswith("env:"):
+        raise InvalidArgument(argument, "…", "write env:NAME, with the value in the environment")
+    value = os.environ.get(name.removeprefix("env:"))
+    if not value:
+        raise InvalidArgument(argument, name, "set this variable of the environment")
+    return value

@@ -36,7 +36,7 @@ def permitted(call: ActCall) -> Opened:
 def datasets(call: ActCall) -> Reply:
     """Return the datasets that are served; `only` lists the names that the caller may see, null for all."""
     only = call.arguments.get("only")
-    listed = []
+    listed: list[dict[str, object]] = []
     for name, path in call.datasets.names().items():
         if isinstance(only, list) and name not in only:
             continue

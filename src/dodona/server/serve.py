@@ -30,6 +30,9 @@ from dodona.server.places import StateFolder, Users, create_accounts
 ANALYSTS_PORT, OWNERS_PORT, OPERATIONS_PORT = 8700, 8701, 8702
 _FIRST_PAUSE, _LONGEST_PAUSE, _STABLE_SECONDS = 0.2, 5.0, 30.0
 _START_SECONDS, _STOP_SECONDS = 60.0, 15.0
+_MOST_STARTS = 4
+"""How often a part is started again before the server has answered once."""
+_LONGEST_SOCKET_PATH = 107
 _SETTINGS_ARE_WRONG = 2
 """The exit code of a child that cannot start as it was told to: starting it again does not help."""
 
@@ -84,27 +87,38 @@ class ServeSettings:
     drain_seconds: float = 30.0
 
     def __post_init__(self) -> None:
-        """Refuse what would send tokens over a network in plain text, and files that are not there."""
+        """Refuse what would send tokens over a network in plain text, and what cannot work."""
+        if not self.folder.is_dir():
+            raise InvalidArgument("FOLDER", str(self.folder), "write a folder with dataset files, such as stays.toml")
+        if len(os.fsencode(self.places.analysts_socket)) > _LONGEST_SOCKET_PATH:
+            raise InvalidArgument("--state", str(self.state), "choose a shorter path: it will hold sockets")
+        self._check_transport()
+        self._check_users()
+
+    def _check_transport(self) -> None:
         if (self.tls_cert is None) != (self.tls_key is None):
             raise InvalidRequest("TLS needs both files: --tls-cert and --tls-key.")
         for argument, path in (("--tls-cert", self.tls_cert), ("--tls-key", self.tls_key), ("--login", self.login)):
             if path is not None and not path.is_file():
                 raise InvalidArgument(argument, str(path), "write the path of a file")
-        if not self.folder.is_dir():
-            raise InvalidArgument("FOLDER", str(self.folder), "write a folder with dataset files, such as stays.toml")
         for argument, address in (("--host", self.analysts), ("--owners-host", self.owners)):
             if not address.on_loopback and self.tls_cert is None and not self.behind_proxy:
-                raise InvalidArgument(
-                    argument,
-                    address.host,
+                accepted = (
                     "others on the network would read tokens: give --tls-cert and --tls-key, or --behind-proxy if a "
-                    "proxy in front ends TLS",
+                    "proxy in front ends TLS"
                 )
-        named = (self.users.core, self.users.front, self.users.owners)
-        if any(named) and os.geteuid() != 0:
+                raise InvalidArgument(argument, address.host, accepted)
+
+    def _check_users(self) -> None:
+        users = self.users
+        if any((users.core, users.front, users.owners)) and os.geteuid() != 0:
             raise InvalidRequest("Only root can start the parts as other users: --core-user and --front-user.")
-        if (self.users.core is None) != (self.users.front is None):
+        if (users.core is None) != (users.front is None):
             raise InvalidRequest("Name both users, --core-user and --front-user, or neither.")
+        if users.owners not in {None, users.front} and self.accounts is None:
+            raise InvalidRequest(
+                "With --owners-user keep the accounts in a database, --accounts env:NAME: a file is one user's."
+            )
 
     @property
     def places(self) -> StateFolder:
@@ -193,7 +207,7 @@ class _Part:
     restarts: int = 0
     began: float = 0.0
 
-    async def start(self) -> None:
+    async def start(self) -> asyncio.subprocess.Process:
         rights: dict[str, Any] = {}
         if self.user is not None:
             rights = {"user": self.user.pw_uid, "group": self.user.pw_gid, "extra_groups": []}
@@ -207,6 +221,7 @@ class _Part:
             start_new_session=True,  # an interrupt from the keyboard is the supervisor's to hand on
             **rights,
         )
+        return self.process
 
     async def stop(self, seconds: float) -> None:
         """Ask the process to end, and end it if it does not."""
@@ -228,6 +243,7 @@ class Supervisor:
         """Open the sockets; `log` is where the parts write their lines instead of standard error."""
         self.settings = settings
         self._stop = asyncio.Event()
+        self._answered = False
         self._sockets = {
             "analysts": listen(settings.analysts.host, settings.analysts.port, argument="--host"),
             "owners": listen(settings.owners.host, settings.owners.port, argument="--owners-host"),
@@ -271,6 +287,8 @@ class Supervisor:
             await asyncio.wait((asked, waiting, *keepers), return_when=asyncio.FIRST_COMPLETED)
             self._raise_failures(keepers)
             if waiting.done():
+                waiting.result()
+                self._answered = True
                 ready()
                 await asyncio.wait((asked, *keepers), return_when=asyncio.FIRST_COMPLETED)
                 self._raise_failures(keepers)
@@ -294,11 +312,13 @@ class Supervisor:
         """Start a part, and start it again whenever it ends; later each time, if it ends at once."""
         pause = _FIRST_PAUSE
         while True:
-            await part.start()
-            if part.process is None:
-                raise DidNotStart(part.name)
-            code = await part.process.wait()
-            if code == _SETTINGS_ARE_WRONG:
+            try:
+                process = await part.start()
+            except OSError as fault:  # such as a user who may not run this Python
+                logs.write_fault("fault", fault, part=part.name)
+                raise DidNotStart(part.name) from None
+            code = await process.wait()
+            if code == _SETTINGS_ARE_WRONG or (part.restarts >= _MOST_STARTS and not self._answered):
                 raise DidNotStart(part.name)
             pause = _FIRST_PAUSE if time.monotonic() - part.began > _STABLE_SECONDS else pause
             part.restarts += 1

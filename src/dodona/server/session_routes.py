@@ -10,8 +10,20 @@ from fastapi.responses import JSONResponse
 from dodona.server import models
 from dodona.server.describing import replies
 from dodona.server.doorkeeper import address_of, is_secure, session_text
+from dodona.server.oidc import LANDING_PAGE, LOGIN_SECONDS, Provider
+from dodona.server.problems import UnknownAddress
 from dodona.server.relay import note_of
-from dodona.server.sessions import Logins, NewSession, Sessions, ended_cookie, require_same_origin, session_cookie
+from dodona.server.sessions import (
+    Logins,
+    NewSession,
+    Sessions,
+    cookie_name,
+    ended_cookie,
+    login_cookie,
+    read_cookie,
+    require_same_origin,
+    session_cookie,
+)
 
 router = APIRouter(tags=["open"])
 
@@ -38,6 +50,47 @@ async def log_out(request: Request) -> Response:
     reply = Response(status_code=204)
     reply.headers["set-cookie"] = ended_cookie(secure=is_secure(request.scope))
     return reply
+
+
+@router.get("/login", status_code=303, responses={303: {"description": "Go to the provider."}})
+async def begin_login(request: Request) -> Response:
+    """Log in to the page at the OpenID Connect provider of the server, if it has one."""
+    note_of(request, "begin_login")
+    start = await _provider(request).begin()
+    reply = Response(status_code=303, headers={"location": start.url})
+    secure = is_secure(request.scope)
+    reply.headers["set-cookie"] = login_cookie(start.cookie, secure=secure, seconds=LOGIN_SECONDS)
+    return reply
+
+
+@router.get(
+    "/login/callback",
+    responses={
+        200: {
+            "description": "A page that goes on to the server's page.",
+            "content": {"text/html": {"schema": {"type": "string"}}},
+        }
+    },
+)
+async def finish_login(request: Request) -> Response:
+    """Complete a login: the provider sends the browser here."""
+    note = note_of(request, "finish_login")
+    secure = is_secure(request.scope)
+    cookie = read_cookie(request.headers.get("cookie"), cookie_name(secure=secure, purpose="login"))
+    identity = await _provider(request).finish(dict(request.query_params), cookie=cookie)
+    sessions: Sessions = request.app.state.sessions
+    begun = await asyncio.to_thread(sessions.begin, identity.account)
+    note.account = identity.account
+    reply = session_reply(Response(LANDING_PAGE, media_type="text/html"), begun, secure=secure)
+    reply.headers.append("set-cookie", login_cookie("", secure=secure, seconds=0))
+    return reply
+
+
+def _provider(request: Request) -> Provider:
+    provider: Provider | None = request.app.state.provider
+    if provider is None:
+        raise UnknownAddress
+    return provider
 
 
 def session_reply(reply: Response, begun: NewSession, *, secure: bool) -> Response:

@@ -1,0 +1,99 @@
+"""A whole server as `dodona serve` starts it: supervisor, core, workers and both fronts, over made-up datasets."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from dodona.server.accounts import Accounts
+from dodona.server.places import StateFolder, Users
+
+API = "/api/v1"
+PEOPLE = {"ada": {"stays": "analyst"}, "bob": {"stays": "analyst", "visits": "analyst"}, "eve": {"stays": "auditor"},
+          "grace": {"*": "owner"}}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Running:
+    """A server that answers."""
+
+    process: subprocess.Popen[str]
+    folder: Path
+    log: Path
+    tokens: dict[str, str]
+    analysts: str
+    owners: str
+    operations: str
+
+    @property
+    def accounts(self) -> Path:
+        return StateFolder(self.folder / ".dodona").accounts
+
+    def client(self, name: str | None = "ada", *, door: str = "analysts") -> httpx.Client:
+        """Return a client of the server that sends the token of a person."""
+        headers = {} if name is None else {"Authorization": f"Bearer {self.tokens[name]}"}
+        return httpx.Client(base_url=getattr(self, door) + API, headers=headers, timeout=60)
+
+    def lines(self, event: str) -> list[dict[str, Any]]:
+        """Return the lines of an event in the log."""
+        found = [json.loads(line) for line in self.log.read_text().splitlines() if line.startswith("{")]
+        return [line for line in found if line["event"] == event]
+
+    def parts(self) -> dict[str, int]:
+        """Return the process ids of the parts."""
+        found = {}
+        for path in Path("/proc").glob("[0-9]*/stat"):
+            try:
+                parent = int(path.read_text().rpartition(")")[2].split()[1])
+                words = (path.parent / "cmdline").read_text().split("\0")
+            except OSError:
+                continue
+            if parent == self.process.pid and "-m" in words:
+                module, settings = words[words.index("-m") + 1 : words.index("-m") + 3]
+                name = "core" if module.endswith("core") else json.loads(settings)["door"]
+                found[name] = int(path.parent.name)
+        return found
+
+
+@contextmanager
+def serving(folder: Path, options: Sequence[str] = (), *, ready: bool = True) -> Iterator[Running]:
+    """Serve the dataset files of a folder, with an account and a token for each person."""
+    places = StateFolder(folder / ".dodona")
+    places.create(Users())
+    tokens = {}
+    with Accounts.create(places.accounts) as accounts:
+        for name, grants in PEOPLE.items():
+            accounts.add(name)
+            for dataset, role in grants.items():
+                accounts.grant(name, dataset, role)
+            tokens[name] = accounts.create_token(name, "test").text
+    log = folder / "log.jsonl"
+    ports = ("--port", "0", "--owners-port", "0", "--operations-port", "0")
+    command = [sys.executable, "-m", "dodona.cli", "serve", str(folder), *ports, *options]
+    with log.open("a") as lines, subprocess.Popen(command, stdout=subprocess.PIPE, stderr=lines, text=True) as process:
+        try:
+            assert process.stdout is not None
+            text = ""
+            while ready and "Press Ctrl+C" not in text:
+                line = process.stdout.readline()
+                assert line, log.read_text()
+                text += line
+            found = [
+                re.search(pattern, text) for pattern in (r"at (\S+)", r"Owners: (\S+)\. ", r"Operators: (\S+)/health")
+            ]
+            yield Running(process, folder, log, tokens, *(one[1] if one else "" for one in found))
+        finally:
+            process.terminate()
+            try:
+                process.wait(timeout=60)
+            except subprocess.TimeoutExpired:
+                process.kill()

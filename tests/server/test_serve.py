@@ -1,0 +1,285 @@
+"""`dodona serve`: what it refuses to do, what it starts again, how it stops, TLS, and the demonstration."""
+
+import json
+import os
+import re
+import signal
+import socket
+import ssl
+import subprocess
+import sys
+import tempfile
+import time
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import httpx
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
+
+from dodona.errors import DodonaError, InvalidRequest
+from dodona.server.places import StateFolder, Users
+from dodona.server.serve import Address, ServeSettings
+from tests.server.scene import make_dataset
+from tests.server.serving import API, Running, serving
+
+ANSWERS = "/datasets/stays/answers"
+
+
+@pytest.fixture
+def folder(tmp_path) -> Path:
+    make_dataset(tmp_path, "stays")
+    return tmp_path
+
+
+def ask(server: Running, key: str, question: str = "SELECT count(*) FROM stays") -> httpx.Response:
+    with server.client() as ada:
+        return ada.post(ANSWERS, json={"question": question, "within": 40}, headers={"Idempotency-Key": key})
+
+
+def test_a_front_and_a_core_that_are_killed_are_started_again_and_nothing_is_charged_twice(folder):
+    with serving(folder) as server:
+        first = ask(server, "before")
+        assert first.status_code == 200
+        for part in ("analysts", "core"):
+            before = server.parts()
+            os.kill(before[part], signal.SIGKILL)
+            again = ask(server, "before")  # waits in the socket of the supervisor, or in the link of the front
+            if again.status_code == 503:
+                time.sleep(2)
+                again = ask(server, "before")
+            assert again.json()["rows"] == first.json()["rows"]
+            assert server.parts()[part] != before[part]
+        with server.client("grace") as owner:
+            assert owner.get("/datasets/stays/history").json()["total"] == 1
+        assert [line["part"] for line in server.lines("restart")] == ["front", "core"]
+
+
+def test_a_stop_finishes_what_was_begun_and_leaves_no_process(folder):
+    body = json.dumps({"question": "SELECT sex, avg(age) FROM stays GROUP BY sex", "within": 10}).encode()
+    with serving(folder) as server:
+        parts = server.parts()
+        address = httpx.URL(server.analysts)
+        with socket.create_connection((address.host, address.port), timeout=60) as connection:
+            head = f"POST {API}{ANSWERS} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {server.tokens['ada']}\r\n"
+            head += f"Idempotency-Key: last\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
+            connection.sendall(head.encode() + body[:10])
+            while "dodona_requests_running 1.0" not in httpx.get(server.operations + "/metrics").text:
+                time.sleep(0.02)
+            server.process.send_signal(signal.SIGTERM)
+            while not server.lines("stopping"):
+                time.sleep(0.02)
+            with pytest.raises(httpx.HTTPError):  # nobody new gets in
+                httpx.get(server.analysts, timeout=1)
+            connection.sendall(body[10:])
+            reply = b""
+            while received := connection.recv(65536):
+                reply += received
+        assert reply.startswith(b"HTTP/1.1 200 ")
+        assert server.process.wait(timeout=30) == 0
+        assert not any(Path(f"/proc/{number}").exists() for number in parts.values())
+
+
+def test_a_part_that_cannot_start_ends_the_server_with_its_name(folder):
+    places = StateFolder(folder / ".dodona")
+    places.create(Users())
+    places.accounts.write_text("this is no database of accounts")
+    command = [sys.executable, "-m", "dodona.cli", "serve", str(folder), "--port", "0", "--owners-port", "0"]
+    done = subprocess.run(
+        [*command, "--operations-port", "0"], capture_output=True, text=True, check=False, timeout=120
+    )
+    assert done.returncode == 4
+    assert "accounts-unreadable" in done.stderr
+
+
+def certificate(folder: Path) -> tuple[Path, Path]:
+    """Write a certificate for this machine, and its key."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "localhost")])
+    now = datetime.now(UTC)
+    made = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(1)
+        .not_valid_before(now - timedelta(days=1))
+        .not_valid_after(now + timedelta(days=1))
+        .add_extension(x509.SubjectAlternativeName([x509.DNSName("localhost")]), critical=False)
+        .sign(key, hashes.SHA256())
+    )
+    cert, secret = folder / "cert.pem", folder / "key.pem"
+    cert.write_bytes(made.public_bytes(serialization.Encoding.PEM))
+    secret.write_bytes(
+        key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+    )
+    return cert, secret
+
+
+def test_tls_by_files_serves_https_alone_and_says_so_to_browsers(folder):
+    cert, secret = certificate(folder)
+    with serving(folder, ["--tls-cert", str(cert), "--tls-key", str(secret), "--log-texts"]) as server:
+        assert server.analysts.startswith("https://")
+        address = server.analysts.replace("127.0.0.1", "localhost")
+        context = ssl.create_default_context(cafile=str(cert))
+        headers = {"Authorization": f"Bearer {server.tokens['ada']}", "Idempotency-Key": "tls"}
+        question = "SELECT count(*) FROM stays WHERE age < 30"
+        body = {"question": question, "within": 40}
+        reply = httpx.post(f"{address}{API}{ANSWERS}", json=body, headers=headers, verify=context, timeout=60)
+        assert reply.status_code == 200
+        assert reply.headers["strict-transport-security"].startswith("max-age=")
+        with pytest.raises(httpx.HTTPError):
+            httpx.get(address.replace("https://", "http://"))
+        texts = [line.get("questions") for line in server.lines("request") if line["act"] == "ask"]
+        assert texts == [[question]]  # the owner turned texts on
+
+
+@pytest.mark.parametrize(
+    ("changed", "about"),
+    [
+        ({"analysts": Address("0.0.0.0", 0)}, "--host"),  # noqa: S104  refused
+        ({"analysts": Address("192.0.2.1", 0)}, "--host"),
+        ({"analysts": Address("::", 0)}, "--host"),
+        ({"owners": Address("stays.example", 0)}, "--owners-host"),
+        ({"tls_cert": Path("cert.pem")}, "--tls-key"),
+        ({"tls_cert": Path("missing"), "tls_key": Path("missing")}, "--tls-cert"),
+        ({"folder": Path("missing")}, "FOLDER"),
+        ({"users": Users(core="root")}, "--front-user"),
+        ({"users": Users(core="root", front="root", owners="daemon")}, "--owners-user|Only root"),
+        ({"state": Path("/" + "x" * 110)}, "--state"),
+    ],
+)
+def test_settings_that_would_send_tokens_in_plain_text_or_cannot_work_are_refused(tmp_path, changed, about):
+    with pytest.raises(InvalidRequest, match=about):
+        ServeSettings(**({"folder": tmp_path, "state": tmp_path} | changed))
+
+
+def test_a_proxy_in_front_may_end_tls(tmp_path):
+    settings = ServeSettings(tmp_path, tmp_path, analysts=Address("0.0.0.0", 0), behind_proxy=True)  # noqa: S104
+    assert settings.front("analysts", fd=3, operations_fd=None).proxy_address == "127.0.0.1"
+
+
+def test_a_port_in_use_and_a_missing_user_are_errors_with_an_exit_code(folder):
+    with serving(folder) as server:
+        port = httpx.URL(server.analysts).port
+        command = [sys.executable, "-m", "dodona.cli", "serve", str(folder), "--state", str(folder / "other")]
+        done = subprocess.run([*command, "--port", str(port)], capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == 2
+    assert f"127.0.0.1:{port}" in done.stderr
+    with pytest.raises(DodonaError, match="nobody-here"):
+        StateFolder(folder / "users").create(Users("nobody-here", "nobody-here"))
+
+
+def others_can_run_python() -> bool:
+    """Return whether we are root, and another user may run this Python: one in a home folder is for its user alone."""
+    try:
+        return (
+            os.geteuid() == 0 and subprocess.run([sys.executable, "-c", ""], user="nobody", check=False).returncode == 0
+        )
+    except OSError:
+        return False
+
+
+@pytest.mark.skipif(not others_can_run_python(), reason="only root can start others, and they must reach this Python")
+def test_core_and_front_run_as_users_who_cannot_read_each_others_files(tmp_path):
+    make_dataset(tmp_path, "stays")
+    core, front = "daemon", "nobody"
+    for path in [*tmp_path.parents[:3], tmp_path]:  # pytest's folders are for the user who started it alone
+        path.chmod(path.stat().st_mode | 0o011)
+    subprocess.run(["/bin/chown", "-R", core, str(tmp_path)], check=True)
+    with serving(tmp_path, ["--core-user", core, "--front-user", front]) as server:
+        assert ask(server, "users").status_code == 200
+        uids = {name: Path(f"/proc/{number}").stat().st_uid for name, number in server.parts().items()}
+        places = StateFolder(tmp_path / ".dodona")
+        assert uids["core"] != uids["analysts"] != 0
+        assert places.core.stat().st_uid == uids["core"]
+        assert places.core.stat().st_mode & 0o077 == 0o010  # others may not even list it
+        assert places.accounts.stat().st_uid == uids["analysts"]
+
+
+def test_each_part_runs_alone_for_a_service_manager(folder):
+    places = StateFolder(folder / ".dodona")
+    command = [
+        sys.executable,
+        "-m",
+        "dodona.cli",
+        "serve",
+        str(folder),
+        "--port",
+        "18733",
+        "--operations-port",
+        "18734",
+    ]
+    started = [
+        subprocess.Popen([*command, "--only", part], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        for part in ("core", "front")
+    ]
+    try:
+        until = time.monotonic() + 60
+        while time.monotonic() < until:
+            try:
+                if httpx.get("http://127.0.0.1:18734/ready").status_code == 200:
+                    break
+            except httpx.HTTPError:
+                time.sleep(0.1)
+        assert httpx.get("http://127.0.0.1:18734/ready").json() == {"ready": True}
+        assert places.analysts_socket.is_socket()
+        assert places.owners_socket.is_socket()
+    finally:
+        for process in started:
+            process.terminate()
+        assert [process.wait(timeout=30) for process in started] == [0, 0]
+
+
+def test_the_demonstration_is_one_command_to_a_page_and_an_answer():
+    tmp_path = Path(tempfile.mkdtemp())  # pytest's own are too long for the paths of sockets
+    command = [sys.executable, "-m", "dodona.cli", "serve", "--demo", "--port", "0", "--owners-port", "0"]
+    environment = os.environ | {"TMPDIR": str(tmp_path)}
+    with subprocess.Popen(
+        [*command, "--operations-port", "0"], stdout=subprocess.PIPE, text=True, env=environment
+    ) as process:
+        try:
+            text = ""
+            assert process.stdout is not None
+            while "Press Ctrl+C" not in text:
+                line = process.stdout.readline()
+                assert line
+                text += line
+            found = re.search(r" at (http\S+)", text)
+            tokens = dict(re.findall(r"^  (\w+)\s+(dodona_\w+)$", text, re.MULTILINE))
+            assert found is not None
+            assert set(tokens) == {"ada", "ben", "iris", "grace"}
+            assert "<title>Dodona</title>" in httpx.get(found[1]).text
+            headers = {"Authorization": f"Bearer {tokens['ada']}", "Idempotency-Key": "first"}
+            body = {"question": "SELECT diagnosis, count(*) FROM stays GROUP BY diagnosis"}
+            reply = httpx.post(
+                f"{found[1]}{API}/datasets/hospital-stays/answers", json=body, headers=headers, timeout=60
+            )
+            assert reply.status_code == 200
+            assert len(reply.json()["rows"]) == 12
+        finally:
+            process.send_signal(signal.SIGINT)
+            assert process.wait(timeout=60) == 0
+    tmp_path.rmdir()  # it is empty again
+
+
+def test_a_front_loads_no_engine_no_ledger_and_no_noise():
+    code = """
+import json, sys
+from dodona.server import front
+from dodona.server.app import make_application
+make_application("analysts"), make_application("owners")
+print(json.dumps(sorted(sys.modules)))
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    loaded = set(json.loads(done.stdout.splitlines()[-1]))
+    assert "dodona.server.accounts" in loaded
+    outside = {"numpy", "duckdb", "scipy", "pyarrow", "sqlglot", "psycopg", "pandas", "polars"}
+    ours = {
+        f"dodona.{name}" for name in ("ledger", "engines", "trusted", "curator", "dataset", "sql", "privacy", "synth")
+    }
+    assert {name for name in loaded if name.partition(".")[0] in outside} == set()
+    assert {name for name in loaded if ".".join(name.split(".")[:2]) in ours} == set()
