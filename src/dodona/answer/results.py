@@ -96,35 +96,47 @@ class WeightsAnswer:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WeightsRun:
-    """The answers of one run of private multiplicative weights over some columns, paid for by one charge."""
+class WeightsAnswers:
+    """The answers to a list of counts that were asked together, and their price."""
 
+    answers: tuple[WeightsAnswer | None, ...]
+    """In the order of the questions; None for those that were left when the last update was used."""
     columns: tuple[str, ...]
+    within: float
+    """How far off all answers together are at most, in rows, at the confidence."""
+    confidence: float
     price: Price
+    receipt: str
     advice: str
     """What it promises, and what would have promised more at its price."""
-    answers: tuple[WeightsAnswer, ...]
-    """In the order of the questions."""
-    about: str = ""
-    """What it is about, where people are protected: how many rows of each count. Else nothing."""
+    rows: int
+    """The declared number of rows, of which answers are shares."""
 
     def to_json(self) -> str:
-        """Return the run as JSON text."""
+        """Return the answers as JSON text; their values are in rows."""
         document = asdict(self) | {"price": self.price.to_document()}
-        return printable_json(json.dumps(document, ensure_ascii=False))
+        document["answers"] = [
+            None if one is None else {"value": one.count, "source": one.source} for one in self.answers
+        ]
+        return printable_json(json.dumps(document, ensure_ascii=False, allow_nan=False))
 
     @classmethod
     def from_json(cls, text: str | bytes) -> Self:
-        """Return the run that `to_json` wrote."""
+        """Return the answers that `to_json` wrote."""
         document = json.loads(text)
+        within, confidence, rows = document["within"], document["confidence"], document["rows"]
+        answers = (
+            None if one is None else WeightsAnswer(one["value"] / rows, one["source"], within / rows, confidence, rows)
+            for one in document["answers"]
+        )
         return cls(
-            columns=tuple(document["columns"]),
-            price=Price.from_document(document["price"]),
-            advice=document["advice"],
-            answers=tuple(WeightsAnswer(**one) for one in document["answers"]),
-            about=document["about"],
+            **document
+            | {
+                "answers": tuple(answers),
+                "columns": tuple(document["columns"]),
+                "price": Price.from_document(document["price"]),
+            }
         )
 
     def __str__(self) -> str:
-        about = f" {self.about}" if self.about else ""
-        return f"{len(self.answers):,} counts over {', '.join(self.columns)} ({self.price}). {self.advice}{about}"
+        return f"{len(self.answers):,} counts over {', '.join(self.columns)} ({self.price}). {self.advice}"

@@ -6,13 +6,12 @@ import os
 from collections.abc import Sequence
 from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeGuard, cast
+from typing import TYPE_CHECKING, Annotated, TypeGuard, cast
 
 import typer
 
 if TYPE_CHECKING:
     from dodona.answer.description import History
-    from dodona.answer.results import WeightsRun
     from dodona.client.remote import RemoteCurator
     from dodona.curator.curator import Curator
     from dodona.privacy.budget import BudgetState
@@ -67,15 +66,6 @@ def is_paid(curator: OpenCurator, key: str) -> bool:
     if is_local(curator):
         return curator.desk.dataset.ledger.receipt(key, analyst=curator.desk.analyst) is not None
     return cast("RemoteCurator", curator).recall(key) is not None
-
-
-def weigh_counts(curator: OpenCurator, questions: Sequence[str], **options: Any) -> WeightsRun:  # noqa: ANN401  options of `weights`
-    """Return the answers to counts by multiplicative weights, for one charge."""
-    if is_local(curator):
-        from dodona.curator.weights import answer_counts
-
-        return answer_counts(curator, questions, **options)
-    return cast("RemoteCurator", curator).weights(questions=questions, **options)
 
 
 def read_budget(dataset: str, *, server: str | None, analyst: str | None) -> tuple[BudgetState, Fraction, str | None]:

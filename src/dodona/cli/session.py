@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from dodona.cli.opening import AskedDataset, ServerOption, check_questions, open_curator, weigh_counts
+from dodona.cli.opening import AskedDataset, ServerOption, check_questions, open_curator
 from dodona.cli.terminal import (
     AnalystOption,
     ConfidenceOption,
@@ -154,6 +154,7 @@ def weights(  # noqa: PLR0913  each is an option
     confidence: Annotated[float, typer.Option(help="How sure all answers together are.")] = 0.95,
     file: FileOption = None,
     max_price: MaxPriceOption = None,
+    key: KeyOption = None,
     server: ServerOption = None,
     analyst: AnalystOption = None,
     as_json: JsonOption = False,
@@ -162,20 +163,20 @@ def weights(  # noqa: PLR0913  each is an option
     with report_errors():
         listed = _read_questions(questions, file)
         named = None if columns is None else [name.strip() for name in columns.split(",")]
-        wishes = {"epsilon": epsilon, "columns": named, "confidence": confidence, "max_price": max_price}
         with open_curator(dataset, server=server, analyst=analyst) as curator:
-            run = weigh_counts(curator, listed, **wishes)
-        price, answers = run.price, run.answers
+            run = curator.ask_by_weights(
+                listed, epsilon=epsilon, columns=named, confidence=confidence, max_price=max_price, key=key
+            )
+        pairs = list(zip(listed, run.answers, strict=True))
         if as_json:
-            rows = [{"question": text, "value": one.count} for text, one in zip(listed, answers, strict=True)]
-            within = answers[0].within * answers[0].rows
-            print(json.dumps({"within": within, "confidence": confidence, "answers": rows} | _price(price)))
+            rows = [{"question": text, "value": None if one is None else one.count} for text, one in pairs]
+            print(json.dumps({"within": run.within, "confidence": confidence, "answers": rows} | _price(run.price)))
             return
-        for text, one in zip(listed, answers, strict=True):
-            _say(f"{one!s:>16}  {text}")
+        for text, one in pairs:
+            _say(f"{'-' if one is None else one!s:>16}  {text}")
         _say(f"All {len(listed)} intervals together hold the exact counts with probability {confidence:g} or more.")
         _say(run.advice)
-        _say(f"Price: {price}.")
+        _say(f"Price: {run.price}.")
 
 
 def _read_questions(questions: list[str] | None, file: Path | None) -> list[str]:

@@ -15,7 +15,7 @@ import httpx
 from dodona.answer.description import Description, History, HistoryEntry
 from dodona.answer.offer import Offer
 from dodona.answer.recorded import RecordedAnswer
-from dodona.answer.results import Choice, PreparedWorkload, WeightsRun
+from dodona.answer.results import Choice, PreparedWorkload, WeightsAnswers
 from dodona.client.calls import Tolerances, ViewName, arguments, check_key, priced, question_texts
 from dodona.client.progress import ShowProgress, follow_progress
 from dodona.client.results import ReleaseState, RemoteAnswer, RemoteVerdict, WatchTerms
@@ -23,6 +23,8 @@ from dodona.client.settings import check_token, find_token, is_loopback, read_se
 from dodona.client.surface import (
     NOTHING_BOUGHT,
     DatasetCalls,
+    RowKind,
+    SynthesisMethod,
     batch_accept,
     describe_remote,
     list_datasets,
@@ -275,36 +277,52 @@ class RemoteCurator:
         )
         return RemoteWatch(self._open().send(call), self._calls, self._open)
 
-    def weights(  # noqa: PLR0913  weights have this many sides
+    def ask_by_weights(  # noqa: PLR0913  weights have this many sides
         self,
-        *,
         questions: Iterable[str],
+        *,
         epsilon: Exact,
         columns: Iterable[str] | None = None,
         confidence: float = 0.95,
         max_price: Exact | None = None,
         key: str | None = None,
-    ) -> WeightsRun:
-        """Return the answers to very many counts by multiplicative weights over some columns, for one charge.
+    ) -> WeightsAnswers:
+        """Return the answers to counts by multiplicative weights over some columns, charged once and recorded.
 
-        A local curator takes their number and then each of them; a server takes them all at once.
+        A server keeps no open weights between questions, so there is no `weights`: it takes them all at once.
         """
-        call = self._calls.weights(
+        call = self._calls.ask_by_weights(
             questions, epsilon=epsilon, columns=columns, confidence=confidence, max_price=max_price, key=check_key(key)
         )
         return self._open().send(call)
 
-    def synthesize(
+    def synthesize(  # noqa: PLR0913  all that a release may have
         self,
         *,
-        questions: Iterable[str] | None = None,
         columns: Iterable[str] | None = None,
+        ways: int | None = None,
+        marginals: Iterable[Iterable[str]] | None = None,
+        epsilon: Exact | None = None,
         share: Exact | None = None,
-        rows: int | None = None,
+        method: SynthesisMethod | None = None,
+        count: int | None = None,
+        rows: RowKind | None = None,
+        max_price: Exact | None = None,
         key: str | None = None,
     ) -> RemoteRelease:
-        """Start a synthetic release, which the server goes on with; the same key finds it again."""
-        declaration = release_declaration(questions=questions, columns=columns, share=share, rows=rows)
+        """Start a synthetic release, which the server goes on with; the same key finds it again.
+
+        It is to answer all combinations of `ways` columns well, or the `marginals` that are listed. Its price is an
+        `epsilon` or a `share` of the budget. `count` and `rows` say how many rows are made up, and how: `rounded`,
+        `sampled` or `weighted`.
+        """
+        declaration = release_declaration(
+            columns=columns,
+            marginals=marginals,
+            given=arguments(
+                ways=ways, epsilon=epsilon, share=share, method=method, count=count, rows=rows, max_price=max_price
+            ),
+        )
         under = check_key(key)
         self._open().send(self._calls.synthesize(declaration, under))
         return self.release(under)
@@ -412,13 +430,15 @@ class RemoteRelease:
         return self._link().send(self._calls.release(self.key))
 
     def wait(self, *, every: float = 1.0, progress: ShowProgress = None) -> ReleaseState:
-        """Return its state once it has finished or failed."""
+        """Return its state once it is done; raise the reason if it failed."""
         with follow_progress(progress, "synthetic release") as shown:
             while True:
                 state = self.state
                 if shown is not None:
                     shown(round(100 * state.progress), 100)
-                if state.finished or state.failed:
+                if state.problem is not None:
+                    raise state.problem
+                if state.ended:
                     return state
                 time.sleep(every)
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 from dodona.answer.recorded import RecordedAnswer
 from dodona.client.calls import ViewName
+from dodona.client.problems import read_problem
+from dodona.errors import DodonaError
 from dodona.privacy.budget import Price
 
 # --- Answers whose other intervals are fetched when they are wanted. ---
@@ -107,30 +108,37 @@ class ReleaseState:
     """How far a synthetic release is."""
 
     key: str
-    state: str
-    """`waiting`, `running`, `finished` or `failed`."""
+    state: Literal["waiting", "running", "done", "failed"]
     progress: float
     """From 0 to 1."""
-    document: Mapping[str, Any] = field(default_factory=dict, compare=False)
-    """All that the server says of it."""
-
-    @property
-    def finished(self) -> bool:
-        """Whether its rows can be fetched."""
-        return self.state in {"finished", "done"}
-
-    @property
-    def failed(self) -> bool:
-        """Whether it ended without rows."""
-        return self.state == "failed"
+    about: str
+    """What it is at, in words."""
+    release: Mapping[str, Any] | None
+    """The facts of a release that is done: its method, columns, share, charges, promise and number of rows."""
+    problem: DodonaError | None
+    """Why it failed."""
 
     @classmethod
     def from_json(cls, text: bytes, *, key: str) -> Self:
         """Return the state that a server sent."""
         document = json.loads(text)
-        progress = document.get("progress")
-        done = float(progress) if isinstance(progress, int | float) and math.isfinite(progress) else 0.0
-        return cls(key=key, state=document["state"], progress=done, document=document)
+        problem = document["problem"]
+        return cls(
+            key=key,
+            state=document["state"],
+            progress=float(document["done"]),
+            about=document["about"],
+            release=document["release"],
+            problem=None
+            if problem is None
+            else read_problem(problem["status"], json.dumps(problem).encode(), charged=None),
+        )
+
+    @property
+    def ended(self) -> bool:
+        """Whether it is done, or failed."""
+        return self.state in {"done", "failed"}
 
     def __str__(self) -> str:
-        return f"Release {self.key}: {self.state}, {self.progress:.0%}."
+        about = f" ({self.about})" if self.about else ""
+        return f"Release {self.key}: {self.state}, {self.progress:.0%}{about}."

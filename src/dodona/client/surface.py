@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 from dodona.answer.description import Description, HistoryEntry
 from dodona.answer.offer import Offer
 from dodona.answer.recorded import RecordedAnswer
-from dodona.answer.results import Choice, PreparedWorkload, WeightsRun
+from dodona.answer.results import Choice, PreparedWorkload, WeightsAnswers
 from dodona.client.calls import (
     CSV,
     EVENTS,
@@ -31,6 +31,8 @@ from dodona.privacy.budget import BudgetState
 from dodona.schema.schema import Schema
 
 ReadT = TypeVar("ReadT")
+SynthesisMethod = Literal["annealed", "mwem", "guaranteed", "blr"]
+RowKind = Literal["rounded", "sampled", "weighted"]
 _PAGE = 1000
 NOTHING_BOUGHT = "nothing-bought"
 """The code of the problem that nothing was bought under a key."""
@@ -175,7 +177,7 @@ class DatasetCalls:
         path = address(self.dataset, "watches", key, "questions")
         return Call(method="POST", path=path, read=read, body=body, repeatable=False)
 
-    def weights(  # noqa: PLR0913  weights have this many sides
+    def ask_by_weights(  # noqa: PLR0913  weights have this many sides
         self,
         questions: object,
         *,
@@ -184,11 +186,11 @@ class DatasetCalls:
         confidence: float,
         max_price: Exact | None,
         key: str,
-    ) -> Call[WeightsRun]:
+    ) -> Call[WeightsAnswers]:
         """Return the call that answers very many counts for one charge."""
         named = None if columns is None else list(columns)
         body = arguments(epsilon=epsilon, columns=named, confidence=confidence, max_price=max_price)
-        return self._post("weights", {"questions": question_texts(questions)} | body, WeightsRun.from_json, key=key)
+        return self._post("weights", {"questions": question_texts(questions)} | body, WeightsAnswers.from_json, key=key)
 
     def synthesize(self, declaration: Mapping[str, object], key: str) -> Call[ReleaseState]:
         """Return the call that starts a synthetic release, or finds it."""
@@ -243,11 +245,16 @@ def describe_remote(description: Description, place: str) -> str:
 
 
 def release_declaration(
-    *, questions: object, columns: Iterable[str] | None, share: Exact | None, rows: int | None
+    *, columns: Iterable[str] | None, marginals: Iterable[Iterable[str]] | None, given: Mapping[str, object]
 ) -> dict[str, object]:
     """Return what a synthetic release is asked for."""
-    listed = None if questions is None else question_texts(questions)
-    return arguments(questions=listed, columns=None if columns is None else list(columns), share=share, rows=rows)
+    if (marginals is None) == ("ways" not in given):
+        raise InvalidRequest("Say what the release should answer: ways=, such as 2, or marginals=, lists of columns.")
+    named = arguments(
+        columns=None if columns is None else list(columns),
+        marginals=None if marginals is None else [list(one) for one in marginals],
+    )
+    return named | dict(given)
 
 
 def _read_charge(document: Mapping[str, Any]) -> HistoryEntry:

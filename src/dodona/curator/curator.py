@@ -29,7 +29,7 @@ from dodona.sql.compile import compile_sql
 
 if TYPE_CHECKING:  # imported lazily by the calls that need it
     from dodona.answer.description import Description, History
-    from dodona.answer.results import Choice, PreparedWorkload
+    from dodona.answer.results import Choice, PreparedWorkload, WeightsAnswers
     from dodona.curator.watch import Watch
     from dodona.curator.weights import Weights
 
@@ -299,6 +299,35 @@ class Curator:
             confidence=confidence,
             most=self._most(max_price),
         )
+
+    def ask_by_weights(  # noqa: PLR0913  weights have this many sides
+        self,
+        questions: Iterable[str | Query],
+        *,
+        epsilon: Exact,
+        columns: Iterable[str] | None = None,
+        confidence: float = 0.95,
+        max_price: Exact | None = None,
+        key: str | None = None,
+    ) -> WeightsAnswers:
+        """Return the answers to counts by multiplicative weights, charged once and recorded.
+
+        With a key the same counts are charged once, and a repetition returns the recorded answers.
+        """
+        from dodona.curator.weights import answer_by_weights
+
+        self._permit()
+        with self._held(key):
+            return answer_by_weights(
+                self.desk,
+                self.read,
+                _question_list(questions),
+                epsilon=epsilon,
+                columns=columns,
+                confidence=confidence,
+                most=self._most(max_price),
+                key=key,
+            )
 
     def read(self, question: object) -> Question:
         """Return a question as it was parsed; nothing is charged."""

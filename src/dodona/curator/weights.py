@@ -1,23 +1,25 @@
 """Private multiplicative weights: many counts over a few columns for one charge.
 
 Questions are answered from a public hypothesis, which is updated where a noisy check shows it far off. The whole run is
-charged when it is opened, and ends with the process.
+charged when it is opened, and ends with the process. Counts that are asked all at once are recorded with their answers.
 """
 
 from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
+from hashlib import sha256
 from typing import TYPE_CHECKING, Generic, Self, TypeVar
 
 import numpy as np
 
-from dodona.answer.results import WeightsAnswer, WeightsRun
-from dodona.curator.desk import Desk, Purchase, affordable_epsilon, mark_errors_prepaid
+from dodona.answer.results import WeightsAnswer, WeightsAnswers
+from dodona.curator.desk import Bought, Desk, Purchase, affordable_epsilon, mark_errors_charged, mark_errors_prepaid
 from dodona.curator.request import Dataset
 from dodona.curator.watch import single_count_query
 from dodona.curator.weights_design import (
@@ -31,11 +33,14 @@ from dodona.curator.weights_design import (
 )
 from dodona.errors import Halted, InvalidArgument, InvalidRequest
 from dodona.knowledge.tables import count_law
+from dodona.ledger.entries import Release
+from dodona.ledger.errors import KeyReused
 from dodona.numbers import Exact
 from dodona.privacy.additive_noise import Gaussian, Laplace, round_scale_up, validate_noise_epsilon
-from dodona.privacy.budget import Price
+from dodona.privacy.budget import FREE, Price
 from dodona.privacy.conversion import standalone_epsilon, zcdp_limit
 from dodona.privacy.events import Event
+from dodona.query.canonical import query_digest
 from dodona.query.query import Query, block_weights, product_axes, product_shape
 from dodona.query.question import Question
 from dodona.query.sensitivity import unit_sensitivity
@@ -44,8 +49,6 @@ from dodona.trusted.gate import CHECKING, open_estimate_check
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
-
-    from dodona.curator.curator import Curator
 
 
 # --- The hypothesis: a distribution over the cells of the columns. ---
@@ -310,29 +313,45 @@ def open_weights(  # noqa: PLR0913  weights have this many sides
     most: Fraction = Fraction(1),
 ) -> Weights:
     """Return private multiplicative weights over some columns of a dataset, charged here in full."""
+    plan = plan_weights(desk.dataset, questions=questions, epsilon=epsilon, columns=columns, confidence=confidence)
+    return _open_weights(desk, read, plan, epsilon, most, None)[0]
+
+
+def _open_weights(  # noqa: PLR0913, PLR0917  the same
+    desk: Desk,
+    read: Callable[[object], Question],
+    plan: WeightsOffer,
+    epsilon: Exact,
+    most: Fraction,
+    key: str | None,
+) -> tuple[Weights, Bought[Callable[[Query, int], int | None]]]:
     schema = desk.dataset.schema
-    named = None if columns is None else tuple(columns)
 
-    def planned(price: Exact) -> WeightsOffer:
-        return plan_weights(desk.dataset, questions=questions, epsilon=price, columns=named, confidence=confidence)
+    def share(price: Exact) -> Fraction:
+        design = plan.design
+        return plan_weights(
+            desk.dataset,
+            questions=design.questions,
+            epsilon=price,
+            columns=plan.columns,
+            confidence=design.confidence,
+        ).price.share
 
-    plan = planned(epsilon)
     purchase = Purchase(
         event=plan.event,
         purpose=CHECKING,
         deliver=partial(open_estimate_check, plan.design.checker),
         max_price=most,
-        affordable=lambda fits: affordable_epsilon(
-            lambda price: planned(price).price.share, validate_noise_epsilon(epsilon), fits
-        ),
+        affordable=lambda fits: affordable_epsilon(share, validate_noise_epsilon(epsilon), fits),
     )
+    bought = desk.buy(purchase, key=key)
     mechanism = PrivateMultiplicativeWeights(
         plan.design,
-        desk.buy(purchase).item,
+        bought.item,
         weigh=lambda query: cell_weights(query, schema.domain, plan.columns),
         hypothesis=Distribution.uniform(product_shape(schema.domain, plan.columns), spare=plan.spare),
     )
-    return Weights(
+    opened = Weights(
         columns=plan.columns,
         price=plan.price,
         advice=plan.advice,
@@ -340,37 +359,75 @@ def open_weights(  # noqa: PLR0913  weights have this many sides
         read=read,
         about=desk.dataset.about,
     )
+    return opened, bought
 
 
-def answer_counts(  # noqa: PLR0913  weights have this many sides
-    curator: Curator,
-    questions: Iterable[str],
+def answer_by_weights(  # noqa: PLR0913  weights have this many sides
+    desk: Desk,
+    read: Callable[[object], Question],
+    questions: Sequence[object],
     *,
     epsilon: Exact,
     columns: Iterable[str] | None = None,
     confidence: float = 0.95,
-    max_price: Exact | None = None,
-) -> WeightsRun:
-    """Return the answers to counts by weights over the columns that they use, or over those that are named.
+    most: Fraction = Fraction(1),
+    key: str | None = None,
+) -> WeightsAnswers:
+    """Return the answers to all of these counts by weights, charged once and recorded under the key.
 
-    A mistake in the last question is reported before anything is charged.
+    Under the same key the recorded answers are returned. If the process died before they were recorded, they are lost
+    and the charge stands: AnswerInterrupted says so.
     """
-    queries = [single_count_query(curator.read(question)) for question in questions]
-    if not queries:
-        raise InvalidRequest("There is no count to answer. Write a list of questions.")
-    used = frozenset[str]().union(*(block.attributes for query in queries for block in query.blocks))
+    asked = [single_count_query(read(question)) for question in questions]
+    if not asked:
+        raise InvalidRequest("There is no question. Write a list of counts.")
+    used = frozenset[str]().union(*(block.attributes for query in asked for block in query.blocks))
     named = tuple(sorted(used)) if columns is None else tuple(columns)
-    for query in queries:
-        cell_weights(query, curator.schema.domain, named)
-    opened = curator.weights(
-        questions=len(queries), epsilon=epsilon, columns=named, confidence=confidence, max_price=max_price
+    for query in asked:
+        cell_weights(query, desk.dataset.schema.domain, named)  # a mistake is reported before anything is charged
+    plan = plan_weights(desk.dataset, questions=len(asked), epsilon=epsilon, columns=named, confidence=confidence)
+    text = "\n".join([f"weights over {', '.join(named)}", *map(query_digest, asked)])
+    mechanism = f"weights {sha256(text.encode()).hexdigest()}"
+    recalled = None if key is None else desk.recall(key)
+    if recalled is not None:
+        receipt, release = recalled
+        if key is not None and (receipt.event != plan.event or release.mechanism.partition(" of ")[0] != mechanism):
+            raise KeyReused(key)
+        return _weights_answers(plan, release, len(asked), FREE)
+    opened, bought = _open_weights(desk, read, plan, epsilon, most, key)
+    found: list[WeightsAnswer] = []
+    with mark_errors_charged(), suppress(UpdatesUsed):
+        found.extend(map(opened.mechanism.ask, asked))
+    sources = "".join(one.source[0] for one in found)
+    release = Release(
+        receipt=bought.receipt.id,
+        values=tuple(Fraction(one.value) for one in found),
+        mechanism=f"{mechanism} of {sources}",
+        text=f"{len(asked)} counts by weights over {', '.join(named)}",
     )
-    return WeightsRun(
-        columns=opened.columns,
-        price=opened.price,
-        advice=opened.advice,
-        answers=tuple(opened.ask(query) for query in queries),
-        about=opened.about,
+    with mark_errors_charged():
+        desk.dataset.ledger.record(release)
+        return _weights_answers(plan, release, len(asked), bought.price)
+
+
+def _weights_answers(plan: WeightsOffer, release: Release, asked: int, price: Price) -> WeightsAnswers:
+    """Return recorded answers."""
+    design, sources = plan.design, release.mechanism.rpartition(" of ")[2]
+    answers = [
+        WeightsAnswer(
+            float(value), "confirmed" if own == "c" else "measured", design.within, design.confidence, design.rows
+        )
+        for value, own in zip(release.values, sources, strict=True)
+    ]
+    return WeightsAnswers(
+        answers=(*answers, *[None] * (asked - len(answers))),
+        columns=plan.columns,
+        within=design.within * design.rows,
+        confidence=design.confidence,
+        price=price,
+        receipt=release.receipt,
+        advice=plan.advice,
+        rows=design.rows,
     )
 
 

@@ -17,7 +17,6 @@ OWNER: Final = "owner"
 AUDITOR: Final = "auditor"
 _ANY: Final = frozenset((ANALYST, OWNER, AUDITOR))
 _ASKING: Final = frozenset((ANALYST, OWNER))
-_READING: Final = frozenset((OWNER, AUDITOR))
 _OWNING: Final = frozenset((OWNER,))
 
 
@@ -66,7 +65,23 @@ ACTS: Final[dict[str, Act]] = {
     "quote": Act("asking:quote", Pool.FREE, _ASKING),
     "recall": Act("asking:recall", Pool.FREE, _ASKING, names_key=True),
     "ask": Act("asking:ask", Pool.PAID, _ASKING, spends=True, free_first=True),
+    "rehearse": Act("asking:rehearse", Pool.JOBS, _ASKING),
     "batch": Act("asking:batch", Pool.PAID, _ASKING, spends=True),
+    "prepare": Act("asking:prepare", Pool.PAID, _ASKING, spends=True),
+    "choose": Act("asking:choose", Pool.PAID, _ASKING, spends=True),
+    "watch_open": Act("watching:watch_open", Pool.PAID, _ASKING, spends=True),
+    "watch": Act("watching:watch", Pool.PAID, _ASKING, names_key=True),
+    "watch_ask": Act("watching:watch_ask", Pool.PAID, _ASKING, names_key=True),
+    "weights": Act("watching:weights", Pool.JOBS, _ASKING, spends=True),
+    "synthesize": Act("releasing:synthesize", Pool.FREE, _ASKING, spends=True),
+    "release": Act("releasing:release", Pool.FREE, _ASKING, names_key=True),
+    "release_rows": Act("releasing:release_rows", Pool.FREE, _ASKING, names_key=True),
+    "raise": Act("owning:raise_budget", Pool.PAID, _OWNING, owners_only=True),
+    "close": Act("owning:close", Pool.PAID, _OWNING, owners_only=True),
+    "admit": Act("owning:admit", Pool.PAID, _OWNING, owners_only=True),
+    "stop": Act("owning:stop", Pool.PAID, _OWNING, owners_only=True),
+    "confirm": Act("owning:confirm", Pool.JOBS, _OWNING, owners_only=True),
+    "check": Act("owning:check", Pool.JOBS, _OWNING, owners_only=True),
     # Acts on requests for approval (requests, request, decide) and on the owner's limits (limits) belong here.
 }
 """By name, as in the frames of the link."""

@@ -17,9 +17,10 @@ from dodona.errors import InvalidArgument, InvalidRequest, Refused
 from dodona.numbers import format_percent, to_share
 from dodona.server.acts import BadCall
 from dodona.server.link import JSON, Reply
+from dodona.server.reading import json_reply, permitted, price_to_json
 
 if TYPE_CHECKING:
-    from dodona.server.worker import ActCall
+    from dodona.server.calls import ActCall
 
 CSV = "text/csv"
 ARROW = "application/vnd.apache.arrow.stream"
@@ -91,9 +92,9 @@ def wishes(call: ActCall, *names: str) -> dict[str, Any]:
     return found
 
 
-def allowed_price(call: ActCall) -> Fraction | Any:  # noqa: ANN401  what the caller wrote, which the library validates
+def allowed_price(call: ActCall, arguments: Mapping[str, Any] | None = None) -> Any:  # noqa: ANN401  as it was written
     """Return the largest share that a call may take: what it says or the dataset, but no more than the token allows."""
-    wanted, cap = call.arguments.get("max_price"), call.caller.max_price
+    wanted, cap = (call.arguments if arguments is None else arguments).get("max_price"), call.caller.max_price
     if cap is None:
         return wanted
     default = call.opened.dataset.default.max_price
@@ -157,6 +158,52 @@ def batch(call: ActCall) -> Reply:
     with capped(call):
         answers = curator_of(call).ask_many(questions, **wishes(call, *_WISHES), key=call.key, progress=call.progress)
     return answers_reply([seen(answer, view) for answer in answers])
+
+
+def prepare(call: ActCall) -> Reply:
+    """Buy the cheapest measurement that answers all questions of a workload; they are then free."""
+    found = expect(call, "questions", "within", "confidence", "max_price")
+    questions = texts(found.get("questions"), argument="questions")
+    with capped(call):
+        prepared = curator_of(call).prepare(
+            questions, **wishes(call, "within", "confidence", "max_price"), key=call.key
+        )
+    return json_reply(
+        {"questions": prepared.questions, "price": price_to_json(prepared.price), "bought": prepared.bought}
+    )
+
+
+def choose(call: ActCall) -> Reply:
+    """Return the names of the groups with the largest answers, without the answers."""
+    found = expect(call, "question", "epsilon", "count", "max_price")
+    if "epsilon" not in found:
+        raise InvalidArgument("epsilon", None, "say what the choice may cost alone, such as 0.1")
+    with capped(call):
+        choice = curator_of(call).choose(
+            text(found.get("question")), **wishes(call, "epsilon", "count", "max_price"), key=call.key
+        )
+    return json_reply(
+        {
+            "names": list(choice.names),
+            "within": choice.within,
+            "confidence": choice.confidence,
+            "price": price_to_json(choice.price),
+            "source": choice.source,
+            "mechanism": choice.mechanism,
+            "receipt": choice.receipt,
+            "head": choice.head,
+            "about": choice.about,
+        }
+    )
+
+
+def rehearse(call: ActCall) -> Reply:
+    """Answer a question on made-up rows of the schema: nothing is spent, and nothing is told about anyone."""
+    found = expect(call, "question", "view", *_WISHES)
+    question, view = text(found.get("question")), _view(found.get("view"))
+    permitted(call)
+    wished = wishes(call, "within", "confidence", "epsilon", "fresh")
+    return answer_reply(seen(call.datasets.rehearsal(call.dataset).ask(question, **wished), view), call.accept)
 
 
 def recall(call: ActCall) -> Reply:

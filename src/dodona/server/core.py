@@ -176,6 +176,7 @@ class Core:
     def _station(self, job: Job) -> Station:
         """Return where a job is done: what measures one dataset goes to one worker, so that commits are shared."""
         pool = Pool.FREE if job.kind is Kind.CALL_IF_FREE else job.act.pool
+        pool = Pool.JOBS if job.kind is Kind.RUN else pool
         if pool is Pool.PAID:
             return self._paid[zlib.crc32((job.dataset or "").encode()) % len(self._paid)]
         return self._free if pool is Pool.FREE else self._jobs

@@ -126,6 +126,9 @@ class WatchQuestionBody(_Body):
 
     model_config = _example(question="SELECT count(*) FROM stays WHERE admitted >= '2025-01-01'")
     question: Question
+    threshold: Annotated[int, Field(ge=-(2**53), le=2**53)] | None = Field(
+        None, description="What this count is compared with, instead of the watch's threshold."
+    )
 
 
 class WeightsBody(_Body):
@@ -142,11 +145,23 @@ class WeightsBody(_Body):
 class SynthesizeBody(_Body):
     """A synthetic table to be released: a job that goes on after the reply."""
 
-    model_config = _example(questions=[_COUNT], share="10%", rows=20_000)
-    questions: Questions | None = None
+    model_config = _example(ways=2, columns=["sex", "age"], share="10%")
     columns: Annotated[list[Name], Field(min_length=1, max_length=100)] | None = None
-    share: Amount | None = None
-    rows: Annotated[int, Field(ge=1, le=10_000_000)] | None = None
+    ways: Annotated[int, Field(ge=1, le=100)] | None = Field(
+        None, description="All combinations of so many columns are to be answered well."
+    )
+    marginals: (
+        Annotated[
+            list[Annotated[list[Name], Field(min_length=1, max_length=100)]], Field(min_length=1, max_length=1000)
+        ]
+        | None
+    ) = Field(None, description="The combinations of columns that are to be answered well, instead of `ways`.")
+    epsilon: Amount | None = None
+    share: Amount | None = Field(None, description="What it takes of the budget, instead of `epsilon`.")
+    method: Literal["annealed", "mwem", "guaranteed", "blr"] | None = None
+    count: Annotated[int, Field(ge=1, le=10_000_000)] | None = Field(None, description="How many rows to make up.")
+    rows: Literal["rounded", "sampled", "weighted"] | None = Field(None, description="How rows are made up.")
+    max_price: Amount | None = None
 
 
 class RequestBody(_Priced):

@@ -13,8 +13,9 @@ from dodona.server.acts import ANALYST
 from dodona.server.link import JSON, Reply
 
 if TYPE_CHECKING:
+    from dodona.privacy.budget import Price
+    from dodona.server.calls import ActCall
     from dodona.server.datasets import Opened
-    from dodona.server.worker import ActCall
 
 _MOST_CHARGES = 1000
 _CHARGES = 100
@@ -23,6 +24,11 @@ _CHARGES = 100
 def json_reply(document: object, *, status: int = 200) -> Reply:
     """Return a document as a reply."""
     return Reply(status, JSON, printable_json(json.dumps(document, ensure_ascii=False, allow_nan=False)).encode())
+
+
+def price_to_json(price: Price) -> dict[str, object]:
+    """Return a price as a JSON object."""
+    return {"share": str(price.share), "epsilon": price.epsilon}
 
 
 def permitted(call: ActCall) -> Opened:

@@ -22,16 +22,13 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from dodona.errors import DodonaError, InvariantBroken
 from dodona.server import channel
-from dodona.server.acts import ACTS, BadCall, DatasetUnavailable, Failed, Pool, TookTooLong, WorkerLost
+from dodona.server.acts import ACTS, BadCall, Failed, Pool, TookTooLong, WorkerLost
+from dodona.server.calls import ActCall, RunLater
 from dodona.server.channel import Kind
-from dodona.server.link import Caller, Progress, Reply, make_progress_frame, make_reply_frame, problem_reply
-
-if TYPE_CHECKING:
-    from dodona.server.datasets import Datasets, Opened
+from dodona.server.link import Caller, Reply, make_progress_frame, make_reply_frame, problem_reply
 
 _LOG = logging.getLogger("dodona.server.worker")
 _PROGRESS_PAUSE = 0.1
@@ -57,49 +54,6 @@ class WorkerSettings:
     """Seconds to wait for an answer that is being computed for another caller."""
     parent: int
     """The process that started it: without it, a worker ends."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ActCall:
-    """One call, as a worker sees it."""
-
-    act: str
-    dataset: str
-    """Empty for acts that concern no dataset."""
-    caller: Caller
-    arguments: Mapping[str, object]
-    accept: str
-    owners: bool
-    """Whether it came through the owners' socket."""
-    datasets: Datasets
-    progress: Progress
-    only_free: bool = False
-    """Whether it must return None rather than spend."""
-
-    @property
-    def opened(self) -> Opened:
-        """The dataset, opened for all callers; analysts do not learn why it could not be."""
-        try:
-            return self.datasets.open(self.dataset)
-        except DodonaError as fault:
-            if self.owners or fault.http_status == 404:  # noqa: PLR2004  there is none of that name
-                raise
-            _LOG.error("opening a dataset failed: %s", type(fault).__name__)
-            raise DatasetUnavailable from None
-
-    @property
-    def key(self) -> str:
-        """The key of a call that spends."""
-        return str(self.arguments["key"])
-
-
-class RunLater(Exception):
-    """Raised by an act that was replied to, and has a long part that the dispatcher shall have run."""
-
-    def __init__(self, reply: Reply) -> None:
-        """Take the reply."""
-        super().__init__()
-        self.reply = reply
 
 
 class Worker:

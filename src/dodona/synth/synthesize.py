@@ -93,10 +93,7 @@ def synthesize(  # noqa: PLR0913  the public interface
     is replayed.
     """
     run, way = _make_run(curator, workload, epsilon, share, method or Annealed(), cells, name, progress)
-    default = run.till.desk.dataset.default
-    _require_affordable(
-        run, WHOLE_BUDGET if max_price is None and share is not None else effective_max_price(max_price, default)
-    )
+    _require_affordable(run, _most(run, share, max_price))
     ledger = run.till.dataset.ledger
     try:
         law, fitted, part, promise = _run_method(run, way)
@@ -141,6 +138,22 @@ def _run_method(
             return database, None, 1.0, promise
         case _:
             assert_never(method)
+
+
+def require_affordable_synthesis(  # noqa: PLR0913  the public interface
+    curator: Curator,
+    workload: Workload,
+    *,
+    epsilon: Exact | None = None,
+    share: Exact | None = None,
+    method: SynthesisMethod | None = None,
+    cells: int = DEFAULT_CELLS,
+    name: str = "",
+    max_price: Exact | None = None,
+) -> None:
+    """Refuse what `synthesize` would refuse before its first charge; nothing is charged here."""
+    run, _ = _make_run(curator, workload, epsilon, share, method or Annealed(), cells, name, lambda _part, _about: None)
+    _require_affordable(run, _most(run, share, max_price))
 
 
 def quote_synthesis(  # noqa: PLR0913  the public interface
@@ -250,6 +263,13 @@ def _whole(ledger: Ledger, unit: Unit, currency: Currency) -> Fraction:
 def _share(run: SynthesisRun, price: float) -> Fraction:
     whole = _whole(run.till.dataset.ledger, run.unit, run.currency)
     return Fraction(price) / whole
+
+
+def _most(run: SynthesisRun, share: Exact | None, max_price: Exact | None) -> Fraction:
+    """Return the largest share that a run may take; a share already states it."""
+    if max_price is None and share is not None:
+        return WHOLE_BUDGET
+    return effective_max_price(max_price, run.till.desk.dataset.default)
 
 
 def _share_that_fits(most: Fraction) -> AffordableRequest:

@@ -1,0 +1,82 @@
+"""Acts of owners: the budget, the analysts, drafts and exact checks. They are taken on the owners' socket alone."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING
+
+from dodona.errors import InvalidArgument
+from dodona.privacy.budget import Analyst
+from dodona.server.asking import expect
+from dodona.server.reading import json_reply
+
+if TYPE_CHECKING:
+    from dodona.server.calls import ActCall
+    from dodona.server.link import Reply
+
+
+def raise_budget(call: ActCall) -> Reply:
+    """Allow a larger total; what is left out stays as it is."""
+    found = expect(call, "epsilon", "delta")
+    ledger = call.opened.dataset.ledger
+    before = ledger.state().total
+    epsilon, delta = found.get("epsilon"), found.get("delta")
+    if epsilon is None and delta is None:
+        raise InvalidArgument("epsilon", None, "write epsilon, delta or both")
+    ledger.raise_budget(before.epsilon if epsilon is None else epsilon, before.delta if delta is None else delta)
+    return json_reply(ledger.state().to_json())
+
+
+def close(call: ActCall) -> Reply:
+    """End the account for ever; earlier answers can still be asked again."""
+    expect(call)
+    ledger = call.opened.dataset.ledger
+    ledger.end()
+    return json_reply(ledger.state().to_json())
+
+
+def admit(call: ActCall) -> Reply:
+    """Let an analyst in, or back in, or change their share."""
+    found = expect(call, "analyst", "share")
+    ledger = call.opened.dataset.ledger
+    ledger.admit(Analyst(_name(found.get("analyst")), "1" if found.get("share") is None else found["share"]))
+    return json_reply(ledger.state().to_json())
+
+
+def stop(call: ActCall) -> Reply:
+    """Let an analyst spend no more."""
+    found = expect(call, "analyst")
+    ledger = call.opened.dataset.ledger
+    ledger.stop(_name(found.get("analyst")))
+    return json_reply(ledger.state().to_json())
+
+
+def confirm(call: ActCall) -> Reply:
+    """Confirm what a draft took from the data, in the name of the caller; it is served from then on."""
+    from dodona.dataset.changes import confirm as confirm_draft
+    from dodona.dataset.changes import pending_review
+
+    expect(call)
+    path = call.datasets.path(call.dataset)
+    items = pending_review(path)
+    if items:
+        confirm_draft(path, by=call.caller.name)
+    return json_reply({"confirmed": [{"name": one.name, "value": one.value} for one in items]})
+
+
+def check(call: ActCall) -> Reply:
+    """Return exact counts of the rows, with advice. For owners alone: this is not private."""
+    from dodona.dataset.check import check as check_rows
+    from dodona.dataset.check import hints
+
+    expect(call)
+    file, found = check_rows(call.datasets.path(call.dataset))
+    figures = dataclasses.asdict(found) | {"cut": found.cut}
+    private = "PRIVATE: exact counts of the data; for the owner alone."
+    return json_reply({"private": private} | figures | {"hints": list(hints(file, found))})
+
+
+def _name(value: object) -> str:
+    if not isinstance(value, str) or not value:
+        raise InvalidArgument("analyst", value, "write the name of an analyst")
+    return value
