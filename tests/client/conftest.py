@@ -9,8 +9,8 @@ from tests.client.scene import Server, make_dataset, serve
 @pytest.fixture(scope="session")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     folder: Path = tmp_path_factory.mktemp("served")
-    make_dataset(folder)
-    make_dataset(folder, "other")
+    for name in ("stays", "contract", "other"):
+        make_dataset(folder, name)
     with serve(folder) as running:
         yield running
 

@@ -16,6 +16,12 @@ import dodona
 from dodona.server.accounts import Accounts
 
 ROWS = 1_000
+PEOPLE = {
+    "ada": ("stays", "analyst"),
+    "eva": ("contract", "analyst"),
+    "ben": ("*", "analyst"),
+    "iris": ("*", "auditor"),
+}
 FILE = """\
 format = 1
 dataset = "{name}"
@@ -39,6 +45,8 @@ within = "5%"
 max_price = "50%"
 [[analysts]]
 name = "ada"
+[[analysts]]
+name = "eva"
 [[analysts]]
 name = "ben"
 share = "1/1000"
@@ -108,10 +116,10 @@ def serve(folder: Path) -> Iterator[Server]:
     (state / "accounts").mkdir(parents=True, mode=0o700)
     accounts = state / "accounts" / "accounts.sqlite"
     with Accounts.create(accounts) as store:
-        for name, dataset, role in (("ada", "stays", "analyst"), ("ben", "*", "analyst"), ("iris", "*", "auditor")):
+        for name, (dataset, role) in PEOPLE.items():
             store.add(name)
             store.grant(name, dataset, role)
-        tokens = {name: store.create_token(name, "test").text for name in ("ada", "ben", "iris")}
+        tokens = {name: store.create_token(name, "test").text for name in PEOPLE}
     ports = ["--port", "0", "--owners-port", "0", "--operations-port", "0"]
     command = [sys.executable, "-m", "dodona.cli", "serve", str(folder), *ports, "--accounts", str(accounts)]
     log = folder / "server.log"

@@ -2,10 +2,13 @@
 
 import asyncio
 import io
+import os
 import signal
 import threading
 import time
 
+import psutil
+import pyarrow.parquet as pq
 import pytest
 import rich.console
 
@@ -26,7 +29,7 @@ def test_the_only_dataset_need_not_be_named(server):
 
 
 def test_one_of_several_datasets_must_be_named(server):
-    with pytest.raises(InvalidRequest, match=r"write dataset= as one of other, stays"):
+    with pytest.raises(InvalidRequest, match=r"write dataset= as one of contract, other, stays"):
         dodona.connect(server.url, token=server.tokens["ben"])
 
 
@@ -150,6 +153,68 @@ def test_coroutines_do_what_calls_do(server):
     asyncio.run(session())
 
 
+def test_made_up_rows_are_free(server):
+    with dodona.connect(server.url, token=server.tokens["ada"]) as stays:
+        before = stays.budget
+        answer = stays.rehearse(QUESTION, within=60)
+        assert answer.columns == ("ward", "count")
+        assert stays.budget == before
+
+
+def test_a_synthetic_release_is_started_followed_and_fetched(server, tmp_path):
+    with dodona.connect(server.url, token=server.tokens["ada"]) as stays:
+        declared = {"ways": 1, "columns": ["ward", "urgent"], "share": "1%", "count": 50, "key": "made up"}
+        release = stays.synthesize(**declared)
+        state = release.wait(every=0.05)
+        assert state.state == "done"
+        assert state.progress == 1
+        assert state.release["columns"] == ["ward", "urgent"]
+        assert str(state).startswith("Release made up: done, 100%")
+        table = pq.read_table(release.write(tmp_path / "rows.parquet"))
+        assert table.num_rows == 50
+        assert set(table.column_names) == {"ward", "urgent"}
+        assert (release.write(tmp_path / "rows.csv")).read_text().count("\n") == 51
+        with pytest.raises(InvalidRequest, match="ends in"):
+            release.write(tmp_path / "rows.xlsx")
+        with pytest.raises(FileExistsError):
+            release.write(tmp_path / "rows.csv")
+        before = stays.budget.spent
+        assert stays.synthesize(**declared).wait(every=0.05) == state
+        assert stays.release("made up").state == state
+        assert stays.budget.spent == before
+        with pytest.raises(KeyReused):
+            stays.synthesize(**declared | {"share": "2%"})
+        with pytest.raises(InvalidRequest, match="ways="):
+            stays.synthesize(share="1%")
+
+
+def test_a_release_that_does_not_fit_is_refused_where_it_is_started(server):
+    with dodona.connect(server.url, token=server.tokens["ben"], dataset="stays") as stays, pytest.raises(Refused):
+        stays.synthesize(ways=1, columns=["ward"], share="90%")
+
+
+def test_coroutines_watch_choose_weigh_prepare_and_release(server, tmp_path):
+    async def session() -> None:
+        async with dodona.connect_async(server.url, token=server.tokens["ada"]) as stays:
+            watch = await stays.above(400, epsilon=20, alerts=2, questions=10)
+            assert (await watch.ask("SELECT count(*) FROM stays")).above
+            assert watch.left == 1
+            assert str(watch).startswith("Which counts are above 400")
+            groups = "SELECT urgent, count(*) FROM stays GROUP BY urgent"
+            assert (await stays.choose(groups, epsilon=5)).name == "False"
+            counts = [f"SELECT count(*) FROM stays WHERE beds = {beds}" for beds in (1, 2)]  # noqa: S608
+            assert len((await stays.ask_by_weights(counts, epsilon=30)).answers) == 2
+            assert (await stays.prepare(counts, within=60)).questions == 2
+            assert (await stays.rehearse(groups)).columns == ("urgent", "count")
+            release = await stays.synthesize(ways=1, columns=["ward"], share="1%", key="async rows")
+            assert (await release.wait(every=0.05)).state == "done"
+            assert (await release.write(tmp_path / "rows.csv")).exists()
+            assert (await (await stays.release("async rows")).state()).state == "done"
+            assert await stays.read(groups) == groups
+
+    asyncio.run(session())
+
+
 def test_a_wrong_token_is_refused_where_an_asynchronous_connection_begins(server):
     async def session() -> None:
         async with dodona.connect_async(server.url, token=WRONG):
@@ -159,28 +224,31 @@ def test_a_wrong_token_is_refused_where_an_asynchronous_connection_begins(server
         asyncio.run(session())
 
 
-def test_a_question_outlives_a_restart_of_the_front_and_is_charged_once(tmp_path):
-    """The client asks while the server starts: it is asked again until there is an answer, under one key."""
+def test_questions_outlive_the_front_and_are_charged_once(tmp_path):
+    """A front that is killed is started again; what was under way is asked again under its key."""
     make_dataset(tmp_path)
-    with serve(tmp_path) as running:
-        with dodona.connect(running.url, token=running.tokens["ada"], retries=Retries(attempts=30)) as stays:
-            before = stays.budget.charges
-            killed = threading.Thread(target=_kill_parts, args=(running,))
-            killed.start()
-            answers = [stays.ask(QUESTION, within=60 + number, fresh=True) for number in range(10)]
-            killed.join()
-            assert stays.budget.charges == before + 10
-        assert len({answer.receipt for answer in answers}) == 10
+    with (
+        serve(tmp_path) as running,
+        dodona.connect(running.url, token=running.tokens["ada"], retries=Retries(attempts=12)) as stays,
+    ):
+        before, fronts = stays.budget.charges, _fronts(running)
+        killing = threading.Thread(target=_kill, args=(fronts,))
+        killing.start()
+        receipts = list[str | None]()
+        while killing.is_alive() or len(receipts) < 5:
+            receipts.append(stays.ask(QUESTION, within=60, fresh=True).receipt)
+        killing.join()
+        assert _fronts(running) != fronts
+        assert len(set(receipts)) == len(receipts)
+        assert stays.budget.charges == before + len(receipts)
 
 
-def _kill_parts(running: Server) -> None:
-    """End the front and the core of a server without warning, one after the other, as a crash would."""
-    import psutil
+def _fronts(running: Server) -> list[int]:
+    children = psutil.Process(running.process.pid).children()
+    return sorted(child.pid for child in children if "dodona.server.front" in child.cmdline())
 
-    time.sleep(0.2)
-    for part in ("dodona.server.front", "dodona.server.core"):
-        for child in psutil.Process(running.process.pid).children(recursive=False):
-            if part in " ".join(child.cmdline()):
-                child.send_signal(signal.SIGKILL)
-                break
-        time.sleep(0.5)
+
+def _kill(fronts: list[int]) -> None:
+    for pid in fronts:
+        time.sleep(0.1)
+        os.kill(pid, signal.SIGKILL)

@@ -29,8 +29,8 @@ def open_curator(request: pytest.FixtureRequest, dataset: str, analyst: str) -> 
 
 @pytest.fixture(scope="module", params=["local", "remote"])
 def stays(request: pytest.FixtureRequest) -> Iterator[Curator | RemoteCurator]:
-    """A dataset that all tests ask, in the name of ada."""
-    with open_curator(request, "stays", "ada") as curator:
+    """A dataset that all tests ask, in the name of eva."""
+    with open_curator(request, "contract", "eva") as curator:
         yield curator
 
 
@@ -66,7 +66,7 @@ def test_an_answer_has_values_intervals_and_where_it_came_from(stays):
 
 
 def test_an_answer_of_one_number_is_that_number(stays):
-    answer = stays.ask("SELECT count(*) FROM stays WHERE age >= 65", within=50)
+    answer = stays.ask("SELECT count(*) FROM stays WHERE age >= 65", within=50, fresh=True)
     assert answer.value.within <= 50
     assert abs(float(answer.value) - 350) < 200
     assert str(answer.value).endswith(" ± 50")
@@ -262,7 +262,7 @@ def test_several_questions_are_quoted_together(stays):
 def test_a_batch_is_charged_once_and_tells_its_progress(stays):
     questions = [f"SELECT count(*) FROM stays WHERE age < {age}" for age in (31, 41, 51, 61)]  # noqa: S608
     moved, before = list[tuple[int, int]](), stays.budget
-    answers = stays.ask_many([*questions, questions[0]], within=60, progress=lambda done, of: moved.append((done, of)))
+    answers = stays.ask_many([*questions, questions[0]], within=5, progress=lambda done, of: moved.append((done, of)))
     after = stays.budget
     assert after.charges == before.charges + 1
     assert [answer.question.text for answer in answers] == [*questions, questions[0]]
@@ -296,7 +296,7 @@ def test_a_batch_under_a_key_is_charged_once(stays):
 
 
 def test_what_was_bought_under_a_key_is_recalled(stays):
-    answer = stays.ask("SELECT count(*) FROM stays WHERE age < 36", within=60, key="recalled")
+    answer = stays.ask("SELECT count(*) FROM stays WHERE age < 36", within=60, fresh=True, key="recalled")
     [again] = stays.recall("recalled")
     assert again.value == answer.value
     assert stays.recall("never used") is None
@@ -343,11 +343,40 @@ def test_a_watch_reports_what_is_above(stays):
     assert ended.value.code == "halted"
 
 
+def test_a_watch_takes_another_threshold_for_a_count_and_is_found_again_by_its_key(stays):
+    numbers = {"epsilon": 20, "alerts": 20, "questions": 10, "key": "another watch"}
+    watch = stays.above(400, **numbers)
+    assert watch.ask("SELECT count(*) FROM stays", threshold=100).above
+    assert not watch.ask("SELECT count(*) FROM stays", threshold=2_000).above
+    before = stays.budget.spent
+    again = stays.above(400, **numbers)
+    assert 0 < again.left <= 19
+    assert stays.budget.spent == before
+
+
+def test_counts_by_weights_are_charged_once(stays):
+    questions = [f"SELECT count(*) FROM stays WHERE beds = {beds} AND urgent" for beds in (1, 2, 3)]  # noqa: S608
+    found = stays.ask_by_weights(questions, epsilon=30, key="weighed")
+    assert found.columns == ("beds", "urgent")
+    assert found.price.share > 0
+    assert 0 < found.within < 1_000
+    assert found.confidence == 0.95
+    assert all(abs(one.count - 100) < found.within + 50 for one in found.answers)
+    assert str(found.answers[0]).endswith(f"± {math.ceil(found.within)}")
+    before = stays.budget.spent
+    again = stays.ask_by_weights(questions, epsilon=30, key="weighed")
+    assert [one.count for one in again.answers] == pytest.approx([one.count for one in found.answers])
+    assert again.receipt == found.receipt
+    assert stays.budget.spent == before
+    with pytest.raises(InvalidRequest):
+        stays.ask_by_weights(["SELECT avg(age) FROM stays"], epsilon=1)
+
+
 def test_a_dataset_describes_itself(stays):
     description = stays.describe()
-    assert description.dataset == "stays"
+    assert description.dataset == "contract"
     assert [column.name for column in description.columns] == ["ward", "urgent", "age", "beds", "stay", "day"]
-    assert description.analyst == "ada"
+    assert description.analyst == "eva"
     assert description.default.within == "5%"
     assert description.default.max_price == Fraction(1, 2)
     assert stays.schema.table == "stays"
@@ -356,11 +385,11 @@ def test_a_dataset_describes_itself(stays):
     assert stays.schema.domain["beds"].otherwise == 1
     assert stays.schema.unit.size == 1_000
     assert stays.schema == description.schema
-    assert str(description).startswith("Dataset stays, table stays, about 1,000 rows")
-    assert "ada may spend" in str(description)
+    assert str(description).startswith("Dataset contract, table stays, about 1,000 rows")
+    assert "eva may spend" in str(description)
     assert "<table" in stays._repr_html_()
-    assert "of stays" in repr(stays)
-    assert "for ada" in repr(stays)
+    assert "of contract" in repr(stays)
+    assert "for eva" in repr(stays)
 
 
 def test_the_budget_and_the_history_go_on(stays):
@@ -373,7 +402,7 @@ def test_the_budget_and_the_history_go_on(stays):
     last = stays.history[-1]
     assert len(stays.history) == charges + 1
     assert last.text == "SELECT count(*) FROM stays WHERE urgent AND age < 50"
-    assert last.analyst == "ada"
+    assert last.analyst == "eva"
     assert last.answered
     assert last.share > 0
     assert "urgent AND age < 50" in str(stays.history)
@@ -427,9 +456,9 @@ def test_tolerances_may_be_in_the_order_of_the_columns(stays):
 
 def test_a_curator_that_was_closed_says_so(stays, server, tmp_path):
     if isinstance(stays, Curator):
-        closed: Curator | RemoteCurator = dodona.open(make_dataset(tmp_path), analyst="ada")
+        closed: Curator | RemoteCurator = dodona.open(make_dataset(tmp_path), analyst="eva")
     else:
-        closed = dodona.connect(server.url, token=server.tokens["ada"], dataset="stays")
+        closed = dodona.connect(server.url, token=server.tokens["eva"], dataset="contract")
     with closed:
         pass
     assert "closed" in repr(closed)
