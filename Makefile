@@ -78,6 +78,7 @@ lock: $(READY)  ## pin requirements/*.in again, with hashes
 	@$(LOCK) requirements/bootstrap.in -o requirements/bootstrap.txt
 	@$(LOCK) requirements/dev.in -o requirements/dev.txt
 	@$(LOCK) --constraints requirements/dev.txt requirements/demo.in -o requirements/demo.txt
+	@$(LOCK) --constraints requirements/dev.txt requirements/server.in -o requirements/server.txt
 
 clean:  ## remove everything that can be made again
 	rm -rf .venv build dist demo/out .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache

@@ -18,7 +18,7 @@ def test_a_dataset_file_says_everything(tmp_path):
     assert file.analysts == (Analyst("ada", Fraction(1, 2)),)
     assert (file.within, file.confidence) == ("5%", 0.9)
     assert file.place == tmp_path / "stays.ledger"
-    assert file.head_file is None
+    assert file.head_place is None
 
 
 def test_without_delta_the_budget_is_pure(tmp_path):
@@ -39,7 +39,7 @@ def test_a_database_ledger_is_named_by_a_variable(tmp_path, monkeypatch):
         assert file.place
     monkeypatch.setenv("STAYS_LEDGER", "postgresql://reader@localhost/x#stays")
     assert file.place == "postgresql://reader@localhost/x#stays"
-    assert file.head_file == tmp_path / "stays.head"
+    assert file.head_place == tmp_path / "stays.head"
 
 
 WRONG = [

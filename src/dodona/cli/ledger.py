@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -30,10 +31,12 @@ _ENV_PREFIX = "env:"
 LedgerArgument = Annotated[
     str, typer.Argument(metavar="LEDGER", help="A dataset file (.toml), a path, postgresql://…#name, or env:NAME.")
 ]
-HeadOption = Annotated[Path | None, typer.Option(help="The head file; beside the ledger unless said otherwise.")]
+HeadOption = Annotated[
+    str | None, typer.Option(help="The head: a file, or env:NAME of an address; beside the ledger if left out.")
+]
 
 
-def open_named_ledger(ledger: str, head: Path | None) -> Ledger:
+def open_named_ledger(ledger: str, head: str | None) -> Ledger:
     """Open the ledger."""
     if ledger.endswith(DATASET_SUFFIX):
         from dodona.dataset import open_dataset_ledger
@@ -41,17 +44,22 @@ def open_named_ledger(ledger: str, head: Path | None) -> Ledger:
         return open_dataset_ledger(ledger)
     from dodona.ledger import opening
 
-    return opening.open_ledger(parse_ledger_place(ledger), head=head)
+    return opening.open_ledger(parse_ledger_place(ledger), head=parse_head_place(head))
 
 
-def locate_ledger_and_head(ledger: str, head: Path | None) -> tuple[str | Path, Path | None]:
+def locate_ledger_and_head(ledger: str, head: str | None) -> tuple[str | Path, str | Path | None]:
     """Return the locations of a ledger and its head; a dataset file gives both."""
     if ledger.endswith(DATASET_SUFFIX):
         from dodona.dataset import DatasetFile
 
         file = DatasetFile.read(ledger)
-        return file.place, file.head_file if head is None else head
-    return parse_ledger_place(ledger), head
+        return file.place, file.head_place if head is None else parse_head_place(head)
+    return parse_ledger_place(ledger), parse_head_place(head)
+
+
+def parse_head_place(head: str | None) -> str | None:
+    """Resolve where the head is."""
+    return None if head is None else parse_ledger_place(head)
 
 
 def parse_ledger_place(text: str) -> str:
@@ -106,6 +114,13 @@ def state_tables(state: BudgetState, texts: list[str]) -> Iterator[Table]:
     yield entries
 
 
+def _limits_text(fields: Mapping[str, object]) -> str:
+    """Describe limits on spending in a line."""
+    names = {"question": "a question", "analyst_day": "an analyst a day", "dataset_day": "a day"}
+    told = [f"{format_percent(Fraction(str(fields[key])))} {words}" for key, words in names.items() if key in fields]
+    return ", ".join([*told, "with approvals" if fields["approvals"] else "no approvals"])
+
+
 _ENTRY_TEXTS: dict[str, Callable[[dict[str, object]], str]] = {
     "created": lambda fields: _earlier(fields.get("earlier")),
     "charged": lambda fields: f"{fields['analyst'] or 'anyone'} on {fields['dataset']}, {_event(fields['event'])}",
@@ -118,6 +133,9 @@ _ENTRY_TEXTS: dict[str, Callable[[dict[str, object]], str]] = {
     "admitted": lambda fields: f"{fields['analyst']}, {fields['share']}",
     "stopped": lambda fields: str(fields["analyst"]),
     "declared": lambda fields: str(fields["dataset"]),
+    "limits": _limits_text,
+    "requested": lambda fields: f"{fields['analyst']}, {format_percent(Fraction(str(fields['share'])))} of the budget",
+    "decided": lambda fields: f"{'granted' if fields['granted'] else 'declined'} by {fields['by']}",
 }
 
 
@@ -220,6 +238,63 @@ def declare_schema(
         typer.echo(f"declared: {declare_added_columns(Path(dataset), same_people=same_people)}")
 
 
+def set_limits(  # noqa: PLR0913  each is an option
+    ledger: LedgerArgument,
+    *,
+    question: Annotated[str | None, typer.Option(help="The most that one question may take, such as 2%.")] = None,
+    analyst_day: Annotated[str | None, typer.Option(help="The most that one analyst may spend in a day.")] = None,
+    dataset_day: Annotated[str | None, typer.Option(help="The most that all together may spend in a day.")] = None,
+    approvals: Annotated[bool, typer.Option("--approvals", help="Let analysts ask you to approve more.")] = False,
+    head: HeadOption = None,
+) -> None:
+    """Limit what one question and one day may take of the budget. What is left out has no limit from now on."""
+    with report_errors(), open_named_ledger(ledger, head) as found:
+        from dodona.ledger.limits import make_limits
+
+        found.set_limits(
+            make_limits(question=question, analyst_day=analyst_day, dataset_day=dataset_day, approvals=approvals)
+        )
+        typer.echo(f"limits: {_limits_text(json.loads(found.lines()[-1].text))}")
+
+
+def list_requests(ledger: LedgerArgument, *, as_json: JsonOption = False, head: HeadOption = None) -> None:
+    """Show the questions that analysts want approved, and what was decided."""
+    with report_errors(), open_named_ledger(ledger, head) as found:
+        requests = found.approval_requests()
+        if as_json:
+            print(json.dumps([one.to_json() for one in requests]))
+            return
+        table = Table("request", "time", "analyst", "share", "state", "question")
+        for one in requests:
+            shown = (one.id[:12], one.time[:19], one.analyst, format_percent(one.share), one.state, one.text)
+            table.add_row(*map(_clean, shown))
+        make_console().print(table if requests else "No analyst has requested an approval.")
+
+
+RequestArgument = Annotated[str, typer.Argument(metavar="REQUEST", help="Its id, or the beginning of it.")]
+OwnerOption = Annotated[str, typer.Option("--by", help="The name of the owner who decides; it is recorded.")]
+
+
+def approve(ledger: LedgerArgument, request: RequestArgument, *, by: OwnerOption, head: HeadOption = None) -> None:
+    """Allow a question above the limits, once, at the price that was requested. It cannot be taken back."""
+    _decide(ledger, head, request, by, granted=True)
+
+
+def decline(ledger: LedgerArgument, request: RequestArgument, *, by: OwnerOption, head: HeadOption = None) -> None:
+    """Decline a question above the limits. It cannot be taken back."""
+    _decide(ledger, head, request, by, granted=False)
+
+
+def _decide(ledger: str, head: str | None, request: str, by: str, *, granted: bool) -> None:
+    with report_errors(), open_named_ledger(ledger, head) as found:
+        meant = [one.id for one in found.approval_requests() if one.id.startswith(request)]
+        if len(meant) != 1:
+            accepted = f"{len(meant)} requests begin so; `dodona ledger requests` lists them"
+            raise InvalidArgument("request", request, accepted)
+        decided = found.decide(meant[0], granted=granted, by=by)
+        typer.echo(f"{decided.state}: {format_percent(decided.share)} of the budget for {printable(decided.analyst)}")
+
+
 def _say(what: str, state: BudgetState) -> None:
     typer.echo(what)
     typer.echo(str(state))
@@ -275,7 +350,7 @@ def create(  # noqa: PLR0913  each is an option
             analysts=tuple(Analyst(*_pair("analyst", text, "=")) for text in analyst or ()),
             cap_key=generate_cap_key(),
         )
-        opening.create_ledger_at(parse_ledger_place(ledger), terms, head=head)
+        opening.create_ledger_at(parse_ledger_place(ledger), terms, head=parse_head_place(head))
         typer.echo(f"created: {opening.display_place(ledger)}")
 
 
@@ -356,6 +431,10 @@ app.command("close")(close_account)
 app.command("admit")(admit_analyst)
 app.command("stop")(stop_analyst)
 app.command("declare")(declare_schema)
+app.command("limits")(set_limits)
+app.command("requests")(list_requests)
+app.command("approve")(approve)
+app.command("decline")(decline)
 
 
 def _pair(argument: str, text: str, sign: str) -> tuple[str, str]:

@@ -18,6 +18,8 @@ COMMANDS = {
     "confirm": "dodona.cli.owner:confirm",
     "keep": "dodona.cli.owner:keep",
     "serve": "dodona.cli.serve:serve",
+    "backup": "dodona.cli.owner:backup",
+    "restore": "dodona.cli.owner:restore",
     # for analysts
     "login": "dodona.cli.login:login",
     "logout": "dodona.cli.login:logout",

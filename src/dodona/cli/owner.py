@@ -158,3 +158,36 @@ def keep(
         from dodona.dataset.opening import keep_rows
 
         typer.echo(f"kept: {keep_rows(dataset, url=url)}")
+
+
+# --- `dodona backup` and `dodona restore`. ---
+
+
+ArchiveArgument = Annotated[Path, typer.Argument(metavar="ARCHIVE", help="The backup, such as stays.tar.gz.")]
+
+
+def backup(
+    place: Annotated[Path, typer.Argument(metavar="PLACE", help="A folder of dataset files, or one of them.")],
+    archive: ArchiveArgument,
+) -> None:
+    """Copy dataset files and ledgers into an archive, also while questions are asked. The rows are not part of it.
+
+    The archive says which rows of a person count, so keep it as safe as the data.
+    """
+    with report_errors():
+        from dodona.dataset.backup import backup as write_backup
+
+        typer.echo(f"backed up: {', '.join(write_backup(place, archive))}")
+
+
+def restore(
+    archive: ArchiveArgument,
+    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="Where the dataset files are to be.")],
+) -> None:
+    """Restore a backup. What was unspent in it counts as spent, unless a head kept elsewhere proves otherwise."""
+    with report_errors():
+        from dodona.dataset.backup import restore as read_backup
+
+        for found in read_backup(archive, folder):
+            end = "nothing is left until the budget is raised" if found.exhausted else "nothing was charged since"
+            typer.echo(f"restored: {found.dataset}, {found.charges:,} charges; {end}")

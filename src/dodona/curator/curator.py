@@ -8,7 +8,9 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 from fractions import Fraction
+from hashlib import sha256
 from html import escape
 from typing import TYPE_CHECKING, Self
 from weakref import WeakValueDictionary
@@ -16,12 +18,15 @@ from weakref import WeakValueDictionary
 from dodona.answer.answer import Answer
 from dodona.answer.offer import Offer
 from dodona.answer.tolerance import Tolerances
-from dodona.curator.desk import Desk
+from dodona.curator.desk import WHOLE_BUDGET, Desk
 from dodona.curator.ladder import OPTIONAL_RUNGS, Ladder, SharedKnowledge
 from dodona.curator.request import Dataset, Request, effective_max_price, make_request
 from dodona.errors import InvalidArgument, InvalidRequest
+from dodona.ledger.errors import KeyReused
+from dodona.ledger.limits import ApprovalRequest
 from dodona.numbers import Exact, format_percent
 from dodona.privacy.budget import BudgetState
+from dodona.query.canonical import query_digest
 from dodona.query.query import Query
 from dodona.query.question import Question, question_from_query
 from dodona.schema.schema import Schema
@@ -126,9 +131,10 @@ class Curator:
         chosen because of earlier answers. With a key the same question is charged once, even if it is repeated
         after an interruption.
         """
-        asked, request = self.read(question), self._request(within, confidence, epsilon, max_price, fresh=fresh)
+        asked = (self.read(question),)
+        request = self._approved(self._request(within, confidence, epsilon, max_price, fresh=fresh), asked, key)
         with self._held(key):
-            return self._ladder.answers((asked,), request, key)[0]
+            return self._ladder.answers(asked, request, key)[0]
 
     def ask_if_free(  # noqa: PLR0913  the surface of a question
         self,
@@ -179,6 +185,7 @@ class Curator:
                 progress(number + 1, len(once))
         if not asked:
             return ()
+        request = self._approved(request, tuple(asked), key)
         with self._held(key):
             answers = self._ladder.answers(tuple(asked), request, key)
         return answers if len(once) == len(listed) else tuple([answers[place] for place in places])
@@ -199,9 +206,10 @@ class Curator:
         listed = _question_list(workload)
         if not listed:
             raise InvalidRequest("There is nothing to prepare. Write a list of the questions that are coming.")
-        request = self._request(within, confidence, None, max_price)
+        asked = tuple(map(self.read, _deduplicate(listed)[0]))
+        request = self._approved(self._request(within, confidence, None, max_price), asked, key)
         with self._held(key):
-            return self._ladder.prepare(tuple(map(self.read, _deduplicate(listed)[0])), request, key)
+            return self._ladder.prepare(asked, request, key)
 
     def quote(  # noqa: PLR0913  the surface of a question
         self,
@@ -223,6 +231,35 @@ class Curator:
         request = self._request(within, confidence, epsilon, max_price, fresh=fresh)
         once = several if fresh else _deduplicate(several)[0]
         return self._ladder.offer(tuple(map(self.read, once)), request)
+
+    def request_approval(
+        self,
+        question: str | Query | Iterable[str | Query],
+        *,
+        key: str,
+        within: Tolerances | None = None,
+        confidence: float | None = None,
+        epsilon: Exact | None = None,
+    ) -> ApprovalRequest:
+        """Ask the owner to approve a question, or several together, above the owner's limits; nothing is charged.
+
+        Once it is granted, asking under the same key may take the price stated here, and no more. A decision is final.
+        """
+        if self.desk.analyst is None:
+            raise InvalidRequest("A request for approval names its analyst. Open the dataset with analyst=.")
+        several = (question,) if isinstance(question, str | Query) else _question_list(question)
+        asked, ledger = tuple(map(self.read, _deduplicate(several)[0])), self._dataset.ledger
+        offer = self._ladder.offer(asked, self._request(within, confidence, epsilon, WHOLE_BUDGET))
+        known, limit = ledger.approval(key, analyst=self.desk.analyst), ledger.allowance(analyst=self.desk.analyst)
+        if known is None and (limit is None or offer.price.share <= limit.share):
+            raise InvalidRequest("No limit forbids this question, so it needs no approval. Ask it.")
+        return ledger.request_approval(
+            analyst=self.desk.analyst,
+            key=key,
+            question=_digest(asked),
+            share=offer.price.share,
+            text="; ".join(one.text for one in asked if one.text) or "a query",
+        )
 
     def choose(
         self,
@@ -383,8 +420,22 @@ class Curator:
         self._permit()
         return make_request(within, epsilon, confidence, max_price, fresh=fresh, default=self._dataset.default)
 
+    def _approved(self, request: Request, asked: tuple[Question, ...], key: str | None) -> Request:
+        """Return the request with the price that the owner approved for these questions under this key, if any."""
+        found = None if key is None else self._dataset.ledger.approval(key, analyst=self.desk.analyst)
+        if key is None or found is None:
+            return request
+        if found.question != _digest(asked):
+            raise KeyReused(key)
+        return replace(request, max_price=found.share) if found.granted else request
+
     def _most(self, max_price: Exact | None) -> Fraction:
         return effective_max_price(max_price, self._dataset.default)
+
+
+def _digest(asked: tuple[Question, ...]) -> str:
+    """Return a digest of what questions mean, which an approval is bound to."""
+    return sha256("\n".join(query_digest(one.query) for one in asked).encode("ascii")).hexdigest()
 
 
 def _question_list(questions: object) -> tuple[object, ...]:

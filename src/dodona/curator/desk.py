@@ -16,7 +16,7 @@ from typing import Generic, TypeVar
 from dodona.curator.request import Dataset
 from dodona.errors import DodonaError, InvalidRequest, Refused
 from dodona.ledger.entries import Receipt, Release
-from dodona.ledger.errors import BudgetExhausted, KeyReused, ReceiptReused
+from dodona.ledger.errors import BudgetExhausted, KeyReused, PriceAboveLimit, ReceiptReused
 from dodona.ledger.store import Reservation
 from dodona.numbers import format_percent, format_percent_rounded_up
 from dodona.privacy.accountants import Accountant
@@ -121,9 +121,11 @@ class Desk:
         ledger = self.dataset.ledger
         return Price(ledger.share(event), standalone_epsilon(event, ledger.budget.delta))
 
-    def allowed(self, max_price: Fraction) -> Fraction:
-        """Return the budget share a call may take: its maximum price, or the remaining budget if that is less."""
-        return min(max_price, self.dataset.ledger.left(analyst=self.analyst))
+    def allowed(self, max_price: Fraction, key: str | None = None) -> Fraction:
+        """Return the budget share a call may take: the least of its maximum price, the owner's limits and the rest."""
+        limit = self.dataset.ledger.allowance(analyst=self.analyst, key=key)
+        left = min(max_price, self.dataset.ledger.left(analyst=self.analyst))
+        return left if limit is None else min(left, limit.share)
 
     def buy(self, purchase: Purchase[_ItemT], *, key: str | None = None) -> Bought[_ItemT]:
         """Charge, make the charge durable, then deliver. An earlier charge under the same key is not repeated."""
@@ -180,14 +182,20 @@ class Desk:
         return receipt, release
 
     def require_affordable(
-        self, price: Price | Fraction, max_price: Fraction, affordable: Callable[[Fraction], AffordableRequest | None]
+        self,
+        price: Price | Fraction,
+        max_price: Fraction,
+        affordable: Callable[[Fraction], AffordableRequest | None],
+        key: str | None = None,
     ) -> None:
-        """Refuse a price, or a share of the budget, above the maximum price of its call.
+        """Refuse a price, or a share of the budget, above the maximum price of its call or the owner's limits.
 
         Theorem: release
         """
         share = price if isinstance(price, Fraction) else price.share
-        if share <= max_price:
+        limit = self.dataset.ledger.allowance(analyst=self.analyst, key=key)
+        limited = limit is not None and share > limit.share
+        if share <= max_price and not limited:
             return
         why = "" if isinstance(price, Fraction) else self._why(price)
         left = self.dataset.ledger.left(analyst=self.analyst)
@@ -195,6 +203,15 @@ class Desk:
             of = "the dataset" if self.analyst is None else self.analyst
             best = affordable(min(left, max_price))
             raise BudgetExhausted(asked=share, left=left, of=of, best=None if best is None else best.words, why=why)
+        if limit is not None and limited:
+            best = affordable(min(limit.share, max_price))
+            raise PriceAboveLimit(
+                price=share,
+                most=limit.share,
+                reason=limit.reason,
+                best=None if best is None else str(best),
+                approvals=self.dataset.ledger.limits.approvals,
+            )
         raise PriceAboveMaximum(price=share, most=max_price, best=affordable(max_price), why=why)
 
     def _approve(self, purchase: Purchase[_ItemT], key: str | None) -> tuple[Price, bool]:
@@ -202,7 +219,7 @@ class Desk:
         price = self.price(purchase.event)
         known = key is not None and self.dataset.ledger.receipt(key, analyst=self.analyst) is not None
         if not known:
-            self.require_affordable(price, purchase.max_price, purchase.affordable)
+            self.require_affordable(price, purchase.max_price, purchase.affordable, key)
         return price, known
 
     def _deliver(self, purchase: Purchase[_ItemT], reserved: Reservation, price: Price) -> Bought[_ItemT]:

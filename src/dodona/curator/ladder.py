@@ -264,7 +264,7 @@ class Ladder:
             mechanism=order.described if order is not None else "earlier releases",
             accuracy=tuple(expect_accuracy(self, call, order)),
             confidence=request.confidence,
-            allowed=min(left, request.max_price),
+            allowed=self.desk.allowed(request.max_price),
             explanation=" ".join(words),
             about=self._dataset.about,
         )
@@ -322,7 +322,7 @@ class Ladder:
             return
         if refused.best is not None:
             raise refused
-        best = self.affordable(call, self.desk.allowed(call.request.max_price))
+        best = self.affordable(call, self.desk.allowed(call.request.max_price, call.key))
         words = None if best is None else best.words
         raise BudgetExhausted(
             asked=refused.asked, left=refused.left, of=refused.of, best=words, why=refused.why
@@ -346,7 +346,7 @@ class Ladder:
             return self.buyer.alone(_questions(missing), request)
         if len(missing) > 1:
             return self._plan_together(call)
-        ledger, left = self._dataset.ledger, self.desk.allowed(request.max_price)
+        ledger, left = self._dataset.ledger, self.desk.allowed(request.max_price, call.key)
         receipt = None if call.key is None else ledger.receipt(call.key, analyst=self.desk.analyst)
         if receipt is not None:  # charged but not measured: it fits, as it did then
             left += ledger.share(receipt.event)

@@ -54,11 +54,17 @@ def explain_price(ladder: Ladder, call: Call, price: Price, left: Fraction) -> l
     """Return whether the price fits the remaining budget, in words; if not, how the question is handled."""
     most = call.request.max_price
     exhausted = price.share > left
-    best = ladder.affordable(call, min(left, most)) if price.share > most or exhausted else None
+    limit = ladder.desk.dataset.ledger.allowance(analyst=ladder.desk.analyst)
+    limited = limit is not None and price.share > limit.share
+    allowed = ladder.desk.allowed(most)
+    best = ladder.affordable(call, allowed) if price.share > allowed else None
     words = None if best is None else best.words
     after = ladder.desk.dataset.after
     explained = [explain_options(left, len(call.asked), dear=exhausted, best=words, after=after)]
-    if not exhausted and price.share > most:
+    if limit is not None and limited and not exhausted:
+        explained.append(f"The owner allows {format_percent(limit.share)} ({limit.reason}), so it would be refused.")
+        explained += [] if best is None else [f"{best}."]
+    elif not exhausted and price.share > most:
         explained.append(explain_price_refusal(price.share, most, best))
     why = explain_price_above_epsilon(price, ladder.budget)
     return [*explained, why] if why else explained

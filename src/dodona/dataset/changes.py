@@ -167,7 +167,7 @@ def declare_added_columns(path: str | Path, *, same_people: bool = False) -> str
     change. With `same_people`, another table of the same people joins the ledger's budget.
     """
     file = DatasetFile.read(path)
-    with opening.open_ledger(file.place, head=file.head_file) as ledger:
+    with opening.open_ledger(file.place, head=file.head_place) as ledger:
         head = ledger.head  # a concurrent charge must not overtake this decision
         bound = ledger.datasets().get(file.dataset)
         if bound == file.schema.digest:

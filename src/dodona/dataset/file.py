@@ -15,7 +15,8 @@ from typing import Any
 from dodona.curator.request import DEFAULT_MAX_PRICE, AfterBudget, default_tolerance
 from dodona.engines.files import PLAIN_CSV, CsvFormat
 from dodona.errors import InvalidArgument, InvalidRequest
-from dodona.ledger.opening import LedgerTerms, validate_address
+from dodona.ledger.limits import NO_LIMITS, Limits
+from dodona.ledger.opening import LedgerPlace, LedgerTerms, validate_address
 from dodona.numbers import to_fraction, to_share
 from dodona.privacy.accountants import Accountant, Spending
 from dodona.privacy.budget import Analyst, Budget, default_accountant
@@ -89,6 +90,8 @@ class DatasetFile:
     confidence: float
     max_price: Fraction
     """The default limit on the share of the budget that one call may spend."""
+    limits: Limits = NO_LIMITS
+    """The owner's limits on spending when the ledger is created; it records later changes."""
     waiting: tuple[str, ...] = ()
     """Unconfirmed entries that came from the data: nothing is served until this is empty."""
     confirmed_by: str = ""
@@ -116,6 +119,7 @@ class DatasetFile:
             budget=self.budget,
             analysts=self.analysts,
             cap_key=generate_cap_key(),
+            limits=self.limits,
             earlier=tuple(
                 (_DRAFTED, ExponentialEvent(epsilon, self.schema.unit.neighbours)) for epsilon in self.drafted
             ),
@@ -129,11 +133,11 @@ class DatasetFile:
         return self.path.parent / self.ledger
 
     @property
-    def head_file(self) -> Path | None:
-        """The location of the second copy of the chain's head; None for beside the ledger."""
+    def head_place(self) -> LedgerPlace | None:
+        """The location of the second copy of the chain's head, a path or an address; None for beside the ledger."""
         if self.head is None:
             return None
-        return Path(read_secret(self.head)) if self.head.startswith(ENV_PREFIX) else self.path.parent / self.head
+        return read_secret(self.head) if self.head.startswith(ENV_PREFIX) else self.path.parent / self.head
 
     @property
     def rows(self) -> Path:
@@ -167,6 +171,7 @@ def _read(root: TomlTable, path: Path) -> DatasetFile | None:
     ledger = _ledger(root)
     analysts = _analysts(root)
     within, confidence, max_price = _defaults(root)
+    limits = _limits(root)
     waiting, confirmed_by = _review(root)
     root.close()
     if dataset is None or schema is None or source is None or budget is None or ledger is None or analysts is None:
@@ -192,6 +197,7 @@ def _read(root: TomlTable, path: Path) -> DatasetFile | None:
         within=default_tolerance(schema.unit, budget[0], confidence) if within is None else within,
         confidence=confidence,
         max_price=max_price,
+        limits=limits,
         waiting=waiting,
         confirmed_by=confirmed_by,
     )
@@ -393,6 +399,20 @@ def _max_price(defaults: TomlTable) -> Fraction:
             pass
     defaults.note("max_price", 'is no part of the budget; write max_price = "2%"')
     return DEFAULT_MAX_PRICE
+
+
+def _limits(root: TomlTable) -> Limits:
+    """Return the limits on spending that the ledger begins with."""
+    limits = root.table("limits", example='[limits] with question = "2%"') if root.has("limits") else None
+    if limits is None:
+        return NO_LIMITS
+    shares = {
+        name: limits.share(name, example=f'{name} = "{example}"', lower=_SMALLEST) if limits.has(name) else None
+        for name, example in (("question", "2%"), ("analyst_day", "10%"), ("dataset_day", "20%"))
+    }
+    approvals = limits.boolean("approvals", example="approvals = true", default=False)
+    limits.close()
+    return Limits(**shares, approvals=bool(approvals))
 
 
 def _review(root: TomlTable) -> tuple[tuple[str, ...], str]:

@@ -133,13 +133,13 @@ def check_files_version(file: DatasetFile, key: bytes) -> bool:
     if any(folders.values()):  # a partition folder's name is a value of its rows
         further = json.dumps(sorted((own, fingerprint_files(name)) for name, own in folders.items()))
     return _check_version(
-        _versions_path(file), file.schema, file.version, fingerprint_files(files, further=further), key
+        versions_path(file), file.schema, file.version, fingerprint_files(files, further=further), key
     )
 
 
 def check_source_version(file: DatasetFile, source: Fingerprinted, key: bytes) -> bool:
     """Compare the rows of a table held by an engine, likewise."""
-    return _check_version(_versions_path(file), file.schema, file.version, source.fingerprint(), key)
+    return _check_version(versions_path(file), file.schema, file.version, source.fingerprint(), key)
 
 
 def check_frame_version(ledger: Path, schema: Schema, source: DuckDBSource, key: bytes) -> bool:
@@ -189,7 +189,8 @@ def _read_digests(kept: Path) -> dict[str, str]:
     )
 
 
-def _versions_path(file: DatasetFile) -> Path:
+def versions_path(file: DatasetFile) -> Path:
+    """Return where the digests of the data's versions are kept."""
     return file.path.parent / f".{file.dataset}{_SUFFIX}"
 
 
@@ -307,7 +308,7 @@ def create_ledger(
     """
     if schema is None or budget is None:
         file = DatasetFile.read(path)
-        opening.create_ledger_at(file.place, file.terms, head=file.head_file)
+        opening.create_ledger_at(file.place, file.terms, head=file.head_place)
         return file.ledger if file.ledger.startswith(ENV_PREFIX) else file.place
     opening.create_ledger_at(path, _terms(schema, budget, schema.table, tuple(analysts)))
     return path if isinstance(path, Path) else opening.display_place(path)
@@ -320,7 +321,7 @@ def open_dataset_ledger(path: str | Path, /, *, patience: float = PATIENCE) -> L
     """
     file = DatasetFile.read(path)
     return opening.open_ledger(
-        file.place, head=file.head_file, dataset=file.dataset, schema=file.schema.digest, patience=patience
+        file.place, head=file.head_place, dataset=file.dataset, schema=file.schema.digest, patience=patience
     )
 
 

@@ -19,11 +19,15 @@ from dodona.ledger.entries import (
     FORMAT,
     AnalystAdmitted,
     AnalystStopped,
+    ApprovalDecided,
+    ApprovalRequested,
     BudgetRaised,
     Charged,
     Created,
     Entry,
     LedgerClosed,
+    LimitsSet,
+    OwnersAct,
     ReadFailed,
     Receipt,
     Recovered,
@@ -34,16 +38,19 @@ from dodona.ledger.entries import (
     UnknownEntry,
     WatchArmed,
     entry_from_json,
+    entry_time,
 )
 from dodona.ledger.errors import (
     LedgerNewer,
     LedgerOfAnother,
     LedgerUnreadable,
     NotPermitted,
+    PriceAboveLimit,
     ReceiptMismatch,
     ReceiptReused,
     ReceiptVoid,
 )
+from dodona.ledger.limits import NO_LIMITS, ApprovalRequest, SpendingGuard
 from dodona.ledger.store import GENESIS_HASH, Line, line_after
 from dodona.privacy.accountants import odometer
 from dodona.privacy.budget import AnalystState, BudgetState
@@ -146,6 +153,7 @@ class Book:
         self.released: list[Release] = []
         self._latest: dict[tuple[str, str, str], int] = {}
         self._unanswered: defaultdict[tuple[str, str, str, Event], dict[str, None]] = defaultdict(dict)
+        self.guard = SpendingGuard(NO_LIMITS if created.limits is None else created.limits)
         self.closed = False
 
     @classmethod
@@ -171,7 +179,9 @@ class Book:
             if not line.follows(self.number, self.head):
                 raise LedgerUnreadable(f"line {self.number + 1} does not follow from the one before it")
             try:
-                self._apply(entry_from_json(line.text, number=line.number), line.hash)
+                entry = entry_from_json(line.text, number=line.number)
+                timed = not self.guard.idle or isinstance(entry, LimitsSet)
+                self._apply(entry, line.hash, entry_time(line.text) if timed else "")
             except UnknownEntry as fault:  # the hash is right, so a newer version wrote it
                 raise LedgerNewer(line.number) from fault
             except DodonaError as fault:
@@ -180,8 +190,10 @@ class Book:
 
     def write(self, entry: Entry, *, time: str) -> Line:
         """Apply a new entry and return its line; raises if the rules refuse it."""
+        if isinstance(entry, Charged) and not self.guard.idle:
+            self._hold_limits(entry, time)
         line = line_after(self.number, self.head, entry, time=time)
-        self._apply(entry, line.hash)
+        self._apply(entry, line.hash, time)
         self.number, self.head = line.number, line.hash
         return line
 
@@ -216,10 +228,17 @@ class Book:
         for receipt in tuple(self._unanswered.get((asked.dataset, asked.purpose, asked.version, asked.event), ())):
             yield self.charges[receipt]
 
-    def _apply(self, entry: Entry, own_hash: str) -> None:
+    def _hold_limits(self, entry: Charged, time: str) -> None:
+        """Refuse a new charge above the owner's limits."""
+        share = self.account.filter.least_share(self.account.spent, entry.event)
+        allowed = self.guard.allowance(dataset=entry.dataset, analyst=entry.analyst, key=entry.key, time=time)
+        if share > allowed.share:
+            raise PriceAboveLimit(price=share, most=allowed.share, reason=allowed.reason)
+
+    def _apply(self, entry: Entry, own_hash: str, time: str) -> None:
         match entry:
             case Charged():
-                self._charge(entry, own_hash)
+                self._charge(entry, own_hash, time)
             case Redeemed():
                 self._redeem(entry)
             case WatchArmed():
@@ -231,11 +250,9 @@ class Book:
             case Created():
                 raise InvalidArgument("entry", "created", "a ledger is created once")
             case _:
-                self._act(entry)
+                self._act(entry, own_hash, time)
 
-    def _act(
-        self, entry: BudgetRaised | Recovered | AnalystAdmitted | AnalystStopped | SchemaDeclared | LedgerClosed
-    ) -> None:
+    def _act(self, entry: OwnersAct, own_hash: str, time: str) -> None:
         match entry:
             case BudgetRaised():
                 self.account.extend(entry.epsilon, entry.delta, entry.limit)
@@ -252,19 +269,48 @@ class Book:
                 self.account.stop(entry.analyst)
             case SchemaDeclared():
                 self.datasets[entry.dataset] = entry.schema
+            case LimitsSet():
+                self.guard.change(entry.limits, time=time)
+            case ApprovalRequested():
+                self._request(entry, own_hash, time)
+            case ApprovalDecided():
+                self.guard.decide(entry.request, granted=entry.granted, by=entry.by)
             case LedgerClosed():
                 self.closed = True
             case _:
                 assert_never(entry)
 
-    def _charge(self, entry: Charged, own_hash: str) -> None:
+    def _request(self, entry: ApprovalRequested, own_hash: str, time: str) -> None:
+        self.hold_spending(entry.analyst)
+        if entry.dataset not in self.datasets:
+            raise InvalidArgument("dataset", entry.dataset, "write the name of a dataset of this ledger")
+        if (entry.analyst, entry.key) in self.keys:
+            raise InvalidArgument("key", entry.key, "it was charged before; write a new key")
+        self.guard.add(
+            ApprovalRequest(
+                id=own_hash,
+                dataset=entry.dataset,
+                analyst=entry.analyst,
+                key=entry.key,
+                question=entry.question,
+                share=entry.share,
+                text=entry.text,
+                time=time,
+            )
+        )
+
+    def _charge(self, entry: Charged, own_hash: str, time: str) -> None:
         if entry.dataset not in self.datasets:
             raise InvalidArgument("dataset", entry.dataset, "write the name of a dataset of this ledger")
         self.hold_open()
         self._same_relation(entry.event.neighbours)
         if entry.key is not None and (entry.analyst, entry.key) in self.keys:
             raise InvalidArgument("key", entry.key, "a key names one question, once")
+        watched = not self.guard.idle
+        share = self.account.filter.least_share(self.account.spent, entry.event) if watched else Fraction(0)
         self.account.charge(entry.event, entry.analyst)
+        if watched:
+            self.guard.count(share, dataset=entry.dataset, analyst=entry.analyst, key=entry.key, time=time)
         if entry.key is not None:
             self.keys[entry.analyst, entry.key] = own_hash
         self.charges[own_hash] = ChargeState(

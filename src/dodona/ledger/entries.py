@@ -14,6 +14,7 @@ from functools import lru_cache
 from typing import Any, assert_never
 
 from dodona.errors import InvalidArgument, InvalidRequest
+from dodona.ledger.limits import Limits
 from dodona.privacy import events
 from dodona.privacy.budget import Analyst, Budget
 from dodona.privacy.events import Event
@@ -156,6 +157,8 @@ class Created:
     """The key that selects the rows of a person that count, in hexadecimal; None in ledgers of earlier versions."""
     earlier: tuple[Earlier, ...] = ()
     """Spending from before the ledger existed, which counts from the start."""
+    limits: Limits | None = None
+    """The owner's limits on spending, until other ones are set."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,6 +258,36 @@ class SchemaDeclared:
 
 
 @dataclass(frozen=True, slots=True)
+class LimitsSet:
+    """The owner set other limits on spending."""
+
+    limits: Limits
+
+
+@dataclass(frozen=True, slots=True)
+class ApprovalRequested:
+    """An analyst asked the owner to approve a question above a limit; the hash of this entry is the request's id."""
+
+    dataset: str
+    analyst: str
+    key: str
+    question: str
+    """The digest of the question."""
+    share: Fraction
+    """What it would take of the budget."""
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class ApprovalDecided:
+    """The owner granted or declined a request."""
+
+    request: str
+    granted: bool
+    by: str
+
+
+@dataclass(frozen=True, slots=True)
 class LedgerClosed:
     """The owner closed the ledger: no charges or releases after this."""
 
@@ -271,8 +304,23 @@ Entry = (
     | AnalystAdmitted
     | AnalystStopped
     | SchemaDeclared
+    | LimitsSet
+    | ApprovalRequested
+    | ApprovalDecided
     | LedgerClosed
 )
+OwnersAct = (
+    BudgetRaised
+    | Recovered
+    | AnalystAdmitted
+    | AnalystStopped
+    | SchemaDeclared
+    | LimitsSet
+    | ApprovalRequested
+    | ApprovalDecided
+    | LedgerClosed
+)
+"""What is neither a charge nor its use: acts of the owner, and requests to the owner."""
 
 
 # --- Entries as text: one canonical JSON form each; unknown text is refused. ---
@@ -364,14 +412,11 @@ def _use_fields(entry: Redeemed | ReadFailed | WatchArmed) -> JsonFields:
     return {"entry": "redeemed" if isinstance(entry, Redeemed) else "unanswered"} | used
 
 
-def _act_fields(
-    entry: BudgetRaised | Recovered | AnalystAdmitted | AnalystStopped | SchemaDeclared | LedgerClosed,
-) -> JsonFields:
+def _act_fields(entry: OwnersAct) -> JsonFields:
     match entry:
-        case BudgetRaised():
-            return {"entry": "raised"} | _pair(entry.epsilon, entry.delta) | {"limit": entry.limit}
-        case Recovered():
-            return {"entry": "recovered"} | _pair(entry.epsilon, entry.delta) | {"limit": entry.limit}
+        case BudgetRaised() | Recovered():
+            kind = "raised" if isinstance(entry, BudgetRaised) else "recovered"
+            return {"entry": kind} | _pair(entry.epsilon, entry.delta) | {"limit": entry.limit}
         case AnalystAdmitted(analyst):
             return {"entry": "admitted", "analyst": analyst.name, "share": str(analyst.share)}
         case AnalystStopped():
@@ -380,6 +425,19 @@ def _act_fields(
             return {"entry": "declared", "dataset": entry.dataset, "schema": entry.schema}
         case LedgerClosed():
             return {"entry": "closed"}
+        case _:
+            return _policy_fields(entry)
+
+
+def _policy_fields(entry: LimitsSet | ApprovalRequested | ApprovalDecided) -> JsonFields:
+    match entry:
+        case LimitsSet(limits):
+            return {"entry": "limits"} | _limits_fields(limits)
+        case ApprovalRequested():
+            asked = {"dataset": entry.dataset, "analyst": entry.analyst, "request_key": entry.key, "text": entry.text}
+            return {"entry": "requested", "question": entry.question, "share": _ratio(entry.share)} | asked
+        case ApprovalDecided():
+            return {"entry": "decided", "request": entry.request, "granted": entry.granted, "by": entry.by}
         case _:
             assert_never(entry)
 
@@ -391,6 +449,8 @@ def _created_fields(entry: Created) -> JsonFields:
     )  # omitted if None, so that older lines keep their hash
     if entry.earlier:
         further["earlier"] = [[purpose, _event_fields(event)] for purpose, event in entry.earlier]
+    if entry.limits is not None:
+        further["limits"] = _limits_fields(entry.limits)
     return {
         "entry": "created",
         "format": entry.format,
@@ -415,6 +475,29 @@ def _read_created(fields: JsonFields) -> Created:
         _whole(fields["format"]),
         _cap_key(fields["cap_key"]) if "cap_key" in fields else None,
         tuple(_earlier(*own) for own in fields["earlier"]) if "earlier" in fields else (),
+        _read_limits(fields["limits"]) if "limits" in fields else None,
+    )
+
+
+def _limits_fields(limits: Limits) -> JsonFields:
+    shares = {name: getattr(limits, name) for name in ("question", "analyst_day", "dataset_day")}
+    written = {name: _ratio(share) for name, share in shares.items() if share is not None}
+    return written | {"approvals": limits.approvals}
+
+
+def _read_limits(fields: JsonFields) -> Limits:
+    named = {name: _fraction(fields[name]) for name in ("question", "analyst_day", "dataset_day") if name in fields}
+    return Limits(**named, approvals=_flag(fields["approvals"]))
+
+
+def _read_requested(fields: JsonFields) -> ApprovalRequested:
+    return ApprovalRequested(
+        dataset=_text(fields["dataset"]),
+        analyst=_text(fields["analyst"]),
+        key=_text(fields["request_key"]),
+        question=_text(fields["question"]),
+        share=_fraction(fields["share"]),
+        text=_text(fields["text"]),
     )
 
 
@@ -459,6 +542,9 @@ _READERS: dict[str, Callable[[JsonFields], Entry]] = {
     "admitted": lambda fields: AnalystAdmitted(Analyst(fields["analyst"], fields["share"])),
     "stopped": lambda fields: AnalystStopped(_text(fields["analyst"])),
     "declared": lambda fields: SchemaDeclared(_text(fields["dataset"]), _text(fields["schema"])),
+    "limits": lambda fields: LimitsSet(_read_limits(fields)),
+    "requested": _read_requested,
+    "decided": lambda fields: ApprovalDecided(_text(fields["request"]), _flag(fields["granted"]), _text(fields["by"])),
     "closed": lambda _: LedgerClosed(),
 }
 

@@ -31,6 +31,22 @@ class NotPermitted(Refused):
     code = "not-permitted"
 
 
+class PriceAboveLimit(Refused):
+    """A call would take more of the budget than the owner's limits allow."""
+
+    code = "price-above-limit"
+
+    def __init__(
+        self, *, price: Fraction, most: Fraction, reason: str, best: str | None = None, approvals: bool = False
+    ) -> None:
+        """State the price, what is allowed and by which limit, what would fit, and whether the owner can approve it."""
+        self.price, self.most, self.reason, self.best, self.approvals = price, most, reason, best, approvals
+        stated = f"This would take {format_percent(price)} of the budget; the owner allows {format_percent(most)}"
+        instead = "" if best is None else f"{best}."
+        request = "You can ask the owner to approve it: request_approval." if approvals else ""
+        super().__init__(" ".join(filter(None, (f"{stated} ({reason}).", instead, request))))
+
+
 class ReceiptVoid(Refused):
     """The receipt predates a recovery, so it is unknown whether it was used."""
 

@@ -47,6 +47,22 @@ class Head(Protocol):
     def advance(self, mark: Mark) -> None:
         """Store a mark durably; never move backwards."""
 
+    def close(self) -> None:
+        """Close connections."""
+
+
+class HeadPlace(Head, Protocol):
+    """A place where an owner keeps a head: a file, or a database."""
+
+    def create(self, mark: Mark) -> None:
+        """Store the first mark; an existing one is left alone, as it may belong to a lost ledger."""
+
+    def replace(self, mark: Mark) -> None:
+        """Store this mark, whatever is there: for a recovery."""
+
+    def remove(self) -> None:
+        """Remove a head whose ledger was never written."""
+
 
 class HeadFile:
     """A head in a small file with two slots, each one disk block: a new mark overwrites the older one.
@@ -75,6 +91,13 @@ class HeadFile:
                 os.fsync(file.fileno())
             new.replace(self.path)
             sync_folder(self.path.parent)
+
+    def remove(self) -> None:
+        """Remove the file."""
+        self.path.unlink()
+
+    def close(self) -> None:
+        """Do nothing: no file stays open."""
 
     def read(self) -> Mark:
         """Return the newer of the two marks."""

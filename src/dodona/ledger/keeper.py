@@ -236,6 +236,10 @@ class Keeper:
             except BaseException as fault:
                 raise self._fail(fault, charged=False) from fault
 
+    def time(self) -> str:
+        """Return the current time as entries record it."""
+        return self._clock().isoformat()
+
     def hold(self, receipt: str) -> bool:
         """Lock a receipt against all other threads and processes; return whether that succeeded. Acts may call it."""
         with self._guard:
@@ -270,6 +274,7 @@ class Keeper:
             if self._process == os.getpid():
                 self._let_go_of_all()
                 self._store.close()
+                self._head.close()
 
     def _serve(self, batch: list[Ticket[Act]]) -> None:
         """Decide all requests in order, make the outcome durable, then advance the head."""

@@ -16,10 +16,13 @@ from dodona.ledger.book import MOST_FAILURES, Book, ChargeState
 from dodona.ledger.entries import (
     AnalystAdmitted,
     AnalystStopped,
+    ApprovalDecided,
+    ApprovalRequested,
     BudgetRaised,
     Charged,
     Entry,
     LedgerClosed,
+    LimitsSet,
     ReadFailed,
     Receipt,
     Redeemed,
@@ -42,6 +45,7 @@ from dodona.ledger.errors import (
 )
 from dodona.ledger.head import Head
 from dodona.ledger.keeper import Act, Keeper, Write, chain_contains
+from dodona.ledger.limits import Allowance, ApprovalRequest, Limits
 from dodona.ledger.store import Line, Reservation, Store
 from dodona.numbers import Exact
 from dodona.privacy.accountants import Shares
@@ -311,6 +315,59 @@ class Ledger:
         `head` is the head that the decision was based on: raises LedgerBusy if anything was written since.
         """
         self._write(SchemaDeclared(validate_text("dataset", dataset), validate_text("schema", schema)), head=head)
+
+    @property
+    def limits(self) -> Limits:
+        """The owner's limits on spending."""
+        return self._keeper.read(lambda book, _, __: book.guard.limits)
+
+    def set_limits(self, limits: Limits) -> None:
+        """Set other limits on spending, from now on."""
+        self._write(LimitsSet(limits))
+
+    def allowance(self, *, analyst: str | None, key: str | None = None) -> Allowance | None:
+        """Return what one call may take by the owner's limits at this moment; None if there are none."""
+
+        def look(book: Book, _: Store, __: Head) -> Allowance | None:
+            if book.guard.idle:
+                return None
+            time = self._keeper.time()
+            return book.guard.allowance(dataset=self._one(book), analyst=analyst, key=key, time=time)
+
+        return self._keeper.read(look)
+
+    def request_approval(self, *, analyst: str, key: str, question: str, share: Fraction, text: str) -> ApprovalRequest:
+        """Ask the owner to approve a question above a limit, and return the request; repeated, it is the same one."""
+        validate_optional_texts(analyst=analyst, key=key, question=question)
+        validate_text("text", text, longest=_LONGEST_RECORD)
+
+        def act(book: Book, write: Write) -> ApprovalRequest:
+            known = book.guard.request_of(analyst, key)
+            if known is not None and known.question == question:
+                return known
+            line = write(ApprovalRequested(self._one(book), analyst, key, question, share, text))
+            return book.guard.requests[line.hash]
+
+        return cast("ApprovalRequest", self._keeper.run(act))
+
+    def decide(self, request: str, *, granted: bool, by: str) -> ApprovalRequest:
+        """Grant or decline a request, once; `by` is the owner who decides."""
+        validate_optional_texts(request=request, by=by)
+
+        def act(book: Book, write: Write) -> ApprovalRequest:
+            book.hold_open()
+            write(ApprovalDecided(request, granted, by))
+            return book.guard.requests[request]
+
+        return cast("ApprovalRequest", self._keeper.run(act))
+
+    def approval_requests(self) -> tuple[ApprovalRequest, ...]:
+        """Return all requests for approval, oldest first."""
+        return self._keeper.read(lambda book, _, __: tuple(book.guard.requests.values()))
+
+    def approval(self, key: str, *, analyst: str | None) -> ApprovalRequest | None:
+        """Return the request that an analyst made under a key."""
+        return self._keeper.read(lambda book, _, __: book.guard.request_of(analyst, key))
 
     def datasets(self) -> dict[str, str]:
         """Return the schema digest of each dataset."""

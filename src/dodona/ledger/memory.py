@@ -84,6 +84,9 @@ class MemoryHead:
             raise LedgerRolledBack
         self._mark = max(mark, self._mark, key=lambda kept: kept.number)
 
+    def close(self) -> None:
+        """Do nothing."""
+
 
 def create_memory_ledger(terms: LedgerTerms, *, clock: Clock = utc_now) -> Ledger:
     """Return a new ledger in memory."""

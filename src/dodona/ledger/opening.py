@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from importlib import util
@@ -20,9 +20,10 @@ from dodona.ledger.account import enlarge_budget, enlarge_limit
 from dodona.ledger.book import Book
 from dodona.ledger.entries import CAP_KEY_BYTES, Created, Earlier, Recovered, validate_event, validate_text
 from dodona.ledger.errors import LedgerExists, LedgerOfAnother, LedgerRolledBack, LedgerUnreadable
-from dodona.ledger.head import Head, HeadFile, Mark, sync_folder, translate_permission_errors
+from dodona.ledger.head import Head, HeadFile, HeadPlace, Mark, sync_folder, translate_permission_errors
 from dodona.ledger.keeper import Clock, Keeper, chain_contains, utc_now
 from dodona.ledger.ledger import PATIENCE, Ledger
+from dodona.ledger.limits import NO_LIMITS, Limits
 from dodona.ledger.sqlite import SqliteStore, write_sqlite_ledger
 from dodona.ledger.store import GENESIS_HASH, Line, Store, line_after
 from dodona.numbers import Exact
@@ -45,6 +46,8 @@ class LedgerTerms:
     """Random bytes that select the rows of a person that count. The caller draws them, as nothing is drawn here."""
     earlier: tuple[Earlier, ...] = ()
     """Spending from before the ledger existed: it is part of the first line, so that nothing can come in between."""
+    limits: Limits = NO_LIMITS
+    """The owner's limits on spending."""
 
 
 def first_line(terms: LedgerTerms, *, clock: Clock = utc_now) -> Line:
@@ -64,6 +67,8 @@ def first_line(terms: LedgerTerms, *, clock: Clock = utc_now) -> Line:
         created = replace(
             created, earlier=tuple((validate_text("purpose", words), event) for words, event in terms.earlier)
         )
+    if terms.limits != NO_LIMITS:
+        created = replace(created, limits=terms.limits)
     line = line_after(-1, GENESIS_HASH, created, time=clock().isoformat())
     Book(line, created)
     return line
@@ -156,17 +161,20 @@ def default_head_path(path: Path) -> Path:
     return path.with_name(path.name + ".head")
 
 
-def create_file_ledger(path: Path, terms: LedgerTerms, *, head: Path | None = None, clock: Clock = utc_now) -> None:
+def create_file_ledger(
+    path: Path, terms: LedgerTerms, *, head: LedgerPlace | None = None, clock: Clock = utc_now
+) -> None:
     """Create a ledger where none exists. A crash leaves no partial ledger."""
     first = first_line(terms, clock=clock)
-    kept = HeadFile(default_head_path(path) if head is None else head)
+    kept = locate_head(default_head_path(path) if head is None else head)
     if os.path.lexists(path):
         raise LedgerExists(str(path))
     new = path.with_name(f"{path.name}.{os.getpid()}.new")
     try:
         with translate_permission_errors(path):
             write_sqlite_ledger(new, first)
-        kept.create(Mark(first.number, first.hash))
+        with closing(kept):
+            kept.create(Mark(first.number, first.hash))
         try:
             os.link(new, path)  # unlike a rename, this fails if the file was created meanwhile
         except FileExistsError as fault:
@@ -180,26 +188,27 @@ def create_file_ledger(path: Path, terms: LedgerTerms, *, head: Path | None = No
 def open_file_ledger(  # noqa: PLR0913  the parts of a ledger
     path: Path,
     *,
-    head: Path | None = None,
+    head: LedgerPlace | None = None,
     dataset: str | None = None,
     schema: str | None = None,
     clock: Clock = utc_now,
     patience: float = PATIENCE,
 ) -> Ledger:
     """Open the ledger at a path; never creates one."""
+    kept = locate_head(default_head_path(path) if head is None else head)
     store = SqliteStore(path)
     try:
-        kept = HeadFile(default_head_path(path) if head is None else head)
         return open_existing(store, kept, dataset=dataset, schema=schema, clock=clock, patience=patience)
     except BaseException:
         store.close()
+        kept.close()
         raise
 
 
 def recover_file_ledger(
     path: Path,
     *,
-    head: Path | None = None,
+    head: LedgerPlace | None = None,
     epsilon: Exact | None = None,
     delta: Exact | None = None,
     clock: Clock = utc_now,
@@ -210,7 +219,8 @@ def recover_file_ledger(
         mark = append_recovery(store, epsilon=epsilon, delta=delta, clock=clock)
     finally:
         store.close()
-    HeadFile(default_head_path(path) if head is None else head).replace(mark)
+    with closing(locate_head(default_head_path(path) if head is None else head)) as kept:
+        kept.replace(mark)
 
 
 # --- Where a ledger is: a path, or a PostgreSQL address followed by `#` and the ledger's name. ---
@@ -239,7 +249,7 @@ class AddressRefused(InvalidRequest):
 
 
 def create_ledger_at(
-    place: LedgerPlace, terms: LedgerTerms, *, head: Path | None = None, clock: Clock = utc_now
+    place: LedgerPlace, terms: LedgerTerms, *, head: LedgerPlace | None = None, clock: Clock = utc_now
 ) -> None:
     """Create a ledger where none exists."""
     found = _split_address(place)
@@ -250,18 +260,19 @@ def create_ledger_at(
     from dodona.ledger.postgres import write_postgres_ledger
 
     kept, first = _require_head(head), first_line(terms, clock=clock)
-    kept.create(Mark(first.number, first.hash))
-    try:
-        write_postgres_ledger(*found, first)
-    except BaseException:
-        kept.path.unlink()  # no line was written for which it could be the head
-        raise
+    with closing(kept):
+        kept.create(Mark(first.number, first.hash))
+        try:
+            write_postgres_ledger(*found, first)
+        except BaseException:
+            kept.remove()  # no line was written for which it could be the head
+            raise
 
 
 def open_ledger(  # noqa: PLR0913  the parts of a ledger
     place: LedgerPlace,
     *,
-    head: Path | None = None,
+    head: LedgerPlace | None = None,
     dataset: str | None = None,
     schema: str | None = None,
     clock: Clock = utc_now,
@@ -280,13 +291,14 @@ def open_ledger(  # noqa: PLR0913  the parts of a ledger
         return open_existing(store, kept, dataset=dataset, schema=schema, clock=clock, patience=patience, again=again)
     except BaseException:
         store.close()
+        kept.close()
         raise
 
 
 def recover_ledger(
     place: LedgerPlace,
     *,
-    head: Path | None = None,
+    head: LedgerPlace | None = None,
     epsilon: Exact | None = None,
     delta: Exact | None = None,
     clock: Clock = utc_now,
@@ -304,7 +316,40 @@ def recover_ledger(
         mark = append_recovery(store, epsilon=epsilon, delta=delta, clock=clock)
     finally:
         store.close()
-    kept.replace(mark)
+    with closing(kept):
+        kept.replace(mark)
+
+
+def restore_ledger(place: LedgerPlace, lines: Sequence[Line], *, head: LedgerPlace | None = None) -> None:
+    """Write a chain from a backup where there is no ledger, after verifying all of it. Its head is left as it is.
+
+    Unless the head is known to name the last line, `recover_ledger` must follow.
+    """
+    read_book(lines)
+    found = _split_address(place)
+    if found is None:
+        path = Path(place)
+        if os.path.lexists(path):
+            raise LedgerExists(str(path))
+        new = path.with_name(f"{path.name}.{os.getpid()}.new")
+        try:
+            with translate_permission_errors(path):
+                write_sqlite_ledger(new, lines[0])
+            with closing(SqliteStore(new)) as store:
+                store.append(0, lambda _: lines[1:])
+            os.link(new, path)
+        finally:
+            for suffix in ("", "-wal", "-shm", ".holds"):
+                new.with_name(new.name + suffix).unlink(missing_ok=True)
+        sync_folder(path.parent)
+        return
+    _require_driver()
+    _require_head(head)
+    from dodona.ledger.postgres import PostgresStore, write_postgres_ledger
+
+    write_postgres_ledger(*found, lines[0])
+    with closing(PostgresStore(*found)) as server:
+        server.append(0, lambda _: lines[1:])
 
 
 def validate_address(text: str) -> str:
@@ -348,8 +393,19 @@ def _require_driver() -> None:
         raise InvalidRequest("A ledger in PostgreSQL needs psycopg. Run: pip install 'dodona[postgres]'.")
 
 
-def _require_head(head: Path | None) -> HeadFile:
+def locate_head(place: LedgerPlace) -> HeadPlace:
+    """Return the head at a path, or in a database."""
+    found = _split_address(place)
+    if found is None:
+        return HeadFile(Path(place))
+    _require_driver()
+    from dodona.ledger.postgres import DatabaseHead
+
+    return DatabaseHead(*found)
+
+
+def _require_head(head: LedgerPlace | None) -> HeadPlace:
     if head is None:
-        accepted = "a ledger in a database has no folder of its own; write where the head file is to be kept"
+        accepted = "a ledger in a database has no folder; write where to keep its head: a file, or another database"
         raise InvalidArgument("head", head, accepted)
-    return HeadFile(head)
+    return locate_head(head)

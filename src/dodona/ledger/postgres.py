@@ -8,7 +8,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from dodona.errors import InvalidRequest
-from dodona.ledger.errors import LedgerBusy, LedgerExists, LedgerMissing, LedgerUnavailable, LedgerUnreadable
+from dodona.ledger.errors import (
+    HeadMissing,
+    LedgerBusy,
+    LedgerExists,
+    LedgerMissing,
+    LedgerRolledBack,
+    LedgerUnavailable,
+    LedgerUnreadable,
+)
+from dodona.ledger.head import Mark
 from dodona.ledger.store import Decide, Line, lines_from_rows, row_from_line
 
 if TYPE_CHECKING:
@@ -157,6 +166,97 @@ class ServerHolds:
             return bool(found)
 
         return _translate_errors(ask)
+
+
+HEADS = """
+CREATE TABLE IF NOT EXISTS dodona_heads (
+    ledger text PRIMARY KEY CHECK (length(ledger) BETWEEN 1 AND 100),
+    number bigint NOT NULL CHECK (number >= 0),
+    hash text NOT NULL CHECK (length(hash) = 64)
+)
+"""
+_ADVANCE = "UPDATE dodona_heads SET number = %s, hash = %s WHERE ledger = %s AND number < %s"
+_CREATE_HEAD = "INSERT INTO dodona_heads (ledger, number, hash) VALUES (%s, %s, %s)"
+_REPLACE_HEAD = f"{_CREATE_HEAD} ON CONFLICT (ledger) DO UPDATE SET number = excluded.number, hash = excluded.hash"
+
+
+class DatabaseHead:
+    """A head in a database, which several hosts can share. It should not be the ledger's own server.
+
+    A lost connection is opened again at the next use.
+    """
+
+    def __init__(self, address: str, name: str, *, patience: float = 30.0) -> None:
+        """Take the address and the ledger's name; nothing is opened yet."""
+        self._address, self._name, self._patience = address, name, patience
+        self._connection: psycopg.Connection[tuple[Any, ...]] | None = None
+
+    def create(self, mark: Mark) -> None:
+        """Store the first mark; an existing one is left alone, as it may belong to a lost ledger."""
+        import psycopg
+
+        def write(connection: psycopg.Connection[tuple[Any, ...]]) -> None:
+            connection.execute(HEADS)
+            try:
+                connection.execute(_CREATE_HEAD, (self._name, mark.number, mark.hash))
+            except psycopg.errors.UniqueViolation as fault:
+                raise LedgerExists(f"the head {self._name!r} in a database") from fault
+
+        self._run(write)
+
+    def replace(self, mark: Mark) -> None:
+        """Store this mark, whatever is there."""
+
+        def write(connection: psycopg.Connection[tuple[Any, ...]]) -> None:
+            connection.execute(HEADS)
+            connection.execute(_REPLACE_HEAD, (self._name, mark.number, mark.hash))
+
+        self._run(write)
+
+    def remove(self) -> None:
+        """Remove the head."""
+        self._run(lambda connection: connection.execute("DELETE FROM dodona_heads WHERE ledger = %s", (self._name,)))
+
+    def read(self) -> Mark:
+        """Return the mark."""
+        return self._run(self._read)
+
+    def advance(self, mark: Mark) -> None:
+        """Store the mark, unless another process has stored a later one."""
+
+        def write(connection: psycopg.Connection[tuple[Any, ...]]) -> None:
+            moved = connection.execute(_ADVANCE, (mark.number, mark.hash, self._name, mark.number)).rowcount
+            if not moved:
+                newest = self._read(connection)
+                if newest.number == mark.number and newest.hash != mark.hash:
+                    raise LedgerRolledBack
+
+        self._run(write)
+
+    def close(self) -> None:
+        """Close the connection."""
+        if self._connection is not None:
+            self._connection.close()
+
+    def _read(self, connection: psycopg.Connection[tuple[Any, ...]]) -> Mark:
+        ((known,),) = connection.execute("SELECT to_regclass('dodona_heads')").fetchall()
+        query = "SELECT number, hash FROM dodona_heads WHERE ledger = %s"
+        found = [] if known is None else connection.execute(query, (self._name,)).fetchall()
+        if not found:
+            raise HeadMissing(f"{self._name!r} in the head's database")
+        return Mark(int(found[0][0]), str(found[0][1]))
+
+    def _run(self, work: Callable[[psycopg.Connection[tuple[Any, ...]]], Result]) -> Result:
+        def run() -> Result:
+            if self._connection is None or self._connection.closed:
+                self._connection = connect(self._address, self._patience)
+            return work(self._connection)
+
+        try:
+            return _translate_errors(run)
+        except LedgerUnavailable:
+            self.close()
+            raise
 
 
 def _lock_number(receipt: str) -> int:

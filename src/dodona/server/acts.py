@@ -82,7 +82,10 @@ ACTS: Final[dict[str, Act]] = {
     "stop": Act("owning:stop", Pool.PAID, _OWNING, owners_only=True),
     "confirm": Act("owning:confirm", Pool.JOBS, _OWNING, owners_only=True),
     "check": Act("owning:check", Pool.JOBS, _OWNING, owners_only=True),
-    # Acts on requests for approval (requests, request, decide) and on the owner's limits (limits) belong here.
+    "requests": Act("approvals:requests", Pool.FREE, _ANY),
+    "request": Act("approvals:request", Pool.FREE, _ASKING, names_key=True),
+    "decide": Act("approvals:decide", Pool.FREE, _OWNING, owners_only=True),
+    "limits": Act("approvals:limits", Pool.FREE, _OWNING, owners_only=True),
 }
 """By name, as in the frames of the link."""
 

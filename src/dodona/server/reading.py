@@ -66,7 +66,7 @@ def describe(call: ActCall) -> Reply:
     analyst = call.caller.name if call.caller.role == ANALYST else None
     found = json.loads(describe_dataset(opened.dataset, analyst).to_json())
     found["role"] = call.caller.role
-    found["limits"] = {"max_price": call.caller.max_price}
+    found["limits"] = opened.dataset.ledger.limits.to_json() | {"max_price": call.caller.max_price}
     return json_reply(found)
 
 

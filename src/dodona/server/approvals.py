@@ -1,0 +1,58 @@
+"""Acts on the owner's limits, and on requests to approve a question above them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from dodona.errors import InvalidArgument
+from dodona.ledger.limits import make_limits
+from dodona.server.acts import ANALYST, BadCall
+from dodona.server.asking import curator_of, expect, text, texts, wishes
+from dodona.server.reading import json_reply, permitted
+
+if TYPE_CHECKING:
+    from dodona.server.link import Reply
+    from dodona.server.calls import ActCall
+
+_LIMITS = ("question", "analyst_day", "dataset_day", "approvals")
+
+
+def requests(call: ActCall) -> Reply:
+    """Return the requests for approval, oldest first; an analyst sees their own."""
+    expect(call)
+    own = call.caller.name if call.caller.role == ANALYST else None
+    listed = permitted(call).dataset.ledger.approval_requests()
+    found = [one for one in listed if one.dataset == call.dataset and own in {None, one.analyst}]
+    return json_reply({"requests": [one.to_json() for one in found]})
+
+
+def request(call: ActCall) -> Reply:
+    """Ask the owner to approve a question above a limit; the key is the one that it will be asked with."""
+    found = expect(call, "question", "questions", "within", "confidence", "epsilon")
+    if ("question" in found) == ("questions" in found):
+        raise BadCall("Write either a question, or questions.")
+    asked = text(found["question"]) if "question" in found else texts(found["questions"], argument="questions")
+    accuracy = wishes(call, "within", "confidence", "epsilon")
+    return json_reply(curator_of(call).request_approval(asked, key=call.key, **accuracy).to_json(), status=201)
+
+
+def decide(call: ActCall) -> Reply:
+    """Grant or decline a request, once; the owner's name is recorded."""
+    found = expect(call, "request", "grant")
+    if type(found.get("grant")) is not bool:
+        raise InvalidArgument("grant", found.get("grant"), "write true or false")
+    ledger = call.opened.dataset.ledger
+    decided = ledger.decide(text(found.get("request"), argument="request"), granted=found["grant"], by=call.caller.name)
+    return json_reply(decided.to_json())
+
+
+def limits(call: ActCall) -> Reply:
+    """Set other limits on spending; what is left out has no limit from now on."""
+    found = expect(call, *_LIMITS)
+    approvals = found.get("approvals", False)
+    if type(approvals) is not bool:
+        raise InvalidArgument("approvals", approvals, "write true or false")
+    shares = {name: found.get(name) for name in _LIMITS[:-1]}
+    ledger = call.opened.dataset.ledger
+    ledger.set_limits(make_limits(**shares, approvals=approvals))
+    return json_reply(ledger.limits.to_json())
