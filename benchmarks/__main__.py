@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from benchmarks import accounting, check, engines, ledger, noise, quotes, sources, sql, weights
+from benchmarks import accounting, check, engines, ledger, noise, quotes, server, sources, sql, weights
 from benchmarks.report import Row, show
 from benchmarks.streams import command
 
@@ -46,12 +46,16 @@ def main() -> None:
     if sys.argv[1:2] == ["check"]:
         check.main(sys.argv[2:], _say)
         return
+    if sys.argv[1:2] == ["server"]:
+        server.main(sys.argv[2:], _say)
+        return
     if sys.argv[1:2] == ["sources"]:
         sources.main(sys.argv[2:], _say)
         return
     names = "\n".join(f"  {name}  {benchmark.about}" for name, benchmark in BENCHMARKS.items())
     names += f"\n  check  {check.ABOUT}; see python -m benchmarks check --help"
     names += f"\n  engines  {engines.ABOUT}; see python -m benchmarks engines --help"
+    names += f"\n  server  {server.ABOUT}; see python -m benchmarks server --help"
     names += f"\n  sources  {sources.ABOUT}; see python -m benchmarks sources --help"
     names += "\n  streams  what a stream of questions costs; see python -m benchmarks streams --help"
     parser = argparse.ArgumentParser(

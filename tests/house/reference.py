@@ -1,4 +1,4 @@
-"""The pages of reference that are written by the code itself: commands with their options, and errors.
+"""The pages of reference that are written by the code itself: commands with their options, errors, HTTP addresses.
 
 To write them anew, after a command or an error was added:
 
@@ -8,9 +8,10 @@ To write them anew, after a command or an error was added:
 from __future__ import annotations
 
 import importlib
+import json
 import pkgutil
 from collections.abc import Iterator
-from typing import cast
+from typing import Any, cast
 
 import typer
 from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
@@ -23,6 +24,7 @@ from tests.house.tree import ROOT
 Command = TyperCommand | TyperGroup
 COMMANDS = ROOT / "docs" / "commands.md"
 ERRORS = ROOT / "docs" / "errors.md"
+HTTP_API = ROOT / "docs" / "http-api.md"
 _COMMANDS = """\
 # Commands
 
@@ -36,6 +38,22 @@ _ERRORS = """\
 An error says what is wrong, what to write instead, and whether anything was charged. Its text is a function of public
 facts alone. On the command line it stands as `code: message`, and the exit code is that of its family. The HTTP status
 and the SQLSTATE are for servers. This page is held to the code by a test.
+"""
+
+
+_HTTP_API = """\
+# HTTP API
+
+Every address of a server, below `/api/v1`. A running server describes them too, at `/api/v1/openapi.json`. Send a token
+as `Authorization: Bearer TOKEN`. An address marked *key* spends: it needs the header `Idempotency-Key`, 1 to 200
+printable characters, and a repetition under the same key is charged once. Addresses marked *owners* exist on the
+owners' port alone.
+
+An error is `application/problem+json` with `type` (`/errors/` and a code of the [list of errors](errors.md)), `title`,
+`status`, `detail` and `charged`: true if a charge stands, false if not, and null if the reply of the core was lost;
+then ask again with the same key. A body is JSON of at most 1 MiB and 32 levels, and a question has at most 65,536
+characters. Answers come as JSON, `text/csv` or `application/vnd.apache.arrow.stream`, as the header `Accept` asks. This
+page is held to the code by a test.
 """
 
 
@@ -55,6 +73,55 @@ def errors() -> str:
         if not module.name.endswith("__main__"):
             importlib.import_module(module.name)
     return "\n".join([_ERRORS, *(_family(family) for family in DodonaError.__subclasses__() if _ours(family))])
+
+
+def http_api() -> str:
+    """The page of HTTP addresses."""
+    from dodona.server.app import make_application
+    from dodona.server.describing import describe
+
+    document, analysts = (describe(make_application(door)) for door in ("owners", "analysts"))
+    schemas = document["components"]["schemas"]
+    groups: dict[str, list[str]] = {}
+    for path, operations in document["paths"].items():
+        for method, operation in operations.items():
+            owners = method not in analysts["paths"].get(path, {})
+            tag = "logging in" if operation["tags"] == ["open"] else operation["tags"][0]
+            shown = f"{method.upper()} {path.removeprefix('/api/v1')}"
+            groups.setdefault(tag, []).append(_address(shown, operation, schemas, owners=owners))
+    listed = sorted(groups.items(), key=lambda group: _GROUPS.index(group[0]))
+    return "\n".join([_HTTP_API, *(f"## {tag.capitalize()}\n\n" + "\n".join(found) for tag, found in listed)])
+
+
+_GROUPS = ("datasets", "asking", "watches", "releases", "approvals", "me", "logging in", "owner", "accounts")
+
+
+def _address(shown: str, operation: dict[str, Any], schemas: dict[str, Any], *, owners: bool) -> str:
+    parameters = operation.get("parameters", [])
+    marks = ["*owners*"] if owners else []
+    marks += ["*key*"] if any(one["name"] == "Idempotency-Key" for one in parameters) else []
+    lines = [
+        f"### `{shown}`\n",
+        f"{' '.join(operation['description'].split())}{' ' if marks else ''}{', '.join(marks)}\n",
+    ]
+    rows = [(one["name"], one.get("description", "")) for one in parameters if one["in"] == "query"]
+    if "requestBody" in operation:
+        name = operation["requestBody"]["content"]["application/json"]["schema"]["$ref"].rpartition("/")[2]
+        schema = schemas[name]
+        needed = set(schema.get("required", ()))
+        rows += [
+            (field, f"{facts.get('description', '')}{' Has to be given.' if field in needed else ''}".strip())
+            for field, facts in schema["properties"].items()
+        ]
+        lines.append(f"```json\n{json.dumps(schema['examples'][0], ensure_ascii=False)}\n```\n")
+    if rows:
+        lines += ["| | |\n|---|---|", *(f"| `{left}` | {_cell(right)} |" for left, right in rows), ""]
+    kinds = [
+        f"{status}: {', '.join(f'`{kind}`' for kind in reply['content']) if 'content' in reply else 'no body'}"
+        for status, reply in operation["responses"].items()
+        if int(status) < 400
+    ]
+    return "\n".join([*lines, f"Replies {'; '.join(kinds)}.\n"])
 
 
 def _below(name: str, command: Command) -> Iterator[tuple[str, Command]]:
@@ -124,3 +191,4 @@ def _first(kind: type[DodonaError]) -> str:
 if __name__ == "__main__":
     COMMANDS.write_text(commands(), encoding="utf-8")
     ERRORS.write_text(errors(), encoding="utf-8")
+    HTTP_API.write_text(http_api(), encoding="utf-8")

@@ -22,11 +22,16 @@ def test_every_error_is_on_the_page_and_nothing_else() -> None:
     assert reference.ERRORS.read_text(encoding="utf-8") == reference.errors(), HOW
 
 
+def test_every_http_address_is_on_the_page_with_all_its_fields_and_nothing_else() -> None:
+    assert reference.HTTP_API.read_text(encoding="utf-8") == reference.http_api(), HOW
+    assert "|  |" not in reference.http_api()  # every field has a description
+
+
 def test_the_page_of_commands_has_a_section_for_each_and_a_line_for_each_option() -> None:
     """Read from the page itself, so that a fault in its writer is noticed."""
     page = reference.COMMANDS.read_text(encoding="utf-8")
     found = {part.partition("`\n")[0]: part for part in page.split("\n## `")[1:]}
-    assert {f"dodona {name}" for name in COMMANDS} - {"dodona ledger"} <= set(found)
+    assert {f"dodona {name}" for name in COMMANDS} - {"dodona account", "dodona ledger"} <= set(found)
     for name, command in reference.listed():
         shown = re.findall(r"^\| `(-[^`]+)` \|", found[name], re.MULTILINE)
         expected = [

@@ -30,6 +30,7 @@ def make_dataset(  # noqa: PLR0913  the parts of a dataset file
     analysts: Mapping[str, str] | None = None,
     seed: int = 1,
     extra: str = "",
+    ledger: bool = True,
 ) -> Path:
     """Write a dataset file, its rows and its ledger; return the path of the file."""
     folder.mkdir(parents=True, exist_ok=True)
@@ -80,7 +81,8 @@ upper = 60
 kind = "boolean"
 """
     )
-    dodona.create_ledger(path)
+    if ledger:
+        dodona.create_ledger(path)
     return path
 
 

@@ -213,6 +213,7 @@ OWNERS_ACTS = [
     ("POST", "/datasets/stays/confirmation", None),
     ("POST", "/datasets/stays/checks", None),
     ("PUT", "/datasets/stays/limits", {"question": "1%"}),
+    ("POST", "/datasets/stays/requests/1/decision", {"grant": True}),
     ("GET", "/accounts", None),
     ("POST", "/accounts", {"name": "mallory"}),
     ("DELETE", "/accounts/ada", None),

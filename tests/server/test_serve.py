@@ -6,6 +6,7 @@ import re
 import signal
 import socket
 import ssl
+import stat
 import subprocess
 import sys
 import tempfile
@@ -148,7 +149,6 @@ def test_tls_by_files_serves_https_alone_and_says_so_to_browsers(folder):
         ({"tls_cert": Path("missing"), "tls_key": Path("missing")}, "--tls-cert"),
         ({"folder": Path("missing")}, "FOLDER"),
         ({"users": Users(core="root")}, "--front-user"),
-        ({"users": Users(core="root", front="root", owners="daemon")}, "--owners-user|Only root"),
         ({"state": Path("/" + "x" * 110)}, "--state"),
     ],
 )
@@ -214,7 +214,9 @@ def test_each_part_runs_alone_for_a_service_manager(folder):
         "18734",
     ]
     started = [
-        subprocess.Popen([*command, "--only", part], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        subprocess.Popen(
+            [*command, "--only", part, "--share-group"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
         for part in ("core", "front")
     ]
     try:
@@ -226,8 +228,12 @@ def test_each_part_runs_alone_for_a_service_manager(folder):
             except httpx.HTTPError:
                 time.sleep(0.1)
         assert httpx.get("http://127.0.0.1:18734/ready").json() == {"ready": True}
-        assert places.analysts_socket.is_socket()
-        assert places.owners_socket.is_socket()
+        for path in (places.analysts_socket, places.owners_socket):
+            assert path.is_socket()
+            assert stat.S_IMODE(path.stat().st_mode) == 0o660  # as --share-group says
+            assert stat.S_IMODE(path.parent.stat().st_mode) == 0o710
+        assert stat.S_IMODE(places.core.stat().st_mode) == 0o700
+        assert stat.S_IMODE(places.accounts.stat().st_mode) == 0o660
     finally:
         for process in started:
             process.terminate()

@@ -18,6 +18,7 @@ COMMANDS = {
     "confirm": "dodona.cli.owner:confirm",
     "keep": "dodona.cli.owner:keep",
     "serve": "dodona.cli.serve:serve",
+    "account": "dodona.cli.accounts:app",
     "backup": "dodona.cli.owner:backup",
     "restore": "dodona.cli.owner:restore",
     # for analysts
@@ -70,7 +71,13 @@ def load_command(name: str) -> TyperCommand | TyperGroup:
     return command
 
 
-app = typer.Typer(help="A private oracle for data.", no_args_is_help=True, add_completion=False, cls=LazyGroup)
+app = typer.Typer(
+    help="A private oracle for data.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_show_locals=False,  # they may hold secrets
+    cls=LazyGroup,
+)
 
 
 def _version(wanted: bool) -> None:  # noqa: FBT001  typer passes a flag's value by position

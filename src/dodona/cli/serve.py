@@ -58,6 +58,9 @@ def serve(  # noqa: PLR0913  each is an option
     ),
     login: Annotated[Path | None, typer.Option(help="The file about the OpenID Connect provider.")] = None,
     only: Annotated[Part | None, typer.Option(help="Run one part alone, as a service manager does.")] = None,
+    share_group: Annotated[
+        bool, typer.Option("--share-group", help="With --only core: fronts of the core's group may connect.")
+    ] = False,
     core_user: UserOption = None,
     front_user: UserOption = None,
     owners_user: UserOption = None,
@@ -103,6 +106,7 @@ def serve(  # noqa: PLR0913  each is an option
             proxy_address=proxy_address,
             login=login,
             users=Users(core_user, front_user, owners_user),
+            share_group=share_group,
             log_texts=log_texts,
             client_seconds=client_seconds,
             drain_seconds=drain_seconds,

@@ -203,10 +203,19 @@ def _upgrade_tables(steps: Steps, run: Execute, there: bool) -> bool:  # noqa: F
 
 
 def _create_file(path: Path) -> None:
-    """Create an empty file for its owner alone; one that is there is left as it is."""
+    """Create an empty file for its owner alone; one that is there is left as it is.
+
+    In a folder that was given to a group, for the fronts of a server as two users, the group may use the file too.
+    """
     flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
     with _sqlite_errors(), suppress(FileExistsError):
-        os.close(os.open(path, flags, 0o600))
+        folder = path.parent.stat().st_mode
+        shared = folder & stat.S_ISGID and folder & stat.S_IWGRP
+        file = os.open(path, flags, 0o600)
+        try:
+            os.fchmod(file, 0o660 if shared else 0o600)  # whatever the mask of the process is
+        finally:
+            os.close(file)
 
 
 class SqliteAccounts:

@@ -349,7 +349,7 @@ WHERE id = ? AND ended IS NULL AND stopped IS NULL""",
         """Give an account a role for a dataset, or for all ("*"), in place of the one it has."""
         if role not in ROLES:
             raise InvalidArgument("role", role, f"write {', '.join(ROLES)}")
-        _validate_text("dataset", dataset)
+        validate_dataset(dataset)
 
         def work(run: Execute) -> None:
             account = _in_use(run, name)
@@ -405,7 +405,7 @@ WHERE id = ? AND ended IS NULL AND stopped IS NULL""",
     ) -> IssuedToken:
         """Create a token; its text is in the result alone. Without a lifetime it holds until it is revoked."""
         _validate_text("token name", name)
-        scope = None if datasets is None else sorted({_validate_text("dataset", dataset) for dataset in datasets})
+        scope = None if datasets is None else sorted({validate_dataset(dataset) for dataset in datasets})
         if max_price is not None and to_share(max_price, argument="max_price") == 0:
             raise InvalidArgument("max_price", max_price, "write a share above 0, such as 1%")
         if lifetime is not None and not timedelta(seconds=1) <= lifetime <= _LONGEST_LIFETIME:
@@ -535,9 +535,14 @@ def _fold(name: str) -> str:
     return name.lower() if name.isascii() else ""
 
 
-def _validate_text(argument: str, text: str) -> str:
-    if not 0 < len(text) <= _LONGEST_TEXT or not text.isprintable():
-        raise InvalidArgument(argument, text, f"write 1 to {_LONGEST_TEXT} printable characters")
+def validate_dataset(name: str) -> str:
+    """Return a text that can be the name of a dataset."""
+    return _validate_text("dataset", name, longest=2 * _LONGEST_TEXT)
+
+
+def _validate_text(argument: str, text: str, *, longest: int = _LONGEST_TEXT) -> str:
+    if not 0 < len(text) <= longest or not text.isprintable():
+        raise InvalidArgument(argument, text, f"write 1 to {longest} printable characters")
     return text
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from http import HTTPStatus
 from typing import Annotated
+from urllib.parse import quote as quote_text
 
 from fastapi import APIRouter, Query, Request, Response
 
 from dodona.server import models
-from dodona.server.describing import Dataset, Identifier, Key, PathKey, ViewQuery, replies
+from dodona.server.describing import Dataset, Key, PathKey, ViewQuery, replies
 from dodona.server.identity import EVERY_DATASET, Identity
 from dodona.server.relay import ARROW, CSV, EVENTS, JSON, PARQUET, TABLES, Relay
 
@@ -139,7 +141,9 @@ async def choose(request: Request, dataset: Dataset, body: models.ChooseBody, ke
 # --- Watches, weights, synthetic releases. ---
 
 
-@router.post("/datasets/{dataset}/watches", tags=["watches"], responses=replies({"left": 2}))
+@router.post(
+    "/datasets/{dataset}/watches", tags=["watches"], status_code=201, responses=replies({"left": 2}, status=201)
+)
 async def watch_open(request: Request, dataset: Dataset, body: models.WatchBody, key: Key) -> Response:
     """Open a watch, charged in full here; the key is its name."""
     return await _relay(request).call(request, "watch_open", dataset, body.arguments() | {"key": key})
@@ -167,11 +171,14 @@ async def weights(request: Request, dataset: Dataset, body: models.WeightsBody, 
     "/datasets/{dataset}/releases",
     tags=["releases"],
     status_code=202,
-    responses=replies({"state": "running"}, status=202),
+    responses=replies({"state": "running"}, status=202) | replies({"state": "done"}),
 )
 async def synthesize(request: Request, dataset: Dataset, body: models.SynthesizeBody, key: Key) -> Response:
     """Start a synthetic release. It goes on after the reply; `Location` says where to look."""
-    return await _relay(request).call(request, "synthesize", dataset, body.arguments() | {"key": key})
+    reply = await _relay(request).call(request, "synthesize", dataset, body.arguments() | {"key": key})
+    if reply.status_code in {HTTPStatus.OK, HTTPStatus.ACCEPTED}:
+        reply.headers["location"] = f"{request.url.path}/{quote_text(key, safe='')}"
+    return reply
 
 
 @router.get(
@@ -203,15 +210,12 @@ async def requests(request: Request, dataset: Dataset) -> Response:
     return await _relay(request).call(request, "requests", dataset, {})
 
 
-@router.post("/datasets/{dataset}/requests", tags=["approvals"], responses=replies({"id": "1", "state": "waiting"}))
-async def request_approval(request: Request, dataset: Dataset, body: models.RequestBody, key: Key) -> Response:
-    """Ask an owner to allow a question that is over a cap. Nothing is spent before it is granted."""
-    return await _relay(request).call(request, "request", dataset, body.arguments() | {"key": key})
-
-
 @router.post(
-    "/datasets/{dataset}/requests/{identifier}/decision", tags=["approvals"], responses=replies({"state": "granted"})
+    "/datasets/{dataset}/requests",
+    tags=["approvals"],
+    status_code=201,
+    responses=replies({"request": "stays-1", "state": "waiting"}, status=201),
 )
-async def decide(request: Request, dataset: Dataset, identifier: Identifier, body: models.DecisionBody) -> Response:
-    """Grant or decline a request, once. For owners."""
-    return await _relay(request).call(request, "decide", dataset, body.arguments() | {"id": identifier})
+async def request_approval(request: Request, dataset: Dataset, body: models.RequestBody, key: Key) -> Response:
+    """Ask an owner to allow a question that is over a cap; the key is the one that it will be asked with."""
+    return await _relay(request).call(request, "request", dataset, body.arguments() | {"key": key})

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
-from typing import Any, Literal
+from typing import Any
 
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
@@ -22,8 +22,8 @@ from dodona.server.metrics import Metrics
 from dodona.server.oidc import Provider, ProviderSettings
 from dodona.server.relay import Relay, note_of
 from dodona.server.sessions import Logins, Sessions
+from dodona.server.settings import DoorName
 
-DoorName = Literal["analysts", "owners"]
 _ABOUT = {
     "analysts": "Ask questions of datasets that only the server holds. Answers are noisy, with honest error bars, and "
     "every call that spends takes an idempotency key: repeated, it is charged once.",

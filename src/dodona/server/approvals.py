@@ -11,8 +11,8 @@ from dodona.server.asking import curator_of, expect, text, texts, wishes
 from dodona.server.reading import json_reply, permitted
 
 if TYPE_CHECKING:
-    from dodona.server.link import Reply
     from dodona.server.calls import ActCall
+    from dodona.server.link import Reply
 
 _LIMITS = ("question", "analyst_day", "dataset_day", "approvals")
 

@@ -37,7 +37,7 @@ from dodona.server.acts import (
     WorkerLost,
 )
 from dodona.server.channel import Kind
-from dodona.server.link import JSON, LONGEST_KEY, KeyMissing, Reply, make_reply_frame, problem_reply
+from dodona.server.link import JSON, LONGEST_KEY, BadFrame, KeyMissing, Reply, make_reply_frame, problem_reply
 from dodona.server.pools import Front, Job, Station, WorkerProcess
 from dodona.server.timing import QUANTUM, TimeGrids
 from dodona.server.worker import WorkerSettings
@@ -116,10 +116,10 @@ class Core:
 
     def arrive(self, front: Front, header: bytes) -> None:
         """Take a call of a front: refuse it, or let it wait for a worker."""
-        front_id: object = None
+        call = _decode(header)
+        front_id = call["id"]
         try:
-            call = _parse(header)
-            front_id = call["id"]
+            _validate(call)
             if call["act"] == "status":
                 front.write(make_reply_frame(front_id, self._status()))
                 return
@@ -486,23 +486,31 @@ async def _run(core: Core, analysts: Path, owners: Path, ready: Callable[[], Non
     await core.serve(analysts, owners, ready, stop)
 
 
-def _parse(header: bytes) -> dict[str, object]:
-    """Return a call's header if it has all parts; the core accepts no nameless caller."""
+def _decode(header: bytes) -> dict[str, object]:
+    """Return a call's header; raise BadFrame where there is nothing that a reply could be sent to."""
     try:
         call = json.loads(header)
     except (ValueError, RecursionError):
-        raise BadCall("The call is no JSON.") from None
-    if not isinstance(call, dict) or not {"id", "act", "dataset", "caller", "arguments", "accept"} <= call.keys():
+        raise BadFrame("is no JSON") from None
+    if not isinstance(call, dict) or not isinstance(call.get("id"), int | str):
+        raise BadFrame("has no id")
+    return call
+
+
+def _validate(call: Mapping[str, object]) -> None:
+    """Refuse a call that lacks a part; the core accepts no nameless caller."""
+    if not {"act", "dataset", "caller", "arguments", "accept"} <= call.keys():
         raise BadCall("A call has an id, an act, a dataset, a caller, arguments and what it accepts.")
     caller = call["caller"]
     if not isinstance(caller, dict) or not {"name", "role"} <= caller.keys() <= {"name", "role", "max_price"}:
         raise BadCall("A caller has a name and a role.")
-    name = caller["name"]
+    name, most = caller["name"], caller.get("max_price")
     if not isinstance(name, str) or not name or not isinstance(caller["role"], str):
         raise BadCall("The core accepts no nameless caller.")
+    if not isinstance(most, str | None):
+        raise BadCall("What a token may spend is a share of the budget, in a text.")
     if not isinstance(call["arguments"], dict) or not isinstance(call["dataset"], str | None):
         raise BadCall("Arguments are an object, and a dataset is named by a text.")
-    return call
 
 
 def _is_key(key: object) -> bool:

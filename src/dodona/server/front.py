@@ -14,47 +14,23 @@ import socket
 import sys
 from collections.abc import Generator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import uvicorn
 
-from dodona.errors import DodonaError, InvalidArgument
+from dodona.errors import DodonaError
 from dodona.server import logs
-from dodona.server.app import DoorName, make_door
+from dodona.server.app import make_door
 from dodona.server.connections import limited
-from dodona.server.guard import CLIENT_SECONDS, Limits
+from dodona.server.guard import Limits
 from dodona.server.link import CoreLink
 from dodona.server.metrics import Metrics
 from dodona.server.operations import Operations
 from dodona.server.places import open_accounts, read_provider
+from dodona.server.settings import BACKLOG, FrontSettings
 
 KEEP_ALIVE_SECONDS = 30
-BACKLOG = 1024
-
-
-@dataclass(frozen=True, slots=True)
-class FrontSettings:
-    """What the process of a door has to know. `fd` and `operations_fd` are sockets that listen already."""
-
-    door: DoorName
-    core: str
-    accounts: str
-    fd: int
-    operations_fd: int | None = None
-    tls_cert: str | None = None
-    tls_key: str | None = None
-    proxy_address: str | None = None
-    log_texts: bool = False
-    client_seconds: float = CLIENT_SECONDS
-    drain_seconds: float = 30.0
-    login: str | None = None
-    """The file that says which OpenID Connect provider people log in with."""
-
-    def to_json(self) -> str:
-        """Return the settings as the process reads them."""
-        return json.dumps(asdict(self))
 
 
 class _Server(uvicorn.Server):
@@ -64,22 +40,6 @@ class _Server(uvicorn.Server):
     def capture_signals(self) -> Generator[None]:
         """Capture none."""
         yield
-
-
-def listen(host: str, port: int, *, argument: str) -> socket.socket:
-    """Return a socket that listens, and that a child process may inherit."""
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    found = socket.socket(family, socket.SOCK_STREAM)
-    try:
-        found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        found.bind((host, port))
-        found.listen(BACKLOG)
-    except OSError as fault:
-        found.close()
-        reason = f"the system says: {fault.strerror}. Choose another host or port"
-        raise InvalidArgument(argument, f"{host}:{port}", reason) from None
-    found.set_inheritable(True)
-    return found
 
 
 async def serve(settings: FrontSettings) -> None:

@@ -17,6 +17,7 @@ from typing import Any, Protocol
 from dodona.errors import DodonaError, InvalidRequest
 from dodona.server import logs, problems
 from dodona.server.metrics import Metrics
+from dodona.server.settings import CLIENT_SECONDS
 
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
@@ -24,7 +25,6 @@ Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
-CLIENT_SECONDS = 20.0
 _LARGE_REPLY = 64 * 1024
 _OPENING = re.compile(rb"[\[{]")
 # A text ends at a quotation mark or at the end of the body, so that the pattern never has to start again.

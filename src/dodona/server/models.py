@@ -11,8 +11,9 @@ MOST_QUESTIONS = 10_000
 
 Question = Annotated[str, StringConstraints(min_length=1, max_length=LONGEST_QUESTION)]
 Questions = Annotated[list[Question], Field(min_length=1, max_length=MOST_QUESTIONS)]
+Whole = Annotated[int, Field(ge=-(2**53), le=2**53)]
 Amount = (
-    Annotated[int, Field(ge=-(2**53), le=2**53)]
+    Whole
     | Annotated[float, Field(allow_inf_nan=False)]
     | Annotated[str, StringConstraints(min_length=1, max_length=100)]
 )
@@ -23,8 +24,9 @@ Tolerances = (
     | Annotated[list[Amount], Field(min_length=1, max_length=100)]
 )
 """One for all columns, or one for each: by name, or in their order."""
-Confidence = Annotated[float, Field(gt=0, lt=1)]
 Name = Annotated[str, StringConstraints(min_length=1, max_length=200)]
+Columns = Annotated[list[Name], Field(min_length=1, max_length=100)]
+Confidence = Annotated[float, Field(gt=0, lt=1)]
 View = Literal["single", "simultaneous", "population", "any_choice"]
 Role = Literal["analyst", "owner", "auditor"]
 
@@ -65,16 +67,16 @@ class RehearseBody(_Priced):
     """A question to be tried on made-up rows."""
 
     model_config = _example(question=_COUNT, within="1%")
-    question: Question
-    view: View = "single"
+    question: Question = Field(description="SQL over the dataset's table.")
+    view: View = Field("single", description="Which intervals the reply shows.")
 
 
 class QuoteBody(_Priced):
     """A question, or several together, to be priced."""
 
     model_config = _example(question=_COUNT, within="1%")
-    question: Question | None = None
-    questions: Questions | None = None
+    question: Question | None = Field(None, description="SQL over the dataset's table.")
+    questions: Questions | None = Field(None, description="Several of them, instead of one.")
 
 
 class BatchBody(_Priced):
@@ -84,18 +86,18 @@ class BatchBody(_Priced):
         questions=["SELECT count(*) FROM stays", "SELECT diagnosis, count(*) FROM stays GROUP BY diagnosis"],
         within="1%",
     )
-    questions: Questions
-    view: View = "single"
+    questions: Questions = Field(description="SQL over the dataset's table.")
+    view: View = Field("single", description="Which intervals the reply shows.")
 
 
 class PrepareBody(_Body):
     """Questions that are coming, to be made free by one measurement."""
 
     model_config = _example(questions=["SELECT sex, diagnosis, count(*) FROM stays GROUP BY sex, diagnosis"], within=50)
-    questions: Questions
-    within: Tolerances | None = None
-    confidence: Confidence | None = None
-    max_price: Amount | None = None
+    questions: Questions = Field(description="SQL over the dataset's table.")
+    within: Tolerances | None = Field(None, description='How far off it may be: 50, "1%", or one for each column.')
+    confidence: Confidence | None = Field(None, description="How sure an interval is.")
+    max_price: Amount | None = Field(None, description='What it may take of the budget, such as "2%".')
 
 
 class ChooseBody(_Body):
@@ -104,135 +106,139 @@ class ChooseBody(_Body):
     model_config = _example(
         question="SELECT diagnosis, count(*) FROM stays GROUP BY diagnosis", epsilon="0.05", count=3
     )
-    question: Question
-    epsilon: Amount
-    count: Annotated[int, Field(ge=1, le=10_000)] = 1
-    max_price: Amount | None = None
+    question: Question = Field(description="SQL over the dataset's table.")
+    epsilon: Amount = Field(description="What it costs alone.")
+    count: Annotated[int, Field(ge=1, le=10_000)] = Field(1, description="How many to name.")
+    max_price: Amount | None = Field(None, description='What it may take of the budget, such as "2%".')
 
 
 class WatchBody(_Body):
     """A threshold that counts are compared with; charged in full when it is opened."""
 
     model_config = _example(threshold=9000, epsilon="0.1", alerts=2, questions=100)
-    threshold: Annotated[int, Field(ge=-(2**53), le=2**53)]
-    epsilon: Amount
-    alerts: Annotated[int, Field(ge=1, le=10_000)] = 1
-    questions: Annotated[int, Field(ge=1, le=10**9)] = 1000
-    max_price: Amount | None = None
+    threshold: Whole = Field(description="The count that an alert is about.")
+    epsilon: Amount = Field(description="What it costs alone.")
+    alerts: Annotated[int, Field(ge=1, le=10_000)] = Field(1, description="How many alerts are paid for.")
+    questions: Annotated[int, Field(ge=1, le=10**9)] = Field(1000, description="How many counts will be compared.")
+    max_price: Amount | None = Field(None, description='What it may take of the budget, such as "2%".')
 
 
 class WatchQuestionBody(_Body):
     """A count to be compared with the watch's threshold."""
 
     model_config = _example(question="SELECT count(*) FROM stays WHERE admitted >= '2025-01-01'")
-    question: Question
-    threshold: Annotated[int, Field(ge=-(2**53), le=2**53)] | None = Field(
-        None, description="What this count is compared with, instead of the watch's threshold."
-    )
+    question: Question = Field(description="SQL over the dataset's table.")
+    threshold: Whole | None = Field(None, description="Another threshold for this question.")
 
 
 class WeightsBody(_Body):
     """Counts that one charge answers by multiplicative weights."""
 
     model_config = _example(questions=["SELECT count(*) FROM stays WHERE sex = 'female'"], epsilon="0.2")
-    questions: Questions
-    epsilon: Amount
-    columns: Annotated[list[Name], Field(min_length=1, max_length=100)] | None = None
-    confidence: Confidence | None = None
-    max_price: Amount | None = None
+    questions: Questions = Field(description="SQL over the dataset's table.")
+    epsilon: Amount = Field(description="What it costs alone.")
+    columns: Columns | None = Field(None, description="Over these columns; over all that occur if left out.")
+    confidence: Confidence | None = Field(None, description="How sure an interval is.")
+    max_price: Amount | None = Field(None, description='What it may take of the budget, such as "2%".')
 
 
 class SynthesizeBody(_Body):
     """A synthetic table to be released: a job that goes on after the reply."""
 
-    model_config = _example(ways=2, columns=["sex", "age"], share="10%")
-    columns: Annotated[list[Name], Field(min_length=1, max_length=100)] | None = None
-    ways: Annotated[int, Field(ge=1, le=100)] | None = Field(
-        None, description="All combinations of so many columns are to be answered well."
+    model_config = _example(ways=2, columns=["sex", "age", "diagnosis"], share="10%", count=20_000, max_price="10%")
+    ways: Annotated[int, Field(ge=1, le=20)] | None = Field(None, description="All tables of so many columns.")
+    columns: Columns | None = Field(None, description="Of these columns; of all if left out.")
+    marginals: Annotated[list[Columns], Field(min_length=1, max_length=1000)] | None = Field(
+        None, description="These tables, instead of `ways`."
     )
-    marginals: (
-        Annotated[
-            list[Annotated[list[Name], Field(min_length=1, max_length=100)]], Field(min_length=1, max_length=1000)
-        ]
-        | None
-    ) = Field(None, description="The combinations of columns that are to be answered well, instead of `ways`.")
-    epsilon: Amount | None = None
-    share: Amount | None = Field(None, description="What it takes of the budget, instead of `epsilon`.")
-    method: Literal["annealed", "mwem", "guaranteed", "blr"] | None = None
-    count: Annotated[int, Field(ge=1, le=10_000_000)] | None = Field(None, description="How many rows to make up.")
+    epsilon: Amount | None = Field(None, description="What it may cost alone.")
+    share: Amount | None = Field(None, description="What it may take of the budget, instead of `epsilon`.")
+    method: Literal["annealed", "mwem", "guaranteed", "blr"] | None = Field(None, description="How it is made.")
     rows: Literal["rounded", "sampled", "weighted"] | None = Field(None, description="How rows are made up.")
-    max_price: Amount | None = None
+    count: Annotated[int, Field(ge=1, le=10_000_000)] | None = Field(None, description="How many rows.")
+    max_price: Amount | None = Field(None, description='What it may take of the budget, such as "2%".')
 
 
-class RequestBody(_Priced):
-    """A question over a cap, for an owner to grant or to decline."""
+class RequestBody(_Body):
+    """A question over a cap, or several together, for an owner to grant or to decline."""
 
-    model_config = _example(question=_COUNT, within="0.1%", max_price="20%")
-    question: Question
-    reason: Annotated[str, StringConstraints(max_length=1000)] | None = None
+    model_config = _example(question=_COUNT, within="0.1%")
+    question: Question | None = Field(None, description="SQL over the dataset's table.")
+    questions: Questions | None = Field(None, description="Several of them, instead of one.")
+    within: Tolerances | None = Field(None, description='How far off it may be: 50, "1%", or one for each column.')
+    confidence: Confidence | None = Field(None, description="How sure an interval is.")
+    epsilon: Amount | None = Field(None, description="What it may cost alone, instead of `within`.")
 
 
 class DecisionBody(_Body):
     """An owner's decision on a request."""
 
     model_config = _example(grant=True)
-    grant: bool
+    grant: bool = Field(description="Whether it is allowed.")
 
 
 class BudgetBody(_Body):
-    """A new, larger budget."""
+    """A new, larger budget; what is left out stays as it is."""
 
     model_config = _example(epsilon="2", delta="1e-6")
-    epsilon: Amount
-    delta: Amount | None = None
+    epsilon: Amount | None = Field(None, description="The new total.")
+    delta: Amount | None = Field(None, description="The new total.")
 
 
 class AdmitBody(_Body):
     """An analyst's share of the budget."""
 
     model_config = _example(share="1/2")
-    share: Amount | None = None
+    share: Amount | None = Field(None, description="Of the whole budget; all of it if left out.")
 
 
 class LimitsBody(_Body):
-    """Caps on spending, as shares of the budget. A cap that is left out stays as it is."""
+    """Caps on spending, as shares of the budget."""
 
     model_config = _example(question="5%", analyst_day="10%", dataset_day="25%", approvals=True)
-    question: Amount | None = None
-    analyst_day: Amount | None = None
-    dataset_day: Amount | None = None
-    approvals: bool | None = None
+    question: Amount | None = Field(None, description="Of one question.")
+    analyst_day: Amount | None = Field(None, description="Of all questions of an analyst on a day.")
+    dataset_day: Amount | None = Field(None, description="Of all questions of everyone on a day.")
+    approvals: bool = Field(default=False, description="Whether an owner may be asked to allow more.")
 
 
 class AccountBody(_Body):
     """A new account."""
 
     model_config = _example(name="ada", grants={"hospital-stays": "analyst"})
-    name: Name
-    grants: Annotated[dict[Name, Role], Field(max_length=1000)] = Field(default_factory=dict)
-    password: Annotated[str, StringConstraints(min_length=12, max_length=200)] | None = None
+    name: Name = Field(description="The name, which is also the analyst's in the ledger.")
+    grants: Annotated[dict[Name, Role], Field(max_length=1000)] = Field(
+        default_factory=dict, description="Role by dataset; * for all."
+    )
+    password: Annotated[str, StringConstraints(min_length=12, max_length=200)] | None = Field(
+        None, description="For the page alone."
+    )
 
 
 class GrantBody(_Body):
     """A role for a dataset."""
 
     model_config = _example(role="analyst")
-    role: Role
+    role: Role = Field(description="What the account may do with the dataset.")
 
 
 class TokenBody(_Body):
     """A new token. It is shown once, in the reply."""
 
     model_config = _example(name="notebook", days=90, datasets=["hospital-stays"], max_price="1%")
-    name: Name
-    days: Annotated[int, Field(ge=1, le=3650)] | None = None
-    datasets: Annotated[list[Name], Field(min_length=1, max_length=1000)] | None = None
-    max_price: Annotated[str, StringConstraints(min_length=1, max_length=100)] | None = None
+    name: Name = Field(description="What it is for.")
+    days: Annotated[int, Field(ge=1, le=3650)] | None = Field(None, description="How long it holds; 90 if left out.")
+    datasets: Annotated[list[Name], Field(min_length=1, max_length=1000)] | None = Field(
+        None, description="For these alone."
+    )
+    max_price: Annotated[str, StringConstraints(min_length=1, max_length=100)] | None = Field(
+        None, description="What one call may take of a budget."
+    )
 
 
 class LoginBody(_Body):
     """A name and its password."""
 
     model_config = _example(name="ada", password="correct horse battery staple")  # noqa: S106  an example
-    name: Name
-    password: Annotated[str, StringConstraints(min_length=1, max_length=200)]
+    name: Name = Field(description="The account's name.")
+    password: Annotated[str, StringConstraints(min_length=1, max_length=200)] = Field(description="Its password.")

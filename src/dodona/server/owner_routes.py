@@ -5,10 +5,18 @@ from __future__ import annotations
 from fastapi import APIRouter, Request, Response
 
 from dodona.server import models
-from dodona.server.describing import Dataset, Person, replies
+from dodona.server.describing import Dataset, Identifier, Person, replies
 from dodona.server.relay import Relay
 
 router = APIRouter(tags=["owner"])
+_STATE = {
+    "epsilon": "2",
+    "delta": "1/1000000",
+    "spent": "61/5000",
+    "left": "4939/5000",
+    "analysts": [],
+    "closed": False,
+}
 
 
 def _relay(request: Request) -> Relay:
@@ -16,31 +24,34 @@ def _relay(request: Request) -> Relay:
     return relay
 
 
-@router.post("/datasets/{dataset}/budget", responses=replies({"epsilon": "2", "delta": "1/1000000"}))
+@router.post("/datasets/{dataset}/budget", responses=replies(_STATE))
 async def raise_budget(request: Request, dataset: Dataset, body: models.BudgetBody) -> Response:
     """Raise the budget. It is never lowered."""
     return await _relay(request).call(request, "raise", dataset, body.arguments())
 
 
-@router.post("/datasets/{dataset}/close", responses=replies({"closed": True}))
+@router.post("/datasets/{dataset}/close", responses=replies(_STATE))
 async def close(request: Request, dataset: Dataset) -> Response:
     """Close the dataset for ever: nothing can be charged afterwards; what was released stays free."""
     return await _relay(request).call(request, "close", dataset, {})
 
 
-@router.put("/datasets/{dataset}/analysts/{name}", responses=replies({"name": "ada", "share": "1/2"}))
+@router.put("/datasets/{dataset}/analysts/{name}", responses=replies(_STATE))
 async def admit(request: Request, dataset: Dataset, name: Person, body: models.AdmitBody) -> Response:
     """Admit an analyst, or change the share."""
-    return await _relay(request).call(request, "admit", dataset, body.arguments() | {"name": name})
+    return await _relay(request).call(request, "admit", dataset, body.arguments() | {"analyst": name})
 
 
-@router.delete("/datasets/{dataset}/analysts/{name}", responses=replies({"name": "ada", "stopped": True}))
+@router.delete("/datasets/{dataset}/analysts/{name}", responses=replies(_STATE))
 async def stop(request: Request, dataset: Dataset, name: Person) -> Response:
     """Stop an analyst: no further charges in this name."""
-    return await _relay(request).call(request, "stop", dataset, {"name": name})
+    return await _relay(request).call(request, "stop", dataset, {"analyst": name})
 
 
-@router.post("/datasets/{dataset}/confirmation", responses=replies({"confirmed_by": "grace"}))
+@router.post(
+    "/datasets/{dataset}/confirmation",
+    responses=replies({"confirmed": [{"name": "columns.stay.upper", "value": "365"}]}),
+)
 async def confirm(request: Request, dataset: Dataset) -> Response:
     """Confirm a draft: all that was taken from the rows was reviewed."""
     return await _relay(request).call(request, "confirm", dataset, {})
@@ -54,5 +65,11 @@ async def check(request: Request, dataset: Dataset) -> Response:
 
 @router.put("/datasets/{dataset}/limits", responses=replies({"question": "5%", "approvals": True}))
 async def limits(request: Request, dataset: Dataset, body: models.LimitsBody) -> Response:
-    """Set caps on spending: for a question, for an analyst and day, for the dataset and day."""
+    """Set caps on spending; a cap that is left out does not hold any more."""
     return await _relay(request).call(request, "limits", dataset, body.arguments())
+
+
+@router.post("/datasets/{dataset}/requests/{identifier}/decision", responses=replies({"state": "granted"}))
+async def decide(request: Request, dataset: Dataset, identifier: Identifier, body: models.DecisionBody) -> Response:
+    """Grant or decline a request for approval, once."""
+    return await _relay(request).call(request, "decide", dataset, body.arguments() | {"request": identifier})

@@ -61,6 +61,21 @@ class StateFolder:
         """The accounts, where no database holds them."""
         return self.folder / "accounts" / "accounts.sqlite"
 
+    def create_alone(self, part: str, *, shared: bool) -> None:
+        """Make the folders that a part which runs alone needs; `shared` lets fronts of the core's group reach them.
+
+        The core makes the folder of the accounts too, as fronts may not write where it stands; it has no file in it.
+        """
+        self.folder.mkdir(mode=0o711, parents=True, exist_ok=True)
+        if part != "core":
+            self.accounts.parent.mkdir(mode=0o700, exist_ok=True)
+            return
+        sockets = (self.analysts_socket.parent, self.owners_socket.parent)
+        for path, mode in ((self.core, 0o700), (self.accounts.parent, 0o2770), *((path, 0o710) for path in sockets)):
+            path.mkdir(mode=0o700, exist_ok=True)
+            if shared:
+                path.chmod(mode)
+
     def create(self, users: Users) -> None:
         """Make the folders that are missing, and give them to the users of the parts."""
         core, front, owners = (users.entry(name) for name in (users.core, users.front, users.owners or users.front))

@@ -23,9 +23,8 @@ from typing import Any
 
 from dodona.errors import InvalidArgument, InvalidRequest, Unavailable
 from dodona.server import logs
-from dodona.server.front import FrontSettings, listen, run_front
-from dodona.server.guard import CLIENT_SECONDS
 from dodona.server.places import StateFolder, Users, create_accounts
+from dodona.server.settings import CLIENT_SECONDS, FrontSettings, listen
 
 ANALYSTS_PORT, OWNERS_PORT, OPERATIONS_PORT = 8700, 8701, 8702
 _FIRST_PAUSE, _LONGEST_PAUSE, _STABLE_SECONDS = 0.2, 5.0, 30.0
@@ -82,6 +81,8 @@ class ServeSettings:
     proxy_address: str = "127.0.0.1"
     login: Path | None = None
     users: Users = field(default_factory=Users)
+    share_group: bool = False
+    """Whether fronts of the core's group, which other units start, may reach its sockets."""
     log_texts: bool = False
     client_seconds: float = CLIENT_SECONDS
     drain_seconds: float = 30.0
@@ -115,10 +116,6 @@ class ServeSettings:
             raise InvalidRequest("Only root can start the parts as other users: --core-user and --front-user.")
         if (users.core is None) != (users.front is None):
             raise InvalidRequest("Name both users, --core-user and --front-user, or neither.")
-        if users.owners not in {None, users.front} and self.accounts is None:
-            raise InvalidRequest(
-                "With --owners-user keep the accounts in a database, --accounts env:NAME: a file is one user's."
-            )
 
     @property
     def places(self) -> StateFolder:
@@ -145,7 +142,7 @@ class ServeSettings:
 
     def core(self) -> str:
         """Return the settings of the core, as its process reads them."""
-        limits: dict[str, object] = {}
+        limits: dict[str, object] = {"socket_mode": 0o660 if self.share_group else 0o600}
         if self.users.front is not None:
             fronts = [self.users.entry(name) for name in (self.users.front, self.users.owners)]
             limits = {"socket_mode": 0o660, "peers": [one.pw_uid for one in fronts if one is not None]}
@@ -165,10 +162,11 @@ class ServeSettings:
 
 def serve_one(settings: ServeSettings, part: str) -> None:
     """Run one part in this process: core, front or owners."""
-    prepare(settings)
+    settings.places.create_alone(part, shared=settings.share_group)
     if part == "core":
         os.execv(sys.executable, [sys.executable, "-m", "dodona.server.core", settings.core()])  # noqa: S606  our own module
     door, address = ("analysts", settings.analysts) if part == "front" else ("owners", settings.owners)
+    create_accounts(settings.accounts or str(settings.places.accounts))
     listening = listen(address.host, address.port, argument="--host" if part == "front" else "--owners-host")
     operations = None
     if part == "front":
@@ -176,6 +174,8 @@ def serve_one(settings: ServeSettings, part: str) -> None:
     chosen = settings.front(
         door, fd=listening.detach(), operations_fd=None if operations is None else operations.detach()
     )
+    from dodona.server.front import run_front
+
     run_front(chosen)
 
 
@@ -279,8 +279,9 @@ class Supervisor:
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._stop.set)
-        parts = (self._core, *self._fronts)
-        keepers = [asyncio.create_task(self._keep(part)) for part in parts]
+        # The owners' front starts last: its socket listens already, and analysts should not wait for it.
+        first, last = (self._core, self._fronts[0]), self._fronts[1]
+        keepers = [asyncio.create_task(self._keep(part)) for part in first]
         asked = asyncio.create_task(self._stop.wait())
         waiting = asyncio.create_task(self._until_ready())
         try:
@@ -289,6 +290,7 @@ class Supervisor:
             if waiting.done():
                 waiting.result()
                 self._answered = True
+                keepers.append(asyncio.create_task(self._keep(last)))
                 ready()
                 await asyncio.wait((asked, *keepers), return_when=asyncio.FIRST_COMPLETED)
                 self._raise_failures(keepers)

@@ -68,6 +68,13 @@ def test_only_the_whole_right_token_is_accepted(accounts: Accounts):
     assert accounts.authenticate_token(text) is not None
 
 
+def test_a_token_is_compared_in_full_and_not_by_its_id(accounts: Accounts):
+    token = accounts.create_token("ada", "laptop")
+    digest = token.info.id + "0" * (64 - len(token.info.id))
+    accounts.act(lambda run: run("UPDATE dodona_tokens SET digest = ?", (digest,)))
+    assert accounts.authenticate_token(token.text) is None
+
+
 def test_a_token_expires(accounts: Accounts, place: Place):
     token = accounts.create_token("ada", "laptop", lifetime=timedelta(days=1))
     for_ever = accounts.create_token("ada", "server", lifetime=None)

@@ -1,0 +1,54 @@
+"""What the process of a door has to know, and its listening sockets. Light: the supervisor loads no HTTP."""
+
+from __future__ import annotations
+
+import json
+import socket
+from dataclasses import asdict, dataclass
+from typing import Literal
+
+from dodona.errors import InvalidArgument
+
+DoorName = Literal["analysts", "owners"]
+CLIENT_SECONDS = 20.0
+"""How long a client may take to send the headers, to send the body, and to read a reply."""
+BACKLOG = 1024
+
+
+@dataclass(frozen=True, slots=True)
+class FrontSettings:
+    """What the process of a door has to know. `fd` and `operations_fd` are sockets that listen already."""
+
+    door: DoorName
+    core: str
+    accounts: str
+    fd: int
+    operations_fd: int | None = None
+    tls_cert: str | None = None
+    tls_key: str | None = None
+    proxy_address: str | None = None
+    log_texts: bool = False
+    client_seconds: float = CLIENT_SECONDS
+    drain_seconds: float = 30.0
+    login: str | None = None
+    """The file that says which OpenID Connect provider people log in with."""
+
+    def to_json(self) -> str:
+        """Return the settings as the process reads them."""
+        return json.dumps(asdict(self))
+
+
+def listen(host: str, port: int, *, argument: str) -> socket.socket:
+    """Return a socket that listens, and that a child process may inherit."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    found = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        found.bind((host, port))
+        found.listen(BACKLOG)
+    except OSError as fault:
+        found.close()
+        reason = f"the system says: {fault.strerror}. Choose another host or port"
+        raise InvalidArgument(argument, f"{host}:{port}", reason) from None
+    found.set_inheritable(True)
+    return found
