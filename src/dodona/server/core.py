@@ -45,6 +45,8 @@ from dodona.server.worker import WorkerSettings
 _LOG = logging.getLogger("dodona.server.core")
 _SWEEP = 0.2
 _MOST_DEATHS = 2
+_SETTLING = frozenset((Kind.SETTLE_SLOW, Kind.SETTLE_LOST))
+_MOST_SETTLING = 6  # looking up a charge is quick, and a wrong word about it would be worse than a wait
 _LONGEST_PAUSE = 5.0
 _SHORT_LIFE = 2.0
 _STOPPING = 10.0
@@ -312,7 +314,7 @@ class Core:
         for job in tuple(worker.running.values()):
             self._release(worker, job)
             job.deaths += 1
-            if job.deaths >= _MOST_DEATHS:
+            if job.deaths >= (_MOST_SETTLING if job.kind in _SETTLING else _MOST_DEATHS):
                 self._settle(job, Kind.SETTLE_LOST)
             else:
                 self._enqueue(job, first=True)
@@ -325,7 +327,7 @@ class Core:
             self._finish(job)
         elif not job.act.spends:
             self._reply(job, make_reply_frame(job.front_id, problem_reply(error())))
-        elif job.kind in {Kind.SETTLE_SLOW, Kind.SETTLE_LOST}:  # not even that could be done: it may have been charged
+        elif job.kind in _SETTLING:  # not even that could be done: it may have been charged
             self._reply(job, make_reply_frame(job.front_id, problem_reply(error(charged=True))))
         else:
             job.kind, job.deaths = kind, 0
