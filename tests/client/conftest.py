@@ -9,7 +9,7 @@ from tests.client.scene import Server, make_dataset, serve
 @pytest.fixture(scope="session")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     folder: Path = tmp_path_factory.mktemp("served")
-    for name in ("stays", "contract", "other"):
+    for name in ("stays", "contract", "other", "limited"):
         make_dataset(folder, name)
     with serve(folder) as running:
         yield running

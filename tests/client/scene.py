@@ -19,6 +19,7 @@ ROWS = 1_000
 PEOPLE = {
     "ada": ("stays", "analyst"),
     "eva": ("contract", "analyst"),
+    "lea": ("limited", "analyst"),
     "ben": ("*", "analyst"),
     "iris": ("*", "auditor"),
 }
@@ -47,6 +48,8 @@ max_price = "50%"
 name = "ada"
 [[analysts]]
 name = "eva"
+[[analysts]]
+name = "lea"
 [[analysts]]
 name = "ben"
 share = "1/1000"
@@ -79,8 +82,12 @@ bins = "month"
 """
 
 
+LIMITS = '[limits]\nquestion = "1%"\napprovals = true\n'
+"""Of a dataset whose owner approves what is above the limit."""
+
+
 def make_dataset(folder: Path, name: str = "stays") -> Path:
-    """Write a dataset file, its rows and its ledger."""
+    """Write a dataset file, its rows and its ledger; the one named `limited` has limits."""
     generator = np.random.default_rng(1)
     frame = pd.DataFrame(
         {
@@ -94,7 +101,7 @@ def make_dataset(folder: Path, name: str = "stays") -> Path:
     )
     frame.to_parquet(folder / f"{name}.parquet")
     file = folder / f"{name}.toml"
-    file.write_text(FILE.format(name=name), encoding="utf-8")
+    file.write_text(FILE.format(name=name) + (LIMITS if name == "limited" else ""), encoding="utf-8")
     dodona.create_ledger(file)
     return file
 

@@ -29,7 +29,7 @@ def test_the_only_dataset_need_not_be_named(server):
 
 
 def test_one_of_several_datasets_must_be_named(server):
-    with pytest.raises(InvalidRequest, match=r"write dataset= as one of contract, other, stays"):
+    with pytest.raises(InvalidRequest, match=r"write dataset= as one of contract, limited, other, stays"):
         dodona.connect(server.url, token=server.tokens["ben"])
 
 

@@ -14,6 +14,7 @@ from dodona.answer.recorded import RecordedAnswer
 from dodona.client.remote import RemoteCurator
 from dodona.curator.curator import Curator
 from dodona.curator.desk import PriceAboveMaximum
+from dodona.dataset import open_dataset_ledger
 from dodona.errors import InvalidRequest, Refused
 from dodona.ledger.errors import BudgetExhausted, KeyReused
 from tests.client.scene import Server, make_dataset
@@ -438,6 +439,39 @@ def test_wrong_arguments_are_the_same_family_of_errors(stays, arguments, family)
         stays.ask("SELECT count(*) FROM stays WHERE age = 77", **arguments)
     assert wrong.value.charged is False
     assert stays.budget.spent == before
+
+
+@pytest.fixture(scope="module", params=["local", "remote"])
+def limited(request: pytest.FixtureRequest) -> Iterator[tuple[Curator | RemoteCurator, Path]]:
+    """A dataset with a limit on questions, in the name of lea, and its file."""
+    if request.param == "local":
+        file = make_dataset(request.getfixturevalue("tmp_path_factory").mktemp("local"), "limited")
+        with dodona.open(file, analyst="lea") as curator:
+            yield curator, file
+    else:
+        server: Server = request.getfixturevalue("server")
+        with dodona.connect(server.url, token=server.tokens["lea"]) as remote:
+            yield remote, server.folder / "limited.toml"
+
+
+def test_a_question_above_a_limit_is_approved_once(limited):
+    curator, file = limited
+    question, wishes = "SELECT count(*) FROM stays WHERE age = 79", {"epsilon": 200, "key": "above the limit"}
+    with pytest.raises(Refused) as refused:
+        curator.ask(question, **wishes)
+    assert refused.value.charged is False
+    wanted = curator.request_approval(question, **wishes)
+    assert (wanted.state, wanted.analyst, wanted.text) == ("waiting", "lea", question)
+    assert wanted.share > Fraction(1, 100)
+    assert curator.request_approval(question, **wishes).id == wanted.id
+    with pytest.raises(Refused):
+        curator.ask(question, **wishes)
+    with open_dataset_ledger(file) as ledger:
+        ledger.decide(wanted.id, granted=True, by="grace")
+    answer = curator.ask(question, **wishes)
+    assert answer.price.share == wanted.share
+    with pytest.raises(InvalidRequest, match="needs no approval"):
+        curator.request_approval("SELECT count(*) FROM stays", epsilon=1, key="below the limit")
 
 
 def test_several_questions_are_a_list(stays):

@@ -34,6 +34,7 @@ from dodona.client.surface import (
 )
 from dodona.client.transport import Link, Retries
 from dodona.errors import DodonaError, InvalidRequest
+from dodona.ledger.limits import ApprovalRequest
 from dodona.numbers import Exact
 from dodona.privacy.budget import BudgetState, Price
 from dodona.schema.schema import Schema
@@ -244,6 +245,27 @@ class RemoteCurator:
         """Return an answer on made-up rows, to see its form; nothing is spent, and nothing said about the data."""
         wishes = priced(within=within, confidence=confidence, epsilon=epsilon, max_price=max_price, fresh=fresh)
         return self._open().send(self._calls.rehearse(question, wishes))
+
+    def request_approval(
+        self,
+        question: str | Iterable[str],
+        *,
+        key: str,
+        within: Tolerances | None = None,
+        confidence: float | None = None,
+        epsilon: Exact | None = None,
+    ) -> ApprovalRequest:
+        """Ask the owner to approve a question, or several together, above the owner's limits; nothing is charged.
+
+        Once it is granted, asking under the same key may take the price stated here, and no more. A decision is final.
+        """
+        wishes = arguments(within=within, confidence=confidence, epsilon=epsilon)
+        return self._open().send(self._calls.request_approval(question, wishes, check_key(key)))
+
+    @property
+    def requests(self) -> tuple[ApprovalRequest, ...]:
+        """The requests for approval of this analyst, oldest first."""
+        return self._open().send(self._calls.requests())
 
     def choose(
         self,

@@ -32,6 +32,7 @@ from dodona.client.surface import (
 )
 from dodona.client.transport import AsyncLink, Progress, ReadT, Retries
 from dodona.errors import DodonaError, InvalidRequest
+from dodona.ledger.limits import ApprovalRequest
 from dodona.numbers import Exact
 from dodona.privacy.budget import BudgetState
 from dodona.schema.schema import Schema
@@ -203,6 +204,26 @@ class AsyncRemoteCurator:
         wishes = priced(within=within, confidence=confidence, epsilon=epsilon, max_price=max_price, fresh=fresh)
         return await self._send((await self._of()).rehearse(question, wishes))
 
+    async def request_approval(
+        self,
+        question: str | Iterable[str],
+        *,
+        key: str,
+        within: Tolerances | None = None,
+        confidence: float | None = None,
+        epsilon: Exact | None = None,
+    ) -> ApprovalRequest:
+        """Ask the owner to approve a question, or several together, above the owner's limits; nothing is charged.
+
+        Once it is granted, asking under the same key may take the price stated here, and no more. A decision is final.
+        """
+        wishes = arguments(within=within, confidence=confidence, epsilon=epsilon)
+        return await self._send((await self._of()).request_approval(question, wishes, check_key(key)))
+
+    async def requests(self) -> tuple[ApprovalRequest, ...]:
+        """Return the requests for approval of this analyst, oldest first."""
+        return await self._send((await self._of()).requests())
+
     async def choose(
         self,
         candidates: str,
@@ -300,7 +321,11 @@ class AsyncRemoteCurator:
         await self._link.close()
 
     async def __aenter__(self) -> Self:
-        await self.schema()  # a wrong address or token is an error here
+        try:
+            await self.schema()  # a wrong address or token is an error here
+        except BaseException:
+            await self.close()  # as the block does not begin, nothing else would
+            raise
         return self
 
     async def __aexit__(self, *_: object) -> None:

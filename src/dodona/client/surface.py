@@ -26,6 +26,7 @@ from dodona.client.calls import (
 )
 from dodona.client.results import ReleaseState, RemoteVerdict, WatchTerms
 from dodona.errors import InvalidArgument, InvalidRequest
+from dodona.ledger.limits import ApprovalRequest
 from dodona.numbers import Exact, format_percent
 from dodona.privacy.budget import BudgetState
 from dodona.schema.schema import Schema
@@ -142,6 +143,22 @@ class DatasetCalls:
         if not listed:
             raise InvalidRequest("There is nothing to prepare. Write a list of the questions that are coming.")
         return self._post("workloads", {"questions": listed} | dict(wishes), PreparedWorkload.from_json, key=key)
+
+    def request_approval(self, question: object, wishes: Mapping[str, object], key: str) -> Call[ApprovalRequest]:
+        """Return the call that asks the owner to approve a question above the limits; it spends nothing."""
+        asked: dict[str, object] = (
+            {"question": question} if isinstance(question, str) else {"questions": question_texts(question)}
+        )
+        body = asked | dict(wishes)
+        return self._post("requests", body, lambda reply: ApprovalRequest.from_json(read_json(reply)), key=key)
+
+    def requests(self) -> Call[tuple[ApprovalRequest, ...]]:
+        """Return the call for the requests for approval."""
+
+        def read(body: bytes) -> tuple[ApprovalRequest, ...]:
+            return tuple(map(ApprovalRequest.from_json, read_json(body)["requests"]))
+
+        return Call(method="GET", path=address(self.dataset, "requests"), read=read)
 
     def choose(
         self, candidates: object, *, epsilon: Exact, count: int, max_price: Exact | None, key: str
