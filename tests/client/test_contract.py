@@ -1,6 +1,7 @@
 """One surface, two curators: what holds for a local curator holds for a remote one."""
 
 import datetime as dt
+import inspect
 import json
 import math
 from collections.abc import Iterator
@@ -12,12 +13,34 @@ import pytest
 import dodona
 from dodona.answer.recorded import RecordedAnswer
 from dodona.client.remote import RemoteCurator
+from dodona.client.remote_async import AsyncRemoteCurator
 from dodona.curator.curator import Curator
 from dodona.curator.desk import PriceAboveMaximum
 from dodona.dataset import open_dataset_ledger
 from dodona.errors import InvalidRequest, Refused
 from dodona.ledger.errors import BudgetExhausted, KeyReused
 from tests.client.scene import Server, make_dataset
+
+SURFACE = [
+    name
+    for name in vars(Curator)
+    if not name.startswith("_") and name not in {"ask_if_free", "for_analyst", "weights"}  # what only a process can do
+]
+
+
+@pytest.mark.parametrize("name", SURFACE)
+@pytest.mark.parametrize("remote", [RemoteCurator, AsyncRemoteCurator])
+def test_a_remote_curator_has_every_call_with_the_same_arguments(name, remote):
+    local, other = getattr(Curator, name), getattr(remote, name)
+    if isinstance(local, property):
+        assert isinstance(other, property) or inspect.iscoroutinefunction(other)
+        return
+    assert inspect.iscoroutinefunction(other) is (remote is AsyncRemoteCurator)
+    here, there = (
+        [(one.name, one.kind, one.default) for one in inspect.signature(function).parameters.values()]
+        for function in (local, other)
+    )
+    assert there == here
 
 
 def open_curator(request: pytest.FixtureRequest, dataset: str, analyst: str) -> Curator | RemoteCurator:
@@ -300,6 +323,9 @@ def test_what_was_bought_under_a_key_is_recalled(stays):
     answer = stays.ask("SELECT count(*) FROM stays WHERE age < 36", within=60, fresh=True, key="recalled")
     [again] = stays.recall("recalled")
     assert again.value == answer.value
+    [surer] = stays.recall("recalled", confidence=0.999)
+    assert surer.confidence == 0.999
+    assert surer.value.within > answer.value.within
     assert stays.recall("never used") is None
 
 

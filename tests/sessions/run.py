@@ -24,6 +24,7 @@ import dodona
 from dodona.answer.derived import DerivedValues
 from dodona.answer.estimate import Estimate, to_float
 from dodona.answer.measured import MeasuredValues, key_labels
+from dodona.answer.recorded import RecordedAnswer
 from dodona.errors import InvalidRequest, Refused
 from dodona.schema.partition import Partition
 from tests.house.tree import ROOT
@@ -504,8 +505,11 @@ class _Player:
         way = self.random.choice(ways)
         try:
             way()
+            again = RecordedAnswer.from_json(answer.to_json())
         except Exception as fault:
             raise Broken("every answer can be shown", _shown(fault)) from fault
+        if str(again) != str(answer) or again.to_json() != answer.to_json():
+            raise Broken("an answer is read back from its JSON as it was", f"{answer}\n{again}")
 
     # --- the truth --------------------------------------------------------------------------------------------------
 

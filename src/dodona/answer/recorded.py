@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
@@ -28,13 +29,15 @@ from dodona.answer.estimate import (
 from dodona.errors import InvalidRequest
 from dodona.privacy.accuracy import Against
 from dodona.privacy.budget import Price
-from dodona.schema.attributes import RESERVED_LABELS, Label
+from dodona.schema.attributes import Label
 
 if TYPE_CHECKING:
     import pandas as pd
     import polars as pl
     import pyarrow as pa
     from matplotlib.axes import Axes
+
+_DAY = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)  # beside days, a column may show spans of them, and `<missing>`
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
@@ -197,7 +200,7 @@ def _read_label(label: Any, *, day: bool) -> Label:  # noqa: ANN401  a JSON valu
     """Return a label; numbers that are not whole are exact decimals, rounded to doubles when they were written."""
     if isinstance(label, float):
         return Fraction(repr(label))
-    return date.fromisoformat(label) if day and isinstance(label, str) and label not in RESERVED_LABELS else label
+    return date.fromisoformat(label) if day and isinstance(label, str) and _DAY.fullmatch(label) else label
 
 
 def _read_key(value: Any, *, day: bool) -> KeyValue:  # noqa: ANN401  a JSON value

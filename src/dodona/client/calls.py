@@ -36,7 +36,7 @@ class Call(Generic[ReadT]):
     path: str
     read: Callable[[bytes], ReadT]
     body: Mapping[str, object] | None = None
-    parameters: Mapping[str, str | int] = field(default_factory=dict)
+    parameters: Mapping[str, str | int | float] = field(default_factory=dict)
     key: str | None = None
     """Of a call that may spend. Sent again under the same key, it is charged once."""
     repeatable: bool = True

@@ -196,10 +196,10 @@ class RemoteCurator:
             accept = batch_accept(shown=shown is not None)
             return self._open().send(self._calls.ask_many(listed, wishes, under, read, accept=accept), shown)
 
-    def recall(self, key: str) -> tuple[RecordedAnswer, ...] | None:
+    def recall(self, key: str, *, confidence: float | None = None) -> tuple[RecordedAnswer, ...] | None:
         """Return the answers that were bought under a key, for nothing; None if there are none."""
         try:
-            return self._open().send(self._calls.recall(check_key(key), RecordedAnswer.from_document))
+            return self._open().send(self._calls.recall(check_key(key), confidence, RecordedAnswer.from_document))
         except DodonaError as fault:
             if fault.code != NOTHING_BOUGHT:
                 raise

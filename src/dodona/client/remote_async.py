@@ -154,10 +154,10 @@ class AsyncRemoteCurator:
             accept = batch_accept(shown=shown is not None)
             return await self._send(calls.ask_many(listed, wishes, under, read, accept=accept), shown)
 
-    async def recall(self, key: str) -> tuple[RecordedAnswer, ...] | None:
+    async def recall(self, key: str, *, confidence: float | None = None) -> tuple[RecordedAnswer, ...] | None:
         """Return the answers that were bought under a key, for nothing; None if there are none."""
         try:
-            return await self._send((await self._of()).recall(check_key(key), RecordedAnswer.from_document))
+            return await self._send((await self._of()).recall(check_key(key), confidence, RecordedAnswer.from_document))
         except DodonaError as fault:
             if fault.code != NOTHING_BOUGHT:
                 raise

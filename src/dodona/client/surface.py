@@ -91,7 +91,7 @@ class DatasetCalls:
             document = read_json(body)
             return HistoryPage(tuple(map(_read_charge, document["charges"])), document.get("next"))
 
-        page: dict[str, str | int] = {"after": after, "limit": _PAGE}
+        page: dict[str, str | int | float] = {"after": after, "limit": _PAGE}
         return Call(method="GET", path=address(self.dataset, "history"), read=read, parameters=page)
 
     def quote(self, question: object, wishes: Mapping[str, object]) -> Call[Offer]:
@@ -128,14 +128,18 @@ class DatasetCalls:
 
         return self._post("batches", {"questions": questions} | dict(wishes), read_all, key=key, accept=accept)
 
-    def recall(self, key: str, read: Callable[[Mapping[str, Any]], ReadT]) -> Call[tuple[ReadT, ...]]:
+    def recall(
+        self, key: str, confidence: float | None, read: Callable[[Mapping[str, Any]], ReadT]
+    ) -> Call[tuple[ReadT, ...]]:
         """Return the call for what was bought under a key."""
 
         def read_all(body: bytes) -> tuple[ReadT, ...]:
             document = read_json(body)
             return tuple(map(read, document.get("answers", [document])))
 
-        return Call(method="GET", path=address(self.dataset, "answers", key), read=read_all)
+        parameters: dict[str, str | int | float] = {} if confidence is None else {"confidence": confidence}
+        path = address(self.dataset, "answers", key)
+        return Call(method="GET", path=path, read=read_all, parameters=parameters)
 
     def prepare(self, workload: object, wishes: Mapping[str, object], key: str) -> Call[PreparedWorkload]:
         """Return the call that buys what a workload follows from."""

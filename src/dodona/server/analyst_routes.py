@@ -109,9 +109,16 @@ async def ask(request: Request, dataset: Dataset, body: models.AskBody, key: Key
 
 
 @router.get("/datasets/{dataset}/answers/{key:path}", tags=["asking"], responses=replies(_ANSWER, kinds=TABLES))
-async def recall(request: Request, dataset: Dataset, key: PathKey, view: ViewQuery = "single") -> Response:
+async def recall(
+    request: Request,
+    dataset: Dataset,
+    key: PathKey,
+    view: ViewQuery = "single",
+    confidence: Annotated[float | None, Query(gt=0, lt=1, description="How sure an interval is.")] = None,
+) -> Response:
     """Show again what the caller bought under a key. Free."""
-    return await _relay(request).call(request, "recall", dataset, {"key": key, "view": view}, offered=TABLES)
+    sure = {} if confidence is None else {"confidence": confidence}
+    return await _relay(request).call(request, "recall", dataset, {"key": key, "view": view} | sure, offered=TABLES)
 
 
 @router.post(
