@@ -117,8 +117,10 @@ async def recall(
     confidence: Annotated[float | None, Query(gt=0, lt=1, description="How sure an interval is.")] = None,
 ) -> Response:
     """Show again what the caller bought under a key. Free."""
-    sure = {} if confidence is None else {"confidence": confidence}
-    return await _relay(request).call(request, "recall", dataset, {"key": key, "view": view} | sure, offered=TABLES)
+    arguments: dict[str, object] = {"key": key, "view": view}
+    if confidence is not None:
+        arguments["confidence"] = confidence
+    return await _relay(request).call(request, "recall", dataset, arguments, offered=TABLES)
 
 
 @router.post(
